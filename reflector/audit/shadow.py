@@ -97,4 +97,4 @@ def _tokens(ledger: Ledger, window: WindowRow, judge: Judge) -> int | None:
     planned = judge.plan(case)
     if isinstance(planned, Judgement):
         return planned.spent.tokens or None
-    return sum(planned)
+    return planned

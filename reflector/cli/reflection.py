@@ -121,22 +121,21 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
 
 def _show_prompt(judge: Backend, request: Request) -> None:
     """Print the prompt on stdout, its size on stderr."""
-    from reflector.reflection.judging import prompts_of
+    from reflector.reflection.judging import prompt_of
     from reflector.reflection.protocol import BackendError
 
-    part = 0
     try:
-        for part, prompt in enumerate(prompts_of(judge, request), 1):
-            click.echo(safe(prompt.text))
-            cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
-            cut = f"; left out: {cut}" if cut else ""
-            note(f"part {part} of {prompt.parts}: about {prompt.tokens:,} tokens{cut}; nothing was sent")
+        prompt = prompt_of(judge, request)
+        if prompt is None:
+            note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
+            return
+        click.echo(safe(prompt.text))
+        cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
+        note(f"about {prompt.tokens:,} tokens{f'; left out: {cut}' if cut else ''}; nothing was sent")
     except BrokenPipeError:  # the reader of the output is gone
         raise
     except (BackendError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    if not part:
-        note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
 
 
 @click.command()

@@ -135,7 +135,6 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
         [name for name in cited_ids if isinstance(name, str)],
         lambda: _messages(messages),
         _REQUEST_TOKENS,
-        most_parts=1,
     )
     reply = await ask(settings, prompt.blocks)
     save_diagnostic(f"PROMPT\n{prompt.text}\n\nANSWER\n{reply.text}", "reflector")

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reflector.events.fold import MAX_TAGS
-from reflector.playbook.counting import VERDICTS, decisive
+from reflector.playbook.counting import VERDICTS
 from reflector.playbook.names import is_name
 from reflector.reflection.extraction import Extraction, Strategy, objects_in, saved_from
 from reflector.text.secrets import quote
@@ -172,78 +172,10 @@ def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
     return ParsedTag(index, name, tag, line, malformed), said
 
 
-# -- the parts of a long window ------------------------------------------------------------------------
-
 #: Ways in which JSON is found, from sound to damaged.
 _DAMAGE: tuple[Strategy, ...] = ("whole", "fence", "bare_fence", "braces", "repaired")
-
-
-def read_answers(texts: Sequence[str]) -> Parsed:
-    """Return the answers to a window's parts, read as one answer."""
-    return merge_parts([parse_answer(text) for text in texts])
-
-
-def merge_parts(parts: Sequence[Parsed]) -> Parsed:
-    """One answer for a window that was judged in parts, which are given in order; that of one part is as it is.
-
-    A bullet has one verdict, by the rule of `decisive`; where parts contradict each other its rationale says which
-    part said what. Entries that say nothing about a bullet are kept. Tags are in the order in which the parts first
-    name them, with new indices. `problems` name their part; a part in which nothing could be read is a problem, and
-    the whole is `failed` when all of them are. Raises ValueError without any part.
-    """
-    if not parts:
-        raise ValueError("there is no part to merge")
-    if len(parts) == 1:
-        return parts[0]
-    problems: list[str] = []
-    said: dict[str, list[tuple[int, ParsedTag]]] = {}
-    places: list[ParsedTag | str] = []
-    for number, part in enumerate(parts, 1):
-        if part.failed:
-            problems.append(f"part {number}: nothing could be read")
-        problems += [f"part {number}: {problem}" for problem in part.problems]
-        for tag in part.tags:
-            if tag.malformed is not None or tag.name is None or tag.tag not in VERDICTS:
-                places.append(tag)
-                continue
-            if tag.name not in said:
-                places.append(tag.name)
-            said.setdefault(tag.name, []).append((number, tag))
-    if len(places) > MAX_TAGS:
-        problems.insert(0, f"all parts: there are more than {MAX_TAGS:,} tags; the rest was left out")
-    tags = [_one(said[place]) if isinstance(place, str) else place for place in places[:MAX_TAGS]]
-    strategies = [part.strategy for part in parts if not part.failed]
-    analyses = [part.analysis for part in parts if part.analysis]
-    share = MAX_ANALYSIS // max(1, len(analyses)) - 2
-    if sum(map(len, analyses)) + 2 * len(analyses) > MAX_ANALYSIS:
-        analyses = [_cut(analysis, share) for analysis in analyses]
-    return Parsed(
-        "\n\n".join(analyses),
-        tuple(replace(tag, index=index) for index, tag in enumerate(tags)),
-        worst(strategies),
-        _bounded(problems),
-    )
 
 
 def worst(strategies: Iterable[Strategy]) -> Strategy:
     """Return the way of finding JSON that says the least for it; none where there is none."""
     return max((one for one in strategies if one in _DAMAGE), key=_DAMAGE.index, default="none")
-
-
-def _one(said: list[tuple[int, ParsedTag]]) -> ParsedTag:
-    """One tag for everything that was said about a bullet."""
-    decided = decisive(said, lambda part: part[1].tag or "")
-    if not decided:
-        return next((tag for _, tag in said if tag.rationale), said[0][1])
-    if len(decided) == 1:
-        return decided[0][1]
-    each = MAX_RATIONALE // 2 - 30
-    both = "; ".join(
-        f"{tag.tag} in part {number}" + (f": {_cut(tag.rationale, each)}" if tag.rationale else "")
-        for number, tag in decided
-    )
-    return replace(decided[0][1], tag="neutral", rationale=_cut(both, MAX_RATIONALE))
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

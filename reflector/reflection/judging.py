@@ -10,8 +10,8 @@ is that of today.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
@@ -19,7 +19,7 @@ from reflector.events.event import Event
 from reflector.events.spent import Spent, spent_on
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.counting import VERDICTS, decisive
-from reflector.reflection.answers import Parsed, read_answers
+from reflector.reflection.answers import Parsed, parse_answer
 from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.reflection.window import names_in
@@ -96,28 +96,28 @@ class Judge:
         """Whether asking it costs something."""
         return self.backend is not None and self.backend.is_model
 
-    def recorded(self, case: Case) -> list[Event]:
-        """Return the recorded answers that replace a call, each part's; empty if there are none."""
+    def recorded(self, case: Case) -> Event | None:
+        """Return the recorded answer that replaces a call."""
         if self.backend is None:
-            return last_answers(case.story, lambda answer: self.recorded_of in (None, _backend_of(answer)))
+            return last_answer(case.story, lambda answer: self.recorded_of in (None, _backend_of(answer)))
         # Who costs nothing is asked: a recorded answer of the rules may be one of older rules.
         if self.fresh or not self.backend.is_model:
-            return []
-        return last_answers(case.story, self._is_same)
+            return None
+        return last_answer(case.story, self._is_same)
 
-    def plan(self, case: Case) -> Judgement | list[int]:
-        """The judgement of a window where it costs nothing, else the estimated tokens of each call that it takes."""
-        if events := self.recorded(case):
-            texts = [event.data["answer"] for event in events if event.data is not None]
-            spent = sum((spent_on(event.meta, _model_of(event), asked=False) for event in events), Spent())
-            return self._read(case, texts, spent, [_model_of(event) for event in events])
+    def plan(self, case: Case) -> Judgement | int:
+        """The judgement of a window where it costs nothing, else the estimated tokens of the call that it takes."""
+        if event := self.recorded(case):
+            model = _model_of(event)
+            return self._read(case, (event.data or {})["answer"], spent_on(event.meta, model, asked=False), model)
         if self.backend is None:
             whose = f" of {self.recorded_of}" if self.recorded_of else ""
             return Judgement(None, f"the ledger has no answer{whose}")
         if not self.backend.is_model:
             return self.ask(case)
         try:
-            return [prompt.tokens for prompt in prompts_of(self.backend, case.request)] or [0]
+            prompt = prompt_of(self.backend, case.request)
+            return prompt.tokens if prompt is not None else 0
         except Exception as error:  # noqa: BLE001  as in `ask`
             return Judgement(None, _words(error))
 
@@ -127,24 +127,18 @@ class Judge:
             raise ValueError(f"{self.spec} asks nobody")
         if self.refused:
             return Judgement(None, f"not asked after another window's {self.refused}")
-        answers: list[Answer] = []
-        spent = Spent()
         try:
-            while not answers or len(answers) < answers[0].parts:
-                # The later parts are those of the whole that the first one was cut from.
-                request = replace(case.request, plan=answers[0].plan) if answers else case.request
-                answers.append(self.backend.answer(request, len(answers) + 1))
-                spent += spent_on(answers[-1].meta, answers[-1].model, asked=True)
+            answer = self.backend.answer(case.request)
         except Exception as error:  # noqa: BLE001  a backend's bug is a window that was not judged
             failure = _words(error)
             if isinstance(error, BackendError) and _is_for_all(error):
                 self.refused = failure
-            return Judgement(None, failure, spent)
-        return self._read(case, [answer.text for answer in answers], spent, [answer.model for answer in answers])
+            return Judgement(None, failure)
+        return self._read(case, answer.text, spent_on(answer.meta, answer.model, asked=True), answer.model)
 
-    def _read(self, case: Case, texts: Sequence[str], spent: Spent, models: Sequence[str]) -> Judgement:
-        parsed = read_answers(texts)
-        told = tuple(dict.fromkeys(quote(model, 100) for model in models))
+    def _read(self, case: Case, text: str, spent: Spent, model: str) -> Judgement:
+        parsed = parse_answer(text)
+        told = (quote(model, 100),)
         if parsed.failed:
             reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
             return Judgement(None, quote(f"parse: {reason}", MAX_RATIONALE), spent, models=told)
@@ -164,17 +158,13 @@ class Judge:
         )
 
 
-def prompts_of(backend: Backend, request: Request) -> Iterator[Prompt]:
-    """Yield what a backend would send about a window, part by part; nothing for a backend that asks nobody.
+def prompt_of(backend: Backend, request: Request) -> Prompt | None:
+    """Return what a backend would send about a window; None for one that asks nobody.
 
     Raises BackendError, and what reading the transcript raises.
     """
-    prompt_of = getattr(backend, "prompt", None) or getattr(getattr(backend, "backend", None), "prompt", None)
-    part = parts = 1
-    while prompt_of is not None and part <= parts:
-        prompt: Prompt = prompt_of(request, part)
-        yield prompt
-        part, parts = part + 1, prompt.parts
+    made = getattr(backend, "prompt", None) or getattr(getattr(backend, "backend", None), "prompt", None)
+    return made(request) if made is not None else None
 
 
 def case_of(ledger: Ledger, window: WindowRow) -> Case | None:
@@ -186,16 +176,10 @@ def case_of(ledger: Ledger, window: WindowRow) -> Case | None:
     return Case(window, recorded, request, ledger.targeting(window.event_id))
 
 
-def last_answers(story: Sequence[Event], is_wanted: Callable[[Event], bool]) -> list[Event]:
-    """Return the answers of the last wanted iteration that has all its parts, none of them redacted."""
-    answers = [
-        event for event in story if event.type == ev.REFLECTION_ANSWERED and event.data is not None and is_wanted(event)
-    ]
-    for last in reversed(answers):
-        parts = [answer for answer in answers if _iteration(answer) == _iteration(last)]
-        if len(parts) == (last.data or {}).get("parts", 1):
-            return parts
-    return []
+def last_answer(story: Sequence[Event], is_wanted: Callable[[Event], bool]) -> Event | None:
+    """Return the last wanted answer that was not redacted, and that is not one of several about a window in parts."""
+    answers = (event for event in reversed(story) if event.type == ev.REFLECTION_ANSWERED and event.data is not None)
+    return next((one for one in answers if is_wanted(one) and (one.data or {}).get("parts", 1) == 1), None)
 
 
 def verdicts_of(parsed: Parsed, playbook: set[str]) -> tuple[dict[str, Verdict], int]:
@@ -226,7 +210,7 @@ class _Nobody:
     name = "nobody"
     is_model = False
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
+    def answer(self, request: Request) -> Answer:
         raise BackendError("nobody is asked", stage="backend", final=True)
 
 
@@ -239,10 +223,6 @@ def _words(error: Exception) -> str:
     else:
         stage, said = "backend", f"{type(error).__name__}: {error}"
     return quote(f"{stage}: {said}", MAX_RATIONALE)
-
-
-def _iteration(answer: Event) -> tuple[str | None, object]:
-    return answer.reflection_id, (answer.data or {}).get("iteration", 1)
 
 
 def _backend_of(answer: Event) -> object:

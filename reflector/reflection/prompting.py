@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from reflector.reflection.excerpt import excerpt
 from reflector.reflection.prompts import Template
-from reflector.reflection.reduction import estimate_tokens, reduce_messages
+from reflector.reflection.token_estimate import estimate_tokens
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 from reflector.transcripts.message import Message
@@ -36,17 +37,13 @@ class Prompt:
     """What is sent: `before` is the same for every session with this playbook (it is cached), `after` is not.
 
     tokens    an estimate, never too low
-    room      how many of them the turns could take
-    parts     in how many parts the window is judged; this is one of them
-    left_out  what of this part was cut, by kind
+    left_out  what of the window was cut, by kind
     """
 
     before: str
     after: str
     template_sha256: str
     tokens: int
-    room: int
-    parts: int = 1
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -74,38 +71,29 @@ def compose(
     cited: Sequence[str],
     messages: Callable[[], Iterable[Message]],
     limit: int,
-    *,
-    part: int = 1,
-    most_parts: int = 4,
-    room: int | None = None,
 ) -> Prompt:
-    """Return the prompt for one part of a window, within `limit` estimated tokens.
+    """Return the prompt for a window, within `limit` estimated tokens.
 
-    `playbook` is the bullets as text. `room` is that of the first part's prompt: the parts of a window are the same
-    ones only if each is cut for as much room, however the playbook grew meanwhile. Raises PromptTooLong, and
-    ValueError for a part that there is not.
+    `playbook` is the bullets as text. Raises PromptTooLong.
     """
     values = {
         "playbook": _TAG.sub("&lt;", redact(visible(playbook))),
         "cited_ids": json.dumps(list(cited), ensure_ascii=False),
         "transcript": "",
     }
-    if room is None:
-        rest = estimate_tokens(template.fill(values)) + _MARGIN
-        room = limit - rest
-        if room < _LEAST_TRANSCRIPT:
-            raise PromptTooLong(
-                f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
-                "raise request_tokens or prune the playbook"
-            )
+    rest = estimate_tokens(template.fill(values)) + _MARGIN
+    room = limit - rest
+    if room < _LEAST_TRANSCRIPT:
+        raise PromptTooLong(
+            f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
+            "raise request_tokens or prune the playbook"
+        )
     # Before a text is cut: of half a key no rule knows what it was.
-    reduced = reduce_messages(
-        lambda: map(_redacted, messages()), frozenset(cited), room, part=part, most_parts=most_parts
-    )
-    transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(reduced.turns), indent=2, ensure_ascii=False))))
+    shown = excerpt(lambda: map(_redacted, messages()), frozenset(cited), room)
+    transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(shown.turns), indent=2, ensure_ascii=False))))
     before, after = template.split(values | {"transcript": transcript}, "transcript")
     tokens = estimate_tokens(before) + estimate_tokens(after)
-    return Prompt(before, after, template.sha256, tokens, room, reduced.parts, reduced.left_out)
+    return Prompt(before, after, template.sha256, tokens, shown.left_out)
 
 
 def _redacted(message: Message) -> Message:

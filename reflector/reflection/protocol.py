@@ -30,8 +30,7 @@ class Request:
     cited      known names to judge, in order of first appearance: those that the window cites, and of earlier windows
                of its session those that are judged again
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
-    allowance  most tokens that all answers to this request may take, None for no limit
-    plan       how the answer to the first part divided the window, for the later parts; empty for the first
+    allowance  most tokens that the answer may take, None for no limit
     reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
                BackendError of the stage budget where that is more than is left by now
     """
@@ -41,7 +40,6 @@ class Request:
     cited: tuple[str, ...]
     messages: Callable[[], Iterable[Message]]
     allowance: int | None = None
-    plan: Mapping[str, int] = field(default_factory=dict)
     reserve: Callable[[int], None] = lambda _: None
 
     @property
@@ -59,8 +57,6 @@ class Answer:
 
     prompt_sha256 / template_sha256 identify what was asked; None where there was no prompt.
     meta holds what is not deterministic: tokens, latency, cost, request ids.
-    parts says in how many parts the window has to be judged; each has an answer of its own, to a request with the
-    plan of the first one.
     left_out says what was cut from the window to make it fit, by kind; empty where nothing was.
     """
 
@@ -69,17 +65,14 @@ class Answer:
     prompt_sha256: str | None = None
     template_sha256: str | None = None
     meta: Mapping[str, object] = field(default_factory=dict)
-    parts: int = 1
     left_out: Mapping[str, int] = field(default_factory=dict)
-    plan: Mapping[str, int] = field(default_factory=dict)
 
 
 class BackendError(Exception):
     """A reflection could not be had.
 
     stage        where: template, request, transport (the API is away), access (it refuses us, whatever it is asked) or
-                 answer; budget where the allowance is too small for any request, plan where the window can no longer
-                 be divided as it was for its first part
+                 answer; budget where the allowance is too small for any request
     attempts     how many requests were made for it
     final        True where asking again would end the same way
     retry_after  seconds for which the API asked to be left alone
@@ -109,8 +102,8 @@ class Backend(Protocol):
     @property
     def is_model(self) -> bool: ...
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
-        """Judge one part of a window, from 1; most windows have one. May raise `BackendError` and nothing else."""
+    def answer(self, request: Request) -> Answer:
+        """Judge a window. May raise `BackendError` and nothing else."""
         ...
 
 

@@ -58,9 +58,7 @@ def answered(
         "answer": redact(_storable(answer.text[: whole_end(answer.text, MAX_ANSWER)])),
         "iteration": iteration,
     }
-    if answer.parts > 1:
-        data |= {"part": part, "parts": answer.parts, "plan": dict(answer.plan)}
-    elif part > 1:
+    if part > 1:
         data["part"] = part
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)

@@ -19,8 +19,8 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.counting import VERDICTS
 from reflector.reflection import reflection_events as facts
-from reflector.reflection.answers import PARSER_VERSION, Parsed, read_answers
-from reflector.reflection.judging import last_answers
+from reflector.reflection.answers import PARSER_VERSION, Parsed, parse_answer
+from reflector.reflection.judging import last_answer
 from reflector.reflection.window import rereads
 
 Reading = Literal["read", "changed", "same", "unreadable"]
@@ -48,16 +48,15 @@ def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = Fa
         if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:
             continue
         story = ledger.targeting(window.event_id)
-        answers = last_answers(story, lambda answer: not rereads(answer.actor))
-        if not answers:
-            continue
-        yield _reparse(ledger, window, recorded, story, answers, dry_run=dry_run)
+        answer = last_answer(story, lambda answer: not rereads(answer.actor))
+        if answer is not None:
+            yield _reparse(ledger, window, recorded, story, answer, dry_run=dry_run)
 
 
 def _reparse(
-    ledger: Ledger, window: WindowRow, recorded: Event, story: list[Event], answers: list[Event], *, dry_run: bool
+    ledger: Ledger, window: WindowRow, recorded: Event, story: list[Event], given: Event, *, dry_run: bool
 ) -> Reparsed:
-    parsed = read_answers([answer.data["answer"] for answer in answers if answer.data is not None])
+    parsed = parse_answer((given.data or {})["answer"])
     old = _standing(ledger, story)
     before = _tags_of(ledger, old) if old is not None else ()
     after = _usable(parsed)
@@ -65,7 +64,6 @@ def _reparse(
         return Reparsed(window.event_id, window.session_id, "unreadable", before, before)
     if old is not None and before == after:
         return Reparsed(window.event_id, window.session_id, "same", before, after)
-    given = answers[-1]
     reflection_id = given.reflection_id or ""
     events: list[NewEvent] = []
     if old is not None:

@@ -1,7 +1,7 @@
 """Reflecting on recorded windows: gate, backend, answer, tags.
 
 Invariant: an answer is in the ledger before anybody reads it. A reflection goes session.recorded →
-reflection.answered (one for each part of a long window) → reflection.completed with its tags, each step one
+reflection.answered → reflection.completed with its tags, each step one
 transaction, and can be taken up after a crash at any of them without asking again for what was answered. The
 backend is called between transactions, never inside one, and whatever it does ends as an event: the runner raises
 for the ledger only.
@@ -118,13 +118,9 @@ class Runner:
             from reflector.reflection.truth.running import finish
 
             return finish(self, window, recorded, forced=forced)[0]
-        iteration, answers = self._answers(window)
-        while not answers or len(answers) < (answers[0].data or {}).get("parts", 1):
-            asked = self._ask(window, recorded, iteration, answers, forced=forced)
-            if isinstance(asked, Reflected):
-                return asked
-            answers.append(asked)
-        return self._complete(window, recorded, answers)
+        iteration, answer = self._last_answer(window)
+        asked = answer or self._ask(window, recorded, iteration, forced=forced)
+        return asked if isinstance(asked, Reflected) else self._complete(window, recorded, asked)
 
     def request(self, recorded: Event, *, then: bool = False) -> Request:
         """What a backend is asked about a recorded window, which must not be redacted; `then` as in `reading`."""
@@ -140,10 +136,10 @@ class Runner:
             messages=partial(read.messages, known.keys()),
         )
 
-    def _answers(self, window: WindowRow) -> tuple[int, list[Event]]:
-        """(iteration, its answers so far): the last one, or the next where the last could not be read."""
+    def _last_answer(self, window: WindowRow) -> tuple[int, Event | None]:
+        """(iteration, its answer): the last one, or the next without one where the last could not be read."""
         if window.state == "pending":
-            return 1, []
+            return 1, None
         reflection_id = reflection_id_of(window.event_id, self.backend.name)
         found = [
             event
@@ -152,17 +148,18 @@ class Runner:
         ]
         answers = [event for event in found if event.type == ev.REFLECTION_ANSWERED]
         if not answers:
-            return 1, []
+            return 1, None
         last = int((answers[-1].data or {}).get("iteration", 1))
         since = found[found.index(answers[-1]) + 1 :]
         if self.backend.is_model and any(_asks_anew(event) for event in since):
-            return last + 1, []
-        return last, [event for event in answers if event.data is None or event.data["iteration"] == last]
+            return last + 1, None
+        # An earlier version asked about a large window in parts; what it did not finish is asked anew.
+        if (answers[-1].data or {}).get("parts", 1) > 1:
+            return last + 1, None
+        return last, answers[-1]
 
-    def _ask(
-        self, window: WindowRow, recorded: Event, iteration: int, answers: Sequence[Event], *, forced: bool
-    ) -> Event | Reflected:
-        """Return the answer that follows those that are there, appended."""
+    def _ask(self, window: WindowRow, recorded: Event, iteration: int, *, forced: bool) -> Event | Reflected:
+        """Return the backend's answer, appended."""
         request = self.request(recorded)
         gate = self.gate.check(
             self.ledger,
@@ -174,15 +171,13 @@ class Runner:
         )
         if isinstance(gate, str):
             return self.skipped(window, recorded, gate)
-        part = len(answers) + 1
-        plan = (answers[0].data or {}).get("plan", {}) if answers else {}
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
-        request = replace(request, allowance=gate.allowance, plan=plan, reserve=reserve)
+        request = replace(request, allowance=gate.allowance, reserve=reserve)
         return self.put(
             window,
             recorded,
-            lambda: self.backend.answer(request, part),
-            lambda answer: facts.answered(recorded, self.backend.name, request.mode, answer, iteration, part),
+            lambda: self.backend.answer(request),
+            lambda answer: facts.answered(recorded, self.backend.name, request.mode, answer, iteration, 1),
             gate.budget or "monthly",
         )
 
@@ -233,22 +228,21 @@ class Runner:
         assert stored is not None  # it was appended above
         return stored
 
-    def _complete(self, window: WindowRow, recorded: Event, answers: Sequence[Event]) -> Reflected:
-        texts = [answer.data["answer"] for answer in answers if answer.data is not None]
-        if len(texts) < len(answers):
+    def _complete(self, window: WindowRow, recorded: Event, answer: Event) -> Reflected:
+        if answer.data is None:
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
-        from reflector.reflection.answers import PARSER_VERSION, read_answers
+        from reflector.reflection.answers import PARSER_VERSION, parse_answer
         from reflector.reflection.standing import settled
 
-        parsed = read_answers(texts)
+        parsed = parse_answer(answer.data["answer"])
         if parsed.failed:
-            if answers[-1].meta.get("stop_reason") == "refusal":
+            if answer.meta.get("stop_reason") == "refusal":
                 # A model that declined once declines the same question again, unless a person says otherwise.
                 return self.failed(window, "answer", "the model declined to answer", final=True)
-            return self.failed(window, "parse", _unread(parsed, texts, answers[-1]), parser=PARSER_VERSION)
-        reflection_id = answers[-1].reflection_id or ""
-        done = partial(facts.completed, recorded, reflection_id, parsed, PARSER_VERSION, answers[-1])
+            return self.failed(window, "parse", _unread(parsed, answer), parser=PARSER_VERSION)
+        reflection_id = answer.reflection_id or ""
+        done = partial(facts.completed, recorded, reflection_id, parsed, PARSER_VERSION, answer)
         for is_last in (False, True):
             rows = self.ledger.rows()
             status = {row.name: row.status for row in rows}
@@ -312,10 +306,10 @@ class Runner:
         return Reflected(window.event_id, "failed", said, window.session_id, stage, again)
 
 
-def _unread(parsed: Parsed, texts: Sequence[str], answer: Event) -> str:
+def _unread(parsed: Parsed, answer: Event) -> str:
     """Why nothing could be read, with how the answer ended where that may be the cause."""
     ended = str(answer.meta.get("stop_reason") or "")
-    if not any(text.strip() for text in texts):
+    if not str((answer.data or {}).get("answer", "")).strip():
         return f"the answer is empty (stop_reason {ended or 'unknown'})"
     reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
     return reason if ended in ("", "end_turn", "stop_sequence") else f"{reason} (stop_reason {ended})"
@@ -327,11 +321,11 @@ def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
 
 def _asks_anew(event: Event) -> bool:
     """True for a failure after which the model is asked once more about the whole window: this very parser would fail
-    again, the window can no longer be divided as it was for its first part, or the model declined to answer."""
+    again, or the model declined to answer."""
     from reflector.reflection.answers import PARSER_VERSION
 
     data = event.data or {}
     if event.type != ev.REFLECTION_FAILED:
         return False
     declined = data.get("stage") == "answer" and bool(data.get("final"))
-    return data.get("parser") == PARSER_VERSION or data.get("stage") == "plan" or declined
+    return data.get("parser") == PARSER_VERSION or declined

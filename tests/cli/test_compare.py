@@ -196,25 +196,6 @@ def test_recorded_answers_need_neither_transcript_nor_call_and_are_read_anew(jud
     assert (nobody["agreement"], nobody["kappa"]) == (None, None)
 
 
-def test_a_window_in_parts_is_one_judgement(judged: Agent, tmp_path: Path) -> None:
-    lines = []
-    with Ledger.open_file(judged.ledger) as ledger:
-        (window,) = ledger.windows("s-1")
-        case = case_of(ledger, window)
-        assert case is not None
-        for part, tag in enumerate(("neutral", "harmful"), start=1):
-            hashed = {"prompt_hash": request_sha256(case.request, part), "part": part, "parts": 2}
-            lines.append(json.dumps({**hashed, "completion": said(("pat-002", tag))}))
-    path = tmp_path / "fixtures.jsonl"
-    path.write_text("\n".join(lines))
-    found = judged.json("compare", "--a", "rules", "--b", f"fixtures:{path}", "s-1")
-    assert [(pair["a"], pair["b"]) for pair in found["verdicts"]] == [("harmful", "harmful")]
-    assert found["sides"][1]["answers_asked"] == 2
-    path.write_text(lines[0])
-    half = judged.json("compare", "--a", "rules", "--b", f"fixtures:{path}", "s-1")
-    assert (half["windows"], half["sides"][1]["answers_asked"], len(half["sides"][1]["failures"])) == (0, 1, 1)
-
-
 def test_a_citation_carried_into_a_window_is_judged_as_it_was_then(agent: Agent, tmp_path: Path) -> None:
     """A window that decided what was carried into it must not count as one that cites nothing."""
     session = Session("s-0").cites("pat-001", None)

@@ -47,12 +47,11 @@ def test_a_key_knows_the_session_and_the_advice() -> None:
     ]
     keys = [request_sha256(request) for request in (REQUEST, *other)]
     assert len(set(keys)) == len(keys)
-    assert request_sha256(REQUEST, 2) not in keys
 
 
 def test_a_key_knows_nothing_of_counters_ids_times_and_line_ends() -> None:
     same = [
-        replace(REQUEST, session_id="s-2", allowance=5, plan={"parts": 2}),
+        replace(REQUEST, session_id="s-2", allowance=5),
         replace(REQUEST, playbook=(Bullet("pat-001", "pat", "Test first.", 30, 10),)),
         said_of(TURNS[0]._replace(text="Fix it\nplease", key=9, uuid="x", timestamp="z"), *TURNS[1:]),
         said_of(TURNS[0], TURNS[1]._replace(thinking=""), TURNS[2]),
@@ -70,8 +69,8 @@ def written(path: Path, *lines: str, end: str = "\n") -> FixturesBackend:
     return FixturesBackend(path)
 
 
-def line(completion: str, request: Request = REQUEST, part: int = 1, **more: int) -> str:
-    fixture = {"prompt_hash": request_sha256(request, part), "completion": completion, **more}
+def line(completion: str, request: Request = REQUEST) -> str:
+    fixture = {"prompt_hash": request_sha256(request), "completion": completion}
     return json.dumps(fixture, ensure_ascii=False)
 
 
@@ -130,14 +129,6 @@ def test_a_question_without_an_answer_says_how_to_get_one(tmp_path: Path) -> Non
         BackendError, match=r"has no answer for this request \([0-9a-f]{12}…\); record one with --record"
     ):
         written(tmp_path / "f.jsonl").answer(REQUEST)
-
-
-def test_parts_are_read_by_their_number(tmp_path: Path) -> None:
-    fixtures = written(tmp_path / "f.jsonl", line("one", part=1, parts=2), line("two", part=2, parts=2))
-    assert [(fixtures.answer(REQUEST, part).text, fixtures.answer(REQUEST, part).parts) for part in (1, 2)] == [
-        ("one", 2),
-        ("two", 2),
-    ]
 
 
 @pytest.mark.parametrize("name", ["", "  ", "~nobody-of-that-name/f.jsonl"])

@@ -31,7 +31,7 @@ class Says:
     is_model: bool = False
     asked: list[Request] = field(default_factory=list)
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
+    def answer(self, request: Request) -> Answer:
         self.asked.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -274,7 +274,7 @@ def test_a_transcript_that_is_gone_is_a_failure_that_names_it(
     ledger: Ledger, cites: Callable[..., None], tmp_path: Path
 ) -> None:
     class Reads(Says):
-        def answer(self, request: Request, part: int = 1) -> Answer:
+        def answer(self, request: Request) -> Answer:
             list(request.messages())
             return super().answer(request)
 

@@ -67,7 +67,7 @@ class Model:
         self.asked: list[tuple[str, ...]] = []
         self.cited: list[list[str]] = []
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
+    def answer(self, request: Request) -> Answer:
         messages = list(request.messages())
         self.asked.append(request.cited)
         self.cited.append([name for message in messages for name in citations_of(message)])
@@ -327,7 +327,7 @@ def test_a_window_that_failed_is_not_judged_for_what_a_later_one_decided(cut: Cu
         name = "rules"
         is_model = False
 
-        def answer(self, request: Request, part: int = 1) -> Answer:
+        def answer(self, request: Request) -> Answer:
             raise BackendError("connection refused", stage="transport")
 
     Runner(cut.ledger, Down()).finish_pending()

@@ -176,13 +176,7 @@ def records(place: str, text: str, more: int, dice: Random) -> Iterator[dict[str
 
 def request_of(file: Path, lines: Iterator[dict[str, Any]], limit: int) -> str:
     file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    texts: list[str] = []
-    parts = part = 1
-    while part <= parts:
-        prompt = compose(TEMPLATE, "[pat-001] Be kind.", ["pat-001"], lambda: read_messages(file), limit, part=part)
-        texts.append(prompt.text)
-        parts, part = prompt.parts, part + 1
-    return "".join(texts)
+    return compose(TEMPLATE, "[pat-001] Be kind.", ["pat-001"], lambda: read_messages(file), limit).text
 
 
 def leaks(file: Path, kind: str, dice: Random) -> tuple[str, str, int] | None:

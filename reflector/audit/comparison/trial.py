@@ -75,7 +75,7 @@ class Trial:
         return bool(case.request.playbook) and (bool(case.request.cited) or (self.a.uncited and self.b.uncited))
 
     def _draw(self, case: Case) -> None:
-        plans: dict[Side, Judgement | list[int]] = {}
+        plans: dict[Side, Judgement | int] = {}
         # A model last: its prompt is not even made where the other one fails.
         order: list[Side] = ["b", "a"] if self.a.is_model and not self.b.is_model else ["a", "b"]
         for side in order:
@@ -90,9 +90,9 @@ class Trial:
             if drawn[side] is None and failed_there is not None and failed_there.verdicts is None:
                 drawn[side] = _NOT_ASKED
         for side, plan in plans.items():
-            if drawn[side] is None and isinstance(plan, list):
+            if drawn[side] is None and isinstance(plan, int):
                 model = (self.a if side == "a" else self.b).model
-                self.calls += [Call(side, model, tokens) for tokens in plan]
+                self.calls.append(Call(side, model, plan))
         self._drawn.append((case.window, drawn["a"], drawn["b"]))
 
 

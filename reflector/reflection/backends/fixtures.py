@@ -3,15 +3,14 @@
 Invariant: a key depends on the session and the playbook's advice only: not on counters, paths, ids, models or
 prompts. So the answers recorded from one model replay on any machine, also after the counters moved.
 
-The file has a JSON object a line: `{"prompt_hash": <64 hex digits>, "completion": <text>}`, and where the window had
-several parts `"part"` and `"parts"`. Blank lines are skipped; of two lines with one key the last one counts.
+The file has a JSON object a line: `{"prompt_hash": <64 hex digits>, "completion": <text>}`. Blank lines
+are skipped; of two lines with one key the last one counts.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_BYTES = 256 << 20
 
 
-def request_sha256(request: Request, part: int = 1) -> str:
+def request_sha256(request: Request) -> str:
     """Hex SHA-256 of the canonical request. Line ends are hashed as LF, so that a checkout cannot change it."""
     digest = sha256()
 
@@ -35,7 +34,7 @@ def request_sha256(request: Request, part: int = 1) -> str:
         text = json.dumps(values, sort_keys=True, separators=(",", ":"))
         digest.update(text.replace("\\r\\n", "\\n").encode() + b"\n")
 
-    add("reflect_session", 1, request.mode, part)
+    add("reflect_session", 1, request.mode, 1)
     for bullet in request.playbook:
         add(bullet.name, bullet.section, bullet.text)
     add(list(request.cited))
@@ -71,9 +70,9 @@ class FixturesBackend:
     name: str = "fixtures"
     is_model: bool = False
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
+    def answer(self, request: Request) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""
-        return self._recorded(request_sha256(request, part), part)
+        return self._recorded(request_sha256(request))
 
     def reply(self, question: Question) -> Answer:
         """Return the recorded answer to a question. Raises as `answer` does."""
@@ -83,19 +82,17 @@ class FixturesBackend:
         """Return the recorded answer to a prompt. Raises as `answer` does."""
         return self._recorded(text_sha256(prompt))
 
-    def _recorded(self, wanted: str, part: int = 1) -> Answer:
+    def _recorded(self, wanted: str) -> Answer:
         found = read_fixtures(self.path).get(wanted)
         if found is None:
             raise BackendError(
                 f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record",
                 stage="fixtures",
             )
-        parts = found.get("parts", 1)
         return Answer(
             text=found["completion"],
             model=f"fixtures:{wanted[:12]}",
             prompt_sha256=wanted,
-            parts=parts if isinstance(parts, int) and parts >= part else part,
         )
 
 
@@ -114,18 +111,16 @@ class Recording:
     def is_model(self) -> bool:
         return self.backend.is_model
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
+    def answer(self, request: Request) -> Answer:
         """Return the backend's answer, recorded without secrets. Raises BackendError and OSError."""
-        answer = self.backend.answer(request, part)
-        more = {"part": part, "parts": answer.parts} if answer.parts > 1 else {}
-        return self._written(answer, request_sha256(request, part), more)
+        return self._written(self.backend.answer(request), request_sha256(request))
 
     def reply(self, question: Question) -> Answer:
         """Return the backend's answer to a question, recorded. Raises as `answer` does."""
-        return self._written(reply_of(self.backend)(question), question_sha256(question), {})
+        return self._written(reply_of(self.backend)(question), question_sha256(question))
 
-    def _written(self, answer: Answer, key: str, more: Mapping[str, int]) -> Answer:
-        line: dict[str, Any] = {"prompt_hash": key, "completion": redact(answer.text), **more}
+    def _written(self, answer: Answer, key: str) -> Answer:
+        line: dict[str, Any] = {"prompt_hash": key, "completion": redact(answer.text)}
         text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with self.path.open("ab") as file:
             file.write(text)

@@ -45,7 +45,7 @@ class RulesBackend:
         self.precision = precision
         self._file = weights
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
+    def answer(self, request: Request) -> Answer:
         """Judges one window. Never raises for what the messages contain."""
         bullets = {bullet.name: bullet for bullet in request.playbook}
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]

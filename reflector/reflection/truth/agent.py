@@ -100,7 +100,7 @@ class _Foreign:
         self.loop = loop
         self.name = quote(str(getattr(llm_client, "name", "") or type(llm_client).__name__), 60)
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
+    def answer(self, request: Request) -> Answer:
         raise BackendError(f"{self.name} judges no sessions", stage="backend", attempts=0, final=True)
 
     def reply(self, question: Question) -> Answer:

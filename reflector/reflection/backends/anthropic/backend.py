@@ -2,9 +2,8 @@
 
 Invariant: one `answer` is one question with one deadline and at most `MAX_RETRIES` requests, and what was answered is
 never thrown away. Where the API says that the question is too long for its model, half of it is asked, never the same
-again; what the answers took is added up, and one that the window's end cut short counts if no better one follows. A
-window that was divided is asked about in the parts of its first answer, and they and their answers stay within the
-allowance.
+again; what the answers took is added up, and one that the window's end cut short counts if no better one follows. Both
+stay within the allowance.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from reflector.reflection.backends.anthropic.settings import MAX_RETRIES, MAX_TO
 from reflector.reflection.prompting import Prompt, PromptTooLong, compose
 from reflector.reflection.prompts import TemplateError, find_template, read_template
 from reflector.reflection.protocol import Answer, BackendError, Request
-from reflector.reflection.reduction import NoSuchPart
 from reflector.reflection.token_estimate import estimate_tokens
 from reflector.text.bounds import visible
 from reflector.text.secrets import quote, redact
@@ -31,8 +29,6 @@ from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:
     from reflector.reflection.truth.asking import Question
-
-_MOST_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,45 +48,38 @@ class AnthropicBackend:
     name: str = "anthropic"
     is_model: bool = True
 
-    def prompt(self, request: Request, part: int = 1, most: int | None = None) -> Prompt:
-        """Return what would be sent for one part of the window, in at most so many tokens where the API takes no more.
+    def prompt(self, request: Request, most: int | None = None) -> Prompt:
+        """Return what would be sent about a window, in at most so many tokens where the API takes no more.
 
         Raises BackendError where template or limit forbid it.
         """
-        limit, most_parts = self._share(request)
-        room = request.plan.get("room")
+        limit = (
+            self.request_tokens
+            if request.allowance is None
+            else min(self.request_tokens, request.allowance - MAX_TOKENS)
+        )
         try:
             template = (
                 find_template("reflector.txt", self.project)
                 if self.template is None
                 else read_template("reflector.txt", self.template)
             )
-            prompt = compose(
+            return compose(
                 template,
                 sections_text(request.playbook),
                 request.cited,
                 request.messages,
                 limit if most is None else most,
-                part=part,
-                most_parts=request.plan.get("most_parts", most_parts),
-                room=room,
             )
         except TemplateError as error:
             raise BackendError(str(error), stage="template", attempts=0) from error
         except PromptTooLong as error:
             stage = "budget" if limit < self.request_tokens and most is None else "request"
             raise BackendError(str(error), stage=stage, attempts=0) from error
-        except NoSuchPart as error:
-            raise BackendError(str(error), stage="plan", attempts=0) from error
-        if request.plan and prompt.parts != request.plan["parts"]:
-            raise BackendError(
-                f"the window had {request.plan['parts']} parts and has {prompt.parts} now", stage="plan", attempts=0
-            )
-        return prompt
 
-    def answer(self, request: Request, part: int = 1) -> Answer:
-        """One part of a window, judged. Raises BackendError; what the file of the transcript raises goes through."""
-        prompt = self.prompt(request, part)
+    def answer(self, request: Request) -> Answer:
+        """A window, judged. Raises BackendError; what the file of the transcript raises goes through."""
+        prompt = self.prompt(request)
         usage, tries = Usage(), Tries()
         given: Answer | None = None
         while True:
@@ -106,10 +95,10 @@ class AnthropicBackend:
             else:
                 # An API that says nothing of tokens must not go past the budgets: the most that they can be counts.
                 usage += reply.usage if reply.usage.total else Usage(prompt.tokens, estimate_tokens(reply.text))
-                given = _answer(prompt, reply, usage, request, self._share(request)[1])
+                given = _answer(prompt, reply, usage)
                 if reply.stop_reason != "model_context_window_exceeded":
                     return given
-            shorter = None if request.plan or tries.made >= MAX_RETRIES else self._half(request, part, prompt)
+            shorter = None if tries.made >= MAX_RETRIES else self._half(request, prompt)
             if shorter is not None:
                 prompt = shorter
             elif given is not None:
@@ -138,20 +127,13 @@ class AnthropicBackend:
         sent = sha256(text.encode()).hexdigest()
         return Answer(reply.text, quote(reply.model, 100), prompt_sha256=sent, meta=_meta(reply, usage, tokens))
 
-    def _half(self, request: Request, part: int, prompt: Prompt) -> Prompt | None:
+    def _half(self, request: Request, prompt: Prompt) -> Prompt | None:
         """Half of a question, which is another one whatever its limit was; None where that has no room for a session:
         the API's words say more than ours."""
         try:
-            return self.prompt(request, part, prompt.tokens // 2)
+            return self.prompt(request, prompt.tokens // 2)
         except (BackendError, OSError, UnknownTranscript):
             return None
-
-    def _share(self, request: Request) -> tuple[int, int]:
-        """Most tokens of one question, and in how many parts at most the window is judged."""
-        if request.allowance is None:
-            return self.request_tokens, _MOST_PARTS
-        parts = max(1, min(_MOST_PARTS, round(request.allowance / (self.request_tokens + MAX_TOKENS))))
-        return min(self.request_tokens, request.allowance // parts - MAX_TOKENS), parts
 
 
 def _meta(reply: Reply, usage: Usage, estimated: int) -> dict[str, object]:
@@ -173,14 +155,12 @@ def _meta(reply: Reply, usage: Usage, estimated: int) -> dict[str, object]:
     return meta
 
 
-def _answer(prompt: Prompt, reply: Reply, usage: Usage, request: Request, most_parts: int) -> Answer:
+def _answer(prompt: Prompt, reply: Reply, usage: Usage) -> Answer:
     return Answer(
         text=reply.text,
         model=quote(reply.model, 100),
         prompt_sha256=prompt.sha256,
         template_sha256=prompt.template_sha256,
         meta=_meta(reply, usage, prompt.tokens),
-        parts=prompt.parts,
         left_out=prompt.left_out,
-        plan=request.plan or {"parts": prompt.parts, "room": prompt.room, "most_parts": most_parts},
     )

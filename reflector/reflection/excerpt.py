@@ -1,0 +1,227 @@
+"""A window as the turns that a model reads, cut to a limit by what they are worth.
+
+Invariant: the turns need no more than the limit, whatever the window holds, and what is not shown is counted. The same
+messages, names and limit give the same turns. The window is read twice, and four numbers for each message are held
+between.
+
+A message is left out or shown at one of three levels: as a line, short, or whole. Room is given step by step: first to
+the task and the last citation of each bullet, then to the other citations and all that people said, then to errors, to
+ends of runs and to what follows a citation, then a line to each other message. What is left raises them in the same
+order.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from reflector.reflection.token_estimate import UNITS, units
+from reflector.text.bounds import encodable, head_and_tail, shortened_output
+from reflector.transcripts.citations import CITATION, citations_of
+from reflector.transcripts.message import Message
+
+#: The least limit, in tokens: it has room for the task and a citation as lines.
+LEAST_LIMIT: Final = 1_500
+_PLAIN: Final = frozenset({"model", "human", "tool"})
+#: Tokens of the note about turns that are left out; each shown turn pays for one.
+_GAP: Final = 40
+#: Turns after a citation, and at the end of the window, that are worth more than others.
+_NEAR, _END = 12, 6
+#: Above the level of a line, no message takes more than this fraction of the limit.
+_SHARE: Final = 4
+
+
+class Level(NamedTuple):
+    """The most characters of a message's text, of a tool's output and of an argument; and the most tool calls."""
+
+    text: int | None
+    output: int | None
+    argument: int | None
+    items: int | None
+
+
+LINE, SHORT, WHOLE = Level(200, 240, 80, 2), Level(2_000, 500, 200, 8), Level(None, None, None, None)
+_LEVELS: Final = (LINE, SHORT, WHOLE)
+#: The steps in which room is given: (rank, level) gives that level to each message of this rank or a better one.
+_STEPS: Final = ((0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (3, 1), (4, 1), (5, 0), (5, 1), (4, 2), (5, 2))
+#: How a run of tests or a build ends.
+_ENDS: Final = re.compile(
+    r"\b\d+ (?:\w+ )?(?:passed|failed|passing|failing|failures?|errors?|warnings?|tests?|problems?|issues?)\b"
+    r"|\b(?:BUILD|Tests?|ok|FAIL(?:ED)?|PASS(?:ED)?|Compiled|Finished|exit code)\b"
+)
+#: Writes in C, a line for each item as deep as a turn without nested arguments goes, what an indent makes Python write;
+#: only the line breaks inside brackets are missing, of which each pair takes this.
+_encode_flat = json.JSONEncoder(ensure_ascii=False, separators=(",\n" + " " * 10, ": ")).encode
+_BRACKETS: Final = 2 * units("\n" + " " * 10 + "x")
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What is shown of a window: turns, ready to be written as JSON, and how much is left out, by kind."""
+
+    turns: tuple[dict[str, Any], ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], limit: int) -> Excerpt:
+    """Return the turns of a window in at most `limit` estimated tokens as JSON with an indent of 2.
+
+    `messages` is called for a fresh stream, the same each time. Raises ValueError for a limit below LEAST_LIMIT.
+    """
+    if limit < LEAST_LIMIT:
+        raise ValueError(f"limit is {limit:,} tokens; a window needs at least {LEAST_LIMIT:,}")
+    names = frozenset(cited)
+    sizes: list[tuple[int, ...]] = []
+    ranks: list[int] = []
+    last: dict[str, int] = {}
+    since, task = _NEAR + 1, False
+    for message in messages():
+        citing = _cites(message, names)
+        since = 0 if citing else since + 1
+        last.update(dict.fromkeys(citing, len(ranks)))
+        is_task = not task and message.origin == "human"
+        task = task or is_task
+        ranks.append(0 if is_task else _rank(message, since))
+        sizes.append(_sizes(message, names, citing=bool(citing)))
+    ranks = [min(rank, 4) if at >= len(ranks) - _END else rank for at, rank in enumerate(ranks)]
+    for at in last.values():
+        ranks[at] = 0
+    levels = _given(ranks, sizes, limit)
+    turns: list[dict[str, Any]] = []
+    lost: Counter[str] = Counter()
+    missing = 0
+    for message, level in zip(messages(), levels, strict=True):
+        cites = bool(_cites(message, names))
+        if level < 0:
+            missing += 1
+            lost.update(turns=1, citations=cites)
+            lost.update(_characters(message))
+            continue
+        if missing:
+            turns.append(_gap(missing))
+            missing = 0
+        turns.append(turn := _turn(message, names, _LEVELS[level], citing=cites))
+        if _LEVELS[level] is not WHOLE:
+            shown = {
+                "characters": len(turn["content"]),
+                "output_characters": sum(len(result["output"]) for result in turn.get("tool_results", ())),
+            }
+            lost.update({kind: max(0, count - shown[kind]) for kind, count in _characters(message).items()})
+    if missing:
+        turns.append(_gap(missing))
+    return Excerpt(tuple(turns), {kind: count for kind, count in lost.items() if count})
+
+
+def _rank(message: Message, since: int) -> int:
+    """Return what a message is worth, 1 for the most; `since` counts the messages since the last citation."""
+    if since == 0:
+        return 1
+    if message.origin in ("human", "refusal"):
+        return 2
+    if any(result.is_error or _ENDS.search(result.text[-400:]) for result in message.results):
+        return 3
+    return 4 if since <= _NEAR else 5
+
+
+def _given(ranks: list[int], sizes: list[tuple[int, ...]], limit: int) -> list[int]:
+    """Return the level of each message, -1 for one that is not shown."""
+    levels = [-1] * len(ranks)
+    left = limit - 2 * _GAP
+    for most, level in _STEPS:
+        for at in reversed(range(len(ranks))):
+            if ranks[at] > most or levels[at] >= level:
+                continue
+            had = sizes[at][levels[at]] + _GAP if levels[at] >= 0 else 0
+            cost = sizes[at][level] + _GAP - had
+            if cost <= left and (sizes[at][level] <= limit // _SHARE or level == 0):
+                levels[at] = level
+                left -= cost
+    return levels
+
+
+def _characters(message: Message) -> dict[str, int]:
+    outputs = sum(len(result.text) for result in message.results)
+    return {"characters": len(message.text), "output_characters": outputs}
+
+
+def _gap(turns: int) -> dict[str, Any]:
+    return {"note": f"… {turns:,} {'turn' if turns == 1 else 'turns'} left out …"}
+
+
+def _sizes(message: Message, cited: Collection[str], *, citing: bool) -> tuple[int, ...]:
+    """Return the most tokens that a message takes at each level; most messages are short, and alike at several."""
+    sizes: list[int] = []
+    before: dict[str, Any] | None = None
+    for level in _LEVELS:
+        turn = _turn(message, cited, level, citing=citing)
+        sizes.append(sizes[-1] if turn == before else _size(turn))
+        before = turn
+    return tuple(sizes)
+
+
+def _size(turn: dict[str, Any]) -> int:
+    """Return the most tokens of a turn in a list that is written with an indent of 2."""
+    calls, results = turn.get("tool_calls", ()), turn.get("tool_results", ())
+    if any(isinstance(value, dict | list) for call in calls for value in call["input"].values()):
+        return -(-units(json.dumps([turn], indent=2, ensure_ascii=False)) // UNITS)
+    pairs = 2 + (1 + 2 * len(calls) if calls else 0) + (1 + len(results) if results else 0)
+    return -(-(units(_encode_flat([turn])) + _BRACKETS * pairs) // UNITS)
+
+
+def _cites(message: Message, cited: Collection[str]) -> list[str]:
+    return [name for name in citations_of(message) if name in cited] if cited else []
+
+
+def _turn(message: Message, cited: Collection[str], level: Level, *, citing: bool) -> dict[str, Any]:
+    """Return a message as a turn: {"role", "content"}, with "thinking" where it cites, calls, results and origin."""
+    turn: dict[str, Any] = {"role": message.role, "content": _cut(message.text, cited, level.text)}
+    if message.thinking and (citing or level is WHOLE):
+        turn["thinking"] = _cut(message.thinking, cited, level.text)
+    calls, results = message.calls[: level.items], message.results[: level.items]
+    if calls:
+        turn["tool_calls"] = [{"name": call.name, "input": _input(call.input, level.argument)} for call in calls]
+    if results:
+        turn["tool_results"] = [
+            {
+                "output": shortened_output(result.text, len(result.text) if level.output is None else level.output)[0],
+                **({"is_error": True} if result.is_error else {}),
+            }
+            for result in results
+        ]
+    if message.origin not in _PLAIN:
+        turn["origin"] = message.origin
+    if missing := len(message.calls) - len(calls) + len(message.results) - len(results):
+        turn["note"] = f"… {missing:,} tool {'item' if missing == 1 else 'items'} left out …"
+    return turn
+
+
+def _cut(text: str, cited: Collection[str], most: int | None) -> str:
+    """Return a text, of a longer one its head and tail and what surrounds the first citation of each name."""
+    if most is None or len(text) <= most:
+        return encodable(text)
+    spans = {m[1]: m.span() for m in reversed(list(CITATION.finditer(text))) if m[1] in cited}
+    if not spans:
+        return head_and_tail(text, most)
+    each = max(40, most // (len(spans) + 1))
+    shown = [text[max(0, start - each // 3) : end + each - each // 3] for start, end in sorted(spans.values())]
+    return encodable("\n[…]\n".join([text[: most // 4], *shown[: max(1, most // each)], text[-most // 4 :]]))
+
+
+def _input(given: Mapping[str, Any], most: int | None) -> dict[str, Any]:
+    """Return a call's arguments, each cut to so many characters, and all of them to eight times as many."""
+    shown: dict[str, Any] = _shortened(given, most)
+    if most is None or len(text := json.dumps(shown, ensure_ascii=False)) <= 8 * most:
+        return shown
+    return {"…": head_and_tail(text, 8 * most)}
+
+
+def _shortened(value: Any, most: int | None) -> Any:
+    if isinstance(value, str):
+        return encodable(value) if most is None else head_and_tail(value, most)
+    if isinstance(value, dict):
+        return {key: _shortened(one, most) for key, one in value.items()}
+    return [_shortened(one, most) for one in value] if isinstance(value, list | tuple) else value
