@@ -23,7 +23,14 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "demo": Command(
             "demo", "Show the whole pipeline on bundled sessions; needs no configuration.", "", "--keep shop"
         ),
-        "install": Command("install", "Add reflector's hooks to an agent's settings.", "", "--agent codex", "--git"),
+        "install": Command(
+            "install",
+            "Add reflector's hooks to an agent's settings.",
+            "",
+            "--agent codex",
+            "--git",
+            "--mirror AGENTS.md",
+        ),
         "uninstall": Command("install", "Remove reflector's hooks from an agent's settings.", "", "--agent codex"),
         "status": Command("status", "Show what is recorded, what waits and what failed.", ""),
         "doctor": Command("doctor", "Check everything between the agent and the playbook.", "", "--fix"),
@@ -124,12 +131,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "Remove bullets that harm or that no session cites, or propose it.",
             "--dry-run",
             "--apply --after 50",
-        ),
-        "mirror": Command(
-            "mirror",
-            "Keep the playbook in step with files that agents read by themselves.",
-            "AGENTS.md",
-            "--remove AGENTS.md",
         ),
         "rehearse": Command("rehearse", "Show what a proposed change would do; changes nothing.", "3fa2c1d0"),
         "mcp": Command("mcp", "Serve the playbook to the agent as tools, over stdio.", ""),

@@ -1,17 +1,19 @@
-"""Getting into an agent's settings and out of them: install, uninstall."""
+"""`reflector install` and `uninstall`: the hooks in an agent's settings, the sharing through git, and mirrors."""
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, note, print_json, safe
+from reflector.cli.arguments import AGENT_FILE
+from reflector.cli.output import note, safe
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 
 if TYPE_CHECKING:
@@ -19,17 +21,21 @@ if TYPE_CHECKING:
     from reflector.hooks.settings_file import Change
 
 
-def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the options of both commands."""
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of both commands."""
     for option in (
-        json_option,
         click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing."),
         click.option(
-            "--git", is_flag=True, help="Share .claude/playbook.json through git: the advice, not the counts."
+            "--mirror", "mirrors", type=AGENT_FILE, multiple=True, help="A file that keeps the playbook: AGENTS.md."
         ),
-        click.option("--local", is_flag=True, help="You, in this project (Claude Code and Copilot CLI)."),
-        click.option("--project", is_flag=True, help="Everyone, in this project."),
-        click.option("--user", is_flag=True, help="You, in all projects; the default."),
+        click.option("--git", is_flag=True, help="Share .claude/playbook.json through git: bullets, not counts."),
+        click.option(
+            "--scope",
+            type=click.Choice(SCOPES),
+            default="user",
+            help="You in all projects, everyone in this project, or you in this project.",
+            show_default=True,
+        ),
         click.option(
             "--agent",
             "name",
@@ -43,15 +49,11 @@ def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _scope(agent: Agent, asked: Mapping[str, bool]) -> Scope:
-    named = [scope for scope in SCOPES if asked[scope]]
-    if len(named) > 1:
-        raise click.UsageError(f"--{named[0]} and --{named[1]} are two files; run the command once for each")
-    scope = named[0] if named else "user"
+def _agent(name: str, scope: Scope) -> Agent:
+    agent = AGENTS[name]
     if scope not in agent.files:
-        known = " or ".join(f"--{each}" for each in agent.files)
-        raise click.UsageError(f"{agent.title} has no settings of one person in one project; use {known}")
-    return scope
+        raise click.UsageError(f"{agent.title} has no settings of one person in one project; use --scope project")
+    return agent
 
 
 def _project(place: Place) -> Path:
@@ -65,36 +67,44 @@ def _project(place: Place) -> Path:
 
 
 @click.command()
-@_scopes
+@_options
 @click.pass_obj
-def install(place: Place, /, name: str, git: bool, dry_run: bool, as_json: bool, **asked: bool) -> None:
+def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str, ...], dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
-    The agent then calls reflector in all of your projects. Nothing else in the file changes, and a copy of the old
-    file is kept beside it.
+    The agent then calls reflector in all of your projects. What else the file says stays, and a copy of the old file
+    is kept beside it.
 
-    With --git, sets up this project's repository instead: playbook.json holds advice without counters, which stay in
+    With --git, sets up this project's repository instead: playbook.json holds bullets without counters, which stay in
     each clone's ledger, and git merges two versions of it bullet by bullet. Run it once in each clone.
+
+    With --mirror, keeps the playbook in step with a file that agents read by themselves instead: CLAUDE.md,
+    CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or .cursor/rules/playbook.mdc. The playbook
+    stands between two marks; nothing else in the file changes. Each change of the playbook is written there, and each
+    edit there is recorded. `reflector doctor` lists these files.
     """
-    if git:
-        _share(place, asked, dry_run=dry_run, as_json=as_json)
+    if git or mirrors:
+        _set_up(place, git, mirrors, dry_run=dry_run)
         return
     from reflector.hooks.install import hook_command
     from reflector.hooks.reach import install_command
-    from reflector.hooks.settings_file import SettingsRefused, install_hooks
+    from reflector.hooks.settings_file import SettingsRefused, backup_path, install_hooks
 
-    agent = AGENTS[name]
-    scope, root = _scope(agent, asked), _project(place)
+    agent, root = _agent(name, scope), _project(place)
     path = agent.paths(root)[scope]
     try:
         command = hook_command()
-        change = install_hooks(path, agent.form, command, private=scope == "user", dry_run=dry_run)
+        change = install_hooks(path, agent.form, command, private=scope == "user", dry_run=True)
+        _warn(agent, scope, root, command)
+        if change.reformats:
+            back = (
+                f"{backup_path(path)} keeps it as it is, and `{install_command(agent, 'uninstall', scope)}` restores it"
+            )
+            note(f"reflector: {path} is laid out anew, also outside the hooks; --dry-run shows where. {back}")
+        if not dry_run:
+            change = install_hooks(path, agent.form, command, private=scope == "user")
     except (SettingsRefused, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    _warn(agent, scope, root, command)
-    if as_json:
-        print_json(_as_json(change, dry_run))
-        return
     if dry_run:
         _show(change)
         return
@@ -117,29 +127,28 @@ def install(place: Place, /, name: str, git: bool, dry_run: bool, as_json: bool,
 
 
 @click.command()
-@_scopes
+@_options
 @click.pass_obj
-def uninstall(place: Place, /, name: str, git: bool, dry_run: bool, as_json: bool, **asked: bool) -> None:
+def uninstall(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str, ...], dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
 
-    If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git,
-    removes what `reflector install --git` set up.
+    If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git or
+    --mirror, removes what `reflector install` set up with that option.
     """
-    if git:
-        _share(place, asked, dry_run=dry_run, as_json=as_json, out=True)
+    if git or mirrors:
+        _set_up(place, git, mirrors, dry_run=dry_run, out=True)
         return
-    from reflector.hooks.settings_file import SettingsRefused, backup_path, uninstall_hooks
+    from reflector.hooks.settings_file import SettingsRefused, uninstall_hooks
 
-    agent = AGENTS[name]
-    scope, root = _scope(agent, asked), _project(place)
+    agent, root = _agent(name, scope), _project(place)
     path = agent.paths(root)[scope]
     try:
         change = uninstall_hooks(path, agent.form, depth=agent.depth(scope), dry_run=dry_run)
     except SettingsRefused as error:
         raise click.ClickException(str(error)) from error
-    if as_json:
-        print_json(_as_json(change, dry_run))
-    elif dry_run:
+    if change.reformats:
+        note(f"reflector: {path} {'is' if dry_run else 'was'} laid out anew, also outside the hooks")
+    if dry_run:
         _show(change)
     elif change.is_none:
         click.echo(safe(f"{path} has no hook of ours."))
@@ -149,34 +158,50 @@ def uninstall(place: Place, /, name: str, git: bool, dry_run: bool, as_json: boo
         click.echo(safe(f"{path} is without our hooks."))
     else:
         click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
-        click.echo(safe(f"As it was before them: {backup_path(path)}"))
+        click.echo(safe(f"As it was before them: {change.backup}"))
     _print_others(agent, scope, root)
 
 
-def _share(place: Place, asked: Mapping[str, bool], *, dry_run: bool, as_json: bool, out: bool = False) -> None:
-    """Set up or take out the sharing of playbook.json through git, and write the file in its new form."""
+def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool, out: bool = False) -> None:
+    """Set up or remove what is about the project and not about an agent's settings."""
+    context = click.get_current_context()
+    named = [
+        option for option in ("name", "scope") if context.get_parameter_source(option) == ParameterSource.COMMANDLINE
+    ]
+    if named or (git and mirrors):
+        raise click.UsageError(
+            "--git and --mirror are about the project, not about an agent's settings; use one at a time"
+        )
+    if git:
+        _share(place, dry_run=dry_run, out=out)
+    elif dry_run:
+        raise click.UsageError("--mirror has no --dry-run; `reflector uninstall --mirror` leaves the file as it was")
+    elif out:
+        _remove_mirrors(place, mirrors)
+    else:
+        _add_mirrors(place, mirrors)
+
+
+def _share(place: Place, *, dry_run: bool, out: bool) -> None:
+    """Set up or remove the sharing of playbook.json through git, and write the file in its new form."""
     from reflector.hooks import git_setup
     from reflector.sessions.freshness import is_untouched
 
-    if any(asked.values()):
-        raise click.UsageError("--git is about the repository, not about an agent's settings; run them one by one")
     root = _project(place)
     try:
         setup = (git_setup.uninstall if out else git_setup.install)(root, dry_run=dry_run)
     except git_setup.GitRefused as error:
         raise click.ClickException(str(error)) from error
-    if dry_run and not as_json:
+    if dry_run:
         _show(setup.attributes)
         for sign, driver in (("-", setup.driver_before), ("+", setup.driver_after)):
             if driver is not None and setup.driver_before != setup.driver_after:
                 click.echo(safe(f"{sign}git config merge.reflector.driver = {driver}"))
         return
     project = place.project()
-    if not dry_run and not is_untouched(project):
+    if not is_untouched(project):
         place.write(project)
-    if as_json:
-        print_json(_as_json(setup.attributes, dry_run, {"before": setup.driver_before, "after": setup.driver_after}))
-    elif setup.is_none:
+    if setup.is_none:
         click.echo(safe(f"{root} {'is not' if out else 'is'} set up already."))
     elif out:
         click.echo(safe(f"{project.playbook_json} holds the counters again."))
@@ -189,30 +214,39 @@ def _share(place: Place, asked: Mapping[str, bool], *, dry_run: bool, as_json: b
         click.echo("In each other clone, once: reflector install --git. To undo: reflector uninstall --git")
 
 
-def _as_json(change: Change, dry_run: bool, driver: dict[str, str | None] | None = None) -> dict[str, Any]:
-    return {
-        "path": str(change.path),
-        "changed": not change.is_none or (driver is not None and driver["before"] != driver["after"]),
-        "dry_run": dry_run,
-        "diff": _patch(change),
-        "backup": None if change.backup is None else str(change.backup),
-        "merge_driver": driver,
-    }
+def _add_mirrors(place: Place, names: tuple[str, ...]) -> None:
+    from reflector.curation.mirrors import add_mirror
+
+    project = place.project()
+    with place.pipeline() as pipeline:
+        for name in names:
+            how = "holds the playbook now" if (project.root / name).exists() else "was created"
+            add_mirror(pipeline.ledger, project, name)
+            stop = place.command("uninstall", "--mirror", name)
+            click.echo(safe(f"{name} {how} and is kept in step with the playbook. To stop: {stop}"))
+    if "CLAUDE.md" in names:
+        note("Claude Code's hook prints the playbook as well; where it is installed, leave it out of CLAUDE.md.")
+
+
+def _remove_mirrors(place: Place, names: tuple[str, ...]) -> None:
+    from reflector.curation.mirrors import remove_mirror
+
+    project = place.project()
+    with place.pipeline():
+        for name in names:
+            is_done = remove_mirror(project, name)
+            click.echo(safe(f"{name} {'is without the playbook.' if is_done else 'does not hold the playbook.'}"))
 
 
 def _show(change: Change) -> None:
-    for line in _patch(change):
-        click.echo(safe(line))
-
-
-def _patch(change: Change) -> list[str]:
-    """Return the lines of a patch that makes the change."""
+    """Print the lines of a patch that makes the change."""
 
     def lines(raw: bytes | None) -> list[str]:
         return (raw or b"").decode("utf-8-sig").splitlines()
 
     old, new = (str(change.path) if raw is not None else os.devnull for raw in (change.before, change.after))
-    return [*difflib.unified_diff(lines(change.before), lines(change.after), old, new, lineterm="")]
+    for line in difflib.unified_diff(lines(change.before), lines(change.after), old, new, lineterm=""):
+        click.echo(safe(line))
 
 
 def _warn(agent: Agent, scope: Scope, root: Path, command: str) -> None:
@@ -220,7 +254,7 @@ def _warn(agent: Agent, scope: Scope, root: Path, command: str) -> None:
     from reflector.hooks.reach import disabled_by, other_handlers, plugins
 
     for path, switch in disabled_by(agent, root):
-        note(f"reflector: {path} has {switch}: no hook runs until it is taken out")
+        note(f"reflector: {path} has {switch}: no hook runs until you remove it")
     for name in plugins(root) if agent is CLAUDE else ():
         note(f"reflector: the plugin {name} calls us, too; keep one of both: claude plugin uninstall {name}")
     for path, other in other_handlers(agent, scope, root, command):

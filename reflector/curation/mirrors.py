@@ -71,7 +71,7 @@ def take_mirrored(ledger: Ledger, project: Project) -> list[str]:
         if base is None:
             notes.append(
                 f"{name}: its playbook was edited, and what it said before is not known here; make the change in the "
-                f"playbook, then write the section again with `reflector mirror {name}`"
+                f"playbook, then write the section again with `reflector install --mirror {name}`"
             )
             continue
         if fault := _take(ledger, project, found, base):
@@ -182,7 +182,7 @@ def _take(ledger: Ledger, project: Project, found: Marked, base: Base) -> str | 
     if loaded.problems and found.body.strip():
         return str(loaded.problems[0])
     if not loaded.bullets and base.bullets:
-        return "its playbook is empty; remove the section with `reflector mirror --remove`, or bring it back"
+        return "its playbook is empty; remove the section with `reflector uninstall --mirror`, or bring it back"
     said = {bullet.name: bullet for bullet in base.bullets}
     # The section has each bullet on one line, and says nothing of its counters.
     bullets = [

@@ -8,34 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from reflector.hooks import install
-from reflector.hooks.install import EVENTS, Handler
+from reflector.hooks.install import EVENTS
 from reflector.hooks.module_file import ModuleFile
 from reflector.locate import environment, home_folder
 
 Scope = Literal["user", "project", "local"]
 SCOPES: tuple[Scope, ...] = ("user", "project", "local")
-
-
-class Form(Protocol):
-    """How our hooks stand in a text. Methods raise MalformedJson for a text that cannot hold them."""
-
-    def install(self, text: str, command: str) -> str:
-        """Return the text with our hooks, each once."""
-
-    def uninstall(self, text: str) -> str:
-        """Return the text without our hooks."""
-
-    def handlers(self, text: str) -> list[Handler]:
-        """Return every hook that calls us."""
-
-    def differs_by_us(self, text: str, before: str) -> bool:
-        """Return whether our hooks are all that a text has over the one from before."""
-
-    def is_empty(self, text: str) -> bool:
-        """Return whether a text says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +29,16 @@ class HookList:
     events: Mapping[str, int]
     uninstall = staticmethod(install.uninstall)
     handlers = staticmethod(install.handlers)
-    is_empty = staticmethod(install.is_empty)
+    foreign = staticmethod(install.foreign)
+    is_exact = staticmethod(install.is_exact)
 
     def install(self, text: str, command: str) -> str:
         """See `install.install`."""
         return install.install(text, command, self.events)
 
-    def differs_by_us(self, text: str, before: str) -> bool:
-        """See `install.differs_by_us`."""
-        return install.differs_by_us(text, before, self.events)
+
+#: How our hooks are written in a text. Methods raise MalformedSettings for a text that cannot hold them.
+Form = HookList | ModuleFile
 
 
 @dataclass(frozen=True, slots=True, eq=False)

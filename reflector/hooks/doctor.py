@@ -19,6 +19,7 @@ from pathlib import Path
 from reflector import locate
 from reflector.config import BACKENDS, ConfigError
 from reflector.curation.adoption import kept_of_others, read
+from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import git_setup
@@ -246,8 +247,10 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if ledger.engine.dialect == "sqlite":
         with ledger.engine.connection() as connection:
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        state: State = "ok" if mode == "wal" else "error"
-        yield Check("journal", state, f"mode {mode}", "" if state == "ok" else "put the ledger on a local disk")
+        is_wal = mode == "wal"
+        yield Check(
+            "journal", "ok" if is_wal else "error", f"mode {mode}", "" if is_wal else "put the ledger on a local disk"
+        )
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     if head.position and head.recorded_at[:19] > now:
         yield Check(
@@ -258,6 +261,11 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         )
     else:
         yield Check("clock", "ok", f"{now} UTC")
+    for mirror in mirrors(ledger, project):
+        state: State = "warning" if mirror.trouble else "ok"
+        yield Check(
+            "mirror", state, f"{mirror.name}: {mirror.trouble or mirror.state}", "correct it" if mirror.trouble else ""
+        )
     # What the file says by itself has a row of its own.
     is_told = any(_playbook(project))
     refused = [] if is_told else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]

@@ -1,8 +1,8 @@
-"""Our hooks in a settings.json: putting them in, finding them, taking them out; text in, text out.
+"""Our hooks in the text of an agent's JSON settings: added, found and removed; text in, text out.
 
-Invariant: nothing that is not ours is changed, not even its blanks. Installing twice is installing once, and a
-text that was installed into and uninstalled from is the text from before; where that text held empty lists of
-hooks, which look like what we leave behind, `differs_by_us` tells that it may be put back.
+Invariant: what the settings say beside our hooks stays, in its order, and the text keeps its indentation, line ends
+and blanks around the document. A text that cannot be written back without a loss is refused. Installing twice is
+installing once.
 """
 
 from __future__ import annotations
@@ -11,33 +11,32 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from reflector.hooks import fast
-from reflector.hooks.json_text import MalformedJson, Node, appended, children, member, replaced, root, without
 
 #: Claude Code's events that every version with hooks of ours in it knows, and seconds until it stops waiting.
 #: A client refuses a file that names an event it does not know. Ours are back in milliseconds; SessionEnd's
 #: time matters most: without one, all hooks of that event share 1.5 seconds, a slow machine's whole start.
-EVENTS = {
-    "SessionStart": 10,
-    "SubagentStart": 10,
-    "PreCompact": 10,
-    "SubagentStop": 10,
-    "Stop": 10,
-    "SessionEnd": 10,
-}
+EVENTS = dict.fromkeys(("SessionStart", "SubagentStart", "PreCompact", "SubagentStop", "Stop", "SessionEnd"), 10)
 #: Where our environment is gone, Python's own exit code is 2, by which a hook forbids to stop or to compact.
 _NEVER_A_VERDICT = "|| exit 0"
-_PYTHON = re.compile(r"(?:.*/)?(?:python[\d.]*t?|pypy[\d.]*)(?:\.exe)?", re.IGNORECASE)
-_OURSELVES = re.compile(r"(?:.*/)?reflector(?:\.exe)?", re.IGNORECASE)
+_PYTHON = re.compile(r"(?:.*/)?(?:python[\d.]*t?|pypy[\d.]*)")
+_OURSELVES = re.compile(r"(?:.*/)?reflector")
 #: What an installation calls; the second one is an older one's.
 _SCRIPTS = ("/reflector/hooks/__main__.py", "/reflector/hooks/fast.py")
 _BLANKS = " \t\r\n"
-_CALLS_US = re.compile(r"\breflector(?:\.exe)?[\"']?\s+hook\b|\breflector[/\\]+hooks[/\\]+(?:fast|__main__)\.py\b")
+_CALLS_US = re.compile(r"\breflector[\"']?\s+hook\b|\breflector/hooks/(?:fast|__main__)\.py\b")
+
+#: What the agent runs.
+SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
+
+
+class MalformedSettings(Exception):
+    """A text that is not the settings of an agent, or that cannot be written back; says why, and where if known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +51,13 @@ class Handler:
     """Written by us, or as we would; False for one that calls us in its own way, which we leave alone."""
 
 
-#: What the agent runs.
-SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
-
-
 def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
     """Return the command that the agent runs: its shell's words for the fastest start of the hook.
 
-    Slashes also on Windows: the agent runs it by Git's bash, which takes a backslash for an escape. Raises
-    ValueError where there is no path, or none that a settings file can hold.
+    Raises ValueError where there is no path, or none that a settings file can hold.
     """
     if not python:
         raise ValueError("this Python does not know its own path; run reflector by the full path of its program")
-    if sys.platform == "win32":
-        python, script = Path(python).as_posix(), Path(script).as_posix()
     command = f"{shlex.join([python, '-I', '-S', script])} {_NEVER_A_VERDICT}"
     try:
         command.encode()
@@ -76,11 +68,6 @@ def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
 
 def is_own(command: str) -> bool:
     """Return whether a command is the hook and nothing else, of this or another environment, in any form of ours."""
-    # A backslash is an escape to one system's people and a separator to the other's.
-    return any(_is_the_hook(text) for text in dict.fromkeys((command, command.replace("\\", "/"))))
-
-
-def _is_the_hook(command: str) -> bool:
     try:
         words = shlex.split(command)
     except ValueError:
@@ -100,82 +87,97 @@ def _is_the_hook(command: str) -> bool:
     return False
 
 
+def parsed(text: str) -> dict[str, Any]:
+    """Return the settings in a text, {} for a blank one. Raises MalformedSettings."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse) if text.strip(_BLANKS) else {}
+    except json.JSONDecodeError as error:
+        comment = text[error.pos : error.pos + 2] in ("//", "/*") or text[error.pos : error.pos + 1] == "#"
+        reason = "JSON has no comments" if comment else f"not JSON: {error.msg}"
+        raise MalformedSettings(f"line {error.lineno}, column {error.colno}: {reason}") from None
+    except ValueError:  # of Python's own limit: the text is JSON
+        raise MalformedSettings("a number has thousands of digits") from None
+    except RecursionError:
+        raise MalformedSettings("nested too deeply") from None
+    return _is(value, dict, "the document")  # type: ignore[no-any-return]
+
+
 def handlers(text: str) -> list[Handler]:
-    """Return every hook that calls us, in the order of the file. Raises MalformedJson."""
+    """Return every hook that calls us, in the order of the file. Raises MalformedSettings."""
     found = []
-    for path in _all(text) if text.strip(_BLANKS) else ():
-        handler, matcher = path[-1].value, path[3].value.get("matcher")
+    for event, matcher, handler in _all(parsed(text)):
         command = _command(handler)
         if (own := is_own(command)) or _CALLS_US.search(command):
-            found.append(
-                Handler(path[2].key, matcher if isinstance(matcher, str) else "", command, _timeout(handler), own)
-            )
+            matcher = matcher if isinstance(matcher, str) else ""
+            found.append(Handler(event, matcher, command, _timeout(handler), own))
     return found
 
 
 def install(text: str, command: str, events: Mapping[str, int] = EVENTS) -> str:
     """Return the text with our hook at each event; an older one of ours is replaced in its place.
 
-    Raises MalformedJson where the text is not JSON, or something else is in the place of hooks. A blank text
+    Raises MalformedSettings where the text is not JSON, or something else is in the place of hooks. A blank text
     becomes a document.
     """
-    if not text.strip(_BLANKS):
-        text = "{}" + (text or "\n")
-    _check(text, events)
-    for event in sorted({path[2].key for path in _own(text)} - events.keys()):
-        while path := next(_own(text, event), None):
-            text = _dropped(text, path)
-    for event, timeout in events.items():
-        handler = {"type": "command", "command": command, "timeout": timeout}
-        while len(paths := list(_own(text, event))) > 1:
-            text = _dropped(text, paths[-1])
-        if not paths:
-            text = _added(text, event, {"hooks": [handler]})
-        elif not _is_current(paths[0][-1].value, command):
-            text = replaced(text, paths[0][-1], handler)
-    return text
+    missing = dict(events)
+
+    def renewed(event: str, handler: dict[str, Any]) -> dict[str, Any] | None:
+        if (timeout := missing.pop(event, None)) is None:
+            return None
+        # A time that a person chose stays.
+        is_current = handler.get("type") == "command" and _command(handler) == command
+        return handler if is_current and _timeout(handler) is not None else _handler(command, timeout)
+
+    before = parsed(text)
+    _check(before, events)
+    settings = _with_own(before, renewed)
+    for event, timeout in missing.items():
+        settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [_handler(command, timeout)]})
+    return text if settings == before else dumped(settings, text if text.strip(_BLANKS) else "{}" + (text or "\n"))
 
 
 def uninstall(text: str) -> str:
-    """Return the text without our hooks, and without the lists that held nothing else. Raises MalformedJson."""
-    while text.strip(_BLANKS) and (path := next(_own(text), None)):
-        text = _dropped(text, path)
-    return text
+    """Return the text without our hooks, and without the lists that held nothing else. Raises MalformedSettings."""
+    before = parsed(text)
+    settings = _with_own(before, lambda _event, _handler: None)
+    return text if settings == before else dumped(settings, text)
 
 
-def differs_by_us(text: str, before: str, events: Mapping[str, int] = EVENTS) -> bool:
-    """Return whether our hooks are all that a text has over the one from before. Raises MalformedJson."""
-    commands = {handler.command for handler in handlers(text) if handler.own}
-    if any(handler.own for handler in handlers(before)):
-        return False
-    # By what they say: an older installation that was replaced may be spaced differently than a new one.
-    return any(_said(install(before, command, events)) == _said(text) for command in commands)
+def foreign(text: str) -> str:
+    """Return what a text says beside our hooks, in one form, without empty lists. Raises MalformedSettings."""
+    settings = _with_own(parsed(text), lambda _event, _handler: None)
+    if isinstance(hooks := settings.get("hooks"), dict):
+        settings["hooks"] = {event: groups for event, groups in hooks.items() if groups != []}
+        if not settings["hooks"]:
+            del settings["hooks"]
+    return json.dumps(settings)
 
 
-def _said(text: str) -> str:
-    """Return a document without its blanks, its keys in their order."""
-    return json.dumps(root(text).value)
+def is_exact(text: str) -> bool:
+    """Return whether a change leaves each line that is not about our hooks as it is. Raises MalformedSettings."""
+    return not text.strip(_BLANKS) or dumped(parsed(text), text) == text
 
 
-def is_empty(text: str) -> bool:
-    """Return whether a text says nothing. Raises MalformedJson."""
-    return not text.strip(_BLANKS) or root(text).value == {}
+def dumped(settings: dict[str, Any], like: str) -> str:
+    """Return settings as JSON with the indentation, line ends and outer blanks of a text. Raises MalformedSettings."""
+    body = like.strip(_BLANKS)
+    start = len(like) - len(like.lstrip(_BLANKS))
+    indented = re.findall(r"\n([ \t]*)[^\s}\]]", body)
+    indent = None if "\n" not in body and ":" in body else indented[0] if indented else "  "
+    colon = ":" if indent is None and '": ' not in body else ": "
+    separators = (", " if indent is None and colon == ": " else ",", colon)
+    try:
+        written = json.dumps(
+            settings, ensure_ascii=like.isascii(), indent=indent, separators=separators, allow_nan=False
+        )
+        written.encode()
+    except (ValueError, RecursionError):
+        raise MalformedSettings("a number or a text in it cannot be written back") from None
+    return like[:start] + written.replace("\n", "\r\n" if "\r\n" in like else "\n") + like[start + len(body) :]
 
 
-def _added(text: str, event: str, group: dict[str, Any]) -> str:
-    document = root(text)
-    hooks = member(text, document, "hooks")
-    if hooks is None:
-        return appended(text, document, {event: [group]}, "hooks")
-    groups = member(text, hooks, event)
-    if groups is None:
-        return appended(text, hooks, [group], event)
-    return appended(text, groups, group)
-
-
-def _is_current(handler: dict[str, Any], command: str) -> bool:
-    # A time that a person chose stays.
-    return handler.get("type") == "command" and _command(handler) == command and _timeout(handler) is not None
+def _handler(command: str, timeout: int) -> dict[str, Any]:
+    return {"type": "command", "command": command, "timeout": timeout}
 
 
 def _command(handler: Any) -> str:
@@ -184,9 +186,7 @@ def _command(handler: Any) -> str:
         return ""
     command: str = handler["command"]
     arguments = handler.get("args")
-    if not isinstance(arguments, list):
-        return command
-    return shlex.join([command, *map(str, arguments)])
+    return shlex.join([command, *map(str, arguments)]) if isinstance(arguments, list) else command
 
 
 def _timeout(handler: dict[str, Any]) -> float | None:
@@ -194,72 +194,70 @@ def _timeout(handler: dict[str, Any]) -> float | None:
     return timeout if isinstance(timeout, int | float) and not isinstance(timeout, bool) else None
 
 
-#: From the document down: itself, `hooks`, an event's groups, a group, its handlers, a handler.
-_Path = list[Node]
+def _all(settings: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield event, matcher and handler of every hook, in their order; what has another shape is passed over."""
+    hooks = settings.get("hooks")
+    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        for group in groups if isinstance(groups, list) else ():
+            inner = group.get("hooks") if isinstance(group, dict) else None
+            if isinstance(inner, list):
+                yield from ((event, group.get("matcher"), handler) for handler in inner)
 
 
-def _all(text: str) -> Iterator[_Path]:
-    """Yield every handler of every event, in the order of the file; what has another shape is passed over."""
-    document = root(text)
-    hooks = member(text, document, "hooks")
-    if hooks is None or not isinstance(hooks.value, dict):
-        return
-    for groups in children(text, hooks):
-        for group in children(text, groups) if isinstance(groups.value, list) else []:
-            handlers = member(text, group, "hooks")
-            if handlers is not None and isinstance(handlers.value, list):
-                for handler in children(text, handlers):
-                    yield [document, hooks, groups, group, handlers, handler]
+_Renew = Callable[[str, dict[str, Any]], dict[str, Any] | None]
 
 
-def _own(text: str, event: str | None = None) -> Iterator[_Path]:
-    """Handlers that are ours, of every event or of one."""
-    return (path for path in _all(text) if event in (None, path[2].key) and is_own(_command(path[-1].value)))
+def _with_own(settings: dict[str, Any], renew: _Renew) -> dict[str, Any]:
+    """Return settings with each hook of ours as `renew` returns it, and without the lists that this empties."""
+    if not isinstance(hooks := settings.get("hooks"), dict):
+        return dict(settings)
+    kept = {}
+    for event, groups in hooks.items():
+        after = groups
+        if isinstance(groups, list):
+            after = [edited for group in groups if (edited := _group(event, group, renew)) is not None]
+        if after or not groups:
+            kept[event] = after
+    if kept or not hooks:
+        return settings | {"hooks": kept}
+    return {key: value for key, value in settings.items() if key != "hooks"}
 
 
-def _dropped(text: str, path: _Path) -> str:
-    """Return the text without the last of a path, and without what holds nothing else."""
-    at = len(path) - 1
-    while at > 1 and _holds_one(path[at - 1].value):
-        at -= 1
-    return without(text, path[at - 1], path[at])
-
-
-def _holds_one(container: Any) -> bool:
+def _group(event: str, group: Any, renew: _Renew) -> Any:
+    """Return a matcher group with our hooks renewed; None for one that held nothing else and is empty now."""
+    if not isinstance(group, dict) or not isinstance(inner := group.get("hooks"), list) or not inner:
+        return group
+    renewed = [renew(event, handler) if is_own(_command(handler)) else handler for handler in inner]
+    if left := [handler for handler in renewed if handler is not None]:
+        return group | {"hooks": left}
     # A group without handlers does nothing, whatever it matches.
-    return len(container) == 1 or (isinstance(container, dict) and container.keys() == {"matcher", "hooks"})
+    return None if group.keys() <= {"matcher", "hooks"} else group | {"hooks": []}
 
 
-def _check(text: str, events: Mapping[str, int]) -> None:
-    """Raise MalformedJson if hooks cannot be added to what is there."""
-    document = _is(text, root(text), dict, "the document")
-    hooks = member(text, document, "hooks")
-    if hooks is None:
-        return
-    _is(text, hooks, dict, "hooks")
+def _check(settings: dict[str, Any], events: Mapping[str, int]) -> None:
+    """Raise MalformedSettings if hooks cannot be added to what is there."""
+    hooks = _is(settings.get("hooks", {}), dict, "hooks")
     for event in events:
-        groups = member(text, hooks, event)
-        if groups is None:
-            continue
-        for group in children(text, _is(text, groups, list, f"hooks.{event}")):
-            handlers = member(text, _is(text, group, dict, f"a matcher group of {event}"), "hooks")
-            if handlers is not None:
-                for handler in children(text, _is(text, handlers, list, f"the hooks of a group of {event}")):
-                    _is(text, handler, dict, f"a hook of {event}")
+        for group in _is(hooks.get(event, []), list, f"hooks.{event}"):
+            inner = _is(group, dict, f"a matcher group of {event}").get("hooks", [])
+            for handler in _is(inner, list, f"the hooks of a group of {event}"):
+                _is(handler, dict, f"a hook of {event}")
 
 
-def _is(text: str, node: Node, kind: type, name: str) -> Node:
-    if not isinstance(node.value, kind):
-        raise MalformedJson(text, node.start, f"{name} is {_KINDS[type(node.value)]}, not {_KINDS[kind]}")
-    return node
+def _is(value: Any, kind: type, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise MalformedSettings(f"{name} is not {'an object' if kind is dict else 'an array'}")
+    return value
 
 
-_KINDS = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    bool: "a truth value",
-    type(None): "null",
-}
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises MalformedSettings for a key that appears twice: readers differ, and one goes."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise MalformedSettings(f'"{next(key for key in keys if keys.count(key) > 1)}" appears twice in one object')
+    return found
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise MalformedSettings(f"{constant} is not a JSON number")

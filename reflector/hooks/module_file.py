@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflector.hooks.install import Handler
-from reflector.hooks.json_text import MalformedJson
+from reflector.hooks.install import Handler, MalformedSettings
 
 _FOLDER = Path(__file__).with_name("modules")
 _OURS = "// Written by `reflector install`"
@@ -31,9 +30,9 @@ class ModuleFile:
     events: Iterable[str]
 
     def install(self, text: str, command: str) -> str:
-        """Return the module. Raises MalformedJson if the text is another one."""
+        """Return the module. Raises MalformedSettings if the text is another one."""
         if text.strip() and not text.startswith(_OURS):
-            raise MalformedJson(text, 0, "this file is not reflector's; give it another name")
+            raise MalformedSettings("this file is not reflector's; give it another name")
         call, module = ((_FOLDER / f"{name}.js").read_text("utf-8") for name in ("call", self.name))
         return call.replace('"@COMMAND@"', json.dumps(command)) + module
 
@@ -52,10 +51,10 @@ class ModuleFile:
             return []
         return [Handler(event, "", command, None, own=True) for event in self.events]
 
-    def differs_by_us(self, text: str, before: str) -> bool:
-        """Return False: our module has no text of others in it."""
-        return False
+    def foreign(self, text: str) -> str:
+        """Return what a text says beside our hooks."""
+        return self.uninstall(text)
 
-    def is_empty(self, text: str) -> bool:
-        """Return whether a text says nothing."""
-        return not text.strip()
+    def is_exact(self, text: str) -> bool:
+        """Return True: what is not ours is refused, never written back."""
+        return True

@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 from reflector import folders, locate
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
-from reflector.hooks.install import Handler, hook_command
-from reflector.hooks.json_text import MalformedJson, root
+from reflector.hooks.install import Handler, MalformedSettings, hook_command, parsed
 from reflector.hooks.mending import Fix
 from reflector.hooks.settings_file import SettingsRefused, install_hooks, read_text
 from reflector.project import Project
@@ -53,7 +52,7 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
             scopes.setdefault(path, scope)
             try:
                 found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
-            except (SettingsRefused, MalformedJson) as error:
+            except (SettingsRefused, MalformedSettings) as error:
                 unread.append(path)
                 yield Check(
                     "hooks", "error", f"{path}: {error}", f"correct the file; {agent.title} cannot read it either"
@@ -105,7 +104,7 @@ def _checks_of(
 def install_command(agent: Agent, verb: str = "install", scope: Scope = "user") -> str:
     """Return the command that installs an agent's hooks, or does with them what another verb says."""
     named = "" if agent is CLAUDE else f" --agent {agent.name}"
-    return f"reflector {verb}{named}" + ("" if scope == "user" else f" --{scope}")
+    return f"reflector {verb}{named}" + ("" if scope == "user" else f" --scope {scope}")
 
 
 def _is_trusted(path: Path, home: Path) -> bool:
@@ -207,13 +206,12 @@ def other_agents(agent: Agent, project: Path) -> Iterator[tuple[Path, str]]:
 def _handlers(agent: Agent, path: Path) -> list[Handler]:
     try:
         return agent.form.handlers(read_text(path) or "")
-    except (OSError, SettingsRefused, MalformedJson):
+    except (OSError, SettingsRefused, MalformedSettings):
         return []
 
 
 def _settings(path: Path) -> dict[str, Any]:
     try:
-        value = root(read_text(path) or "{}").value
-    except (OSError, SettingsRefused, MalformedJson):
+        return parsed(read_text(path) or "")
+    except (OSError, SettingsRefused, MalformedSettings):
         return {}
-    return value if isinstance(value, dict) else {}

@@ -1,8 +1,8 @@
-"""The agent's settings files: where they are, and how one is changed.
+"""An agent's settings file: changed whole, with the file from before our first hook beside it.
 
 Invariant: a settings file is at every moment the whole old one or the whole new one, with its mode and behind its
 symlink, and never a mix with what somebody else wrote meanwhile. What cannot be changed with certainty is not
-touched. The file as it was before our first hook lies beside it until it is put back.
+touched.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
 import codecs
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reflector import folders
-from reflector.files import lock
+from reflector.files import Changed, lock
 from reflector.hooks.agents import Form
-from reflector.hooks.json_text import MalformedJson
+from reflector.hooks.install import MalformedSettings
 
 #: How often another program may change the file under our hands before we give up.
 _ATTEMPTS = 20
@@ -44,6 +43,8 @@ class Change:
     after: bytes | None
     backup: Path | None = None
     """The file as it was, where it lies beside the new one."""
+    reformats: bool = False
+    """Whether lines outside our hooks change too: they are written as the JSON library writes them."""
 
     @property
     def is_none(self) -> bool:
@@ -70,25 +71,16 @@ def install_hooks(path: Path, form: Form, command: str, *, private: bool, dry_ru
     """
 
     def edit(before: bytes | None) -> bytes:
-        text = _text(path, before or b"")
-        with _refusing(path):
-            return _raw(before, form.install(text, command))
+        return _encoded(before, form.install(_text(path, before or b""), command))
 
-    if dry_run:
-        before = _read(path)
-        return Change(path, before, edit(before))
-    if not path.parent.exists():
+    def write(before: bytes | None, after: bytes | None) -> None:
+        _back_up(path, form, before)
+        _replace(path, before, after, 0o600 if private else 0o644)
+
+    if not dry_run and not path.parent.exists():
         path.parent.mkdir(mode=0o700 if private else 0o777, parents=True)
     with _held(path):
-        for _ in range(_ATTEMPTS):
-            before = _read(path)
-            after = edit(before)
-            if before == after:
-                return Change(path, before, after, _there(backup_path(path)))
-            backup = _back_up(path, form, before)
-            if _replace(path, before, after, 0o600 if private else 0o666):
-                return Change(path, before, after, backup)
-    raise SettingsRefused(path, " is changed by another program all the time")
+        return _change(path, form, edit, None if dry_run else write)
 
 
 def uninstall_hooks(path: Path, form: Form, *, depth: int = 0, dry_run: bool = False) -> Change:
@@ -99,44 +91,56 @@ def uninstall_hooks(path: Path, form: Form, *, depth: int = 0, dry_run: bool = F
     Raises SettingsRefused, and OSError where the file cannot be written.
     """
     backup = backup_path(path)
-    if dry_run or not path.parent.exists():
-        before = _read(path)
-        return Change(path, before, _uninstalled(path, form, before))
-    with _held(path):
-        for _ in range(_ATTEMPTS):
-            before = _read(path)
-            after = _uninstalled(path, form, before)
-            if before != after and not _replace(path, before, after, 0o600):
-                continue
-            if after is not None and after == _read(backup):
-                backup.unlink()
-            if before is not None and after is None:
-                with suppress(OSError):  # something else is in it
-                    for folder in path.parents[:depth]:
-                        folder.rmdir()
-            return Change(path, before, after, _there(backup))
-    raise SettingsRefused(path, " is changed by another program all the time")
 
-
-def _uninstalled(path: Path, form: Form, before: bytes | None) -> bytes | None:
-    if before is None:
-        return None
-    text = _text(path, before)
-    with _refusing(path):
-        after = form.uninstall(text)
-        if after == text:
+    def edit(before: bytes | None) -> bytes | None:
+        if before is None or (after := form.uninstall(text := _text(path, before))) == text:
             return before
-        kept = _read(backup_path(path))
-        if kept is None:
-            # Without one, there was no file.
-            return None if form.is_empty(after) else _raw(before, after)
-        if kept.startswith(_BOM) == before.startswith(_BOM):
-            try:
-                if form.differs_by_us(text, _text(path, kept)):
-                    return kept
-            except (MalformedJson, SettingsRefused):  # somebody edited the backup
-                pass
-        return _raw(before, after)
+        if (kept := _read(backup)) is None:
+            return None if after.strip() in ("", "{}") else _encoded(before, after)  # without one, there was no file
+        with suppress(MalformedSettings, SettingsRefused):  # somebody edited the backup
+            was = _text(backup, kept)
+            if not _has_own(form, was) and form.foreign(text) == form.foreign(was):
+                return kept
+        return _encoded(before, after)
+
+    def write(before: bytes | None, after: bytes | None) -> None:
+        _replace(path, before, after, 0o600)
+
+    with _held(path):
+        change = _change(path, form, edit, None if dry_run else write)
+        if not dry_run and change.after is not None and change.after == _read(backup):
+            backup.unlink()
+            return replace(change, backup=None)
+        if not dry_run and change.before is not None and change.after is None:
+            with suppress(OSError):  # something else is in it
+                for folder in path.parents[:depth]:
+                    folder.rmdir()
+    return change
+
+
+def _change(
+    path: Path,
+    form: Form,
+    edit: Callable[[bytes | None], bytes | None],
+    write: Callable[[bytes | None, bytes | None], None] | None,
+) -> Change:
+    """Return what an edit of a file makes of it, after writing that; where another program was first, do it again."""
+    backup = backup_path(path)
+    for _ in range(_ATTEMPTS):
+        before = _read(path)
+        try:
+            after = edit(before)
+            is_ours = before is not None and after not in (None, before, _read(backup))
+            reformats = is_ours and not form.is_exact(_text(path, before or b""))
+        except MalformedSettings as error:
+            raise SettingsRefused(path, f": {error}") from None
+        try:
+            if write is not None and before != after:
+                write(before, after)
+        except Changed:
+            continue
+        return Change(path, before, after, backup if backup.exists() else None, reformats)
+    raise SettingsRefused(path, " is changed by another program all the time")
 
 
 def _read(path: Path) -> bytes | None:
@@ -155,103 +159,69 @@ def _text(path: Path, raw: bytes) -> str:
         return raw.removeprefix(_BOM).decode()
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        column = len(raw[raw.rfind(b"\n", 0, error.start) + 1 : error.start].decode()) + 1
-        raise SettingsRefused(path, f", line {line}, column {column}: not UTF-8") from None
+        raise SettingsRefused(path, f": line {line}: not UTF-8") from None
 
 
-def _raw(before: bytes | None, text: str) -> bytes:
+def _encoded(before: bytes | None, text: str) -> bytes:
     return (_BOM if before is not None and before.startswith(_BOM) else b"") + text.encode()
 
 
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except MalformedJson as error:
-        raise SettingsRefused(path, f", line {error.line}, column {error.column}: {error.reason}") from None
+def _has_own(form: Form, text: str) -> bool:
+    return any(handler.own for handler in form.handlers(text))
 
 
-def _there(path: Path) -> Path | None:
-    return path if path.exists() else None
-
-
-def _back_up(path: Path, form: Form, before: bytes | None) -> Path | None:
+def _back_up(path: Path, form: Form, before: bytes | None) -> None:
     """Keep a file that has none of our hooks yet; what was kept before our first one stays."""
-    backup = backup_path(path)
     if before is None:
-        return None
-    text = _text(path, before)
-    if any(handler.own for handler in form.handlers(text)) and (
-        backup.exists() or form.is_empty(form.uninstall(text))  # we made the file
-    ):
-        return _there(backup)
-    _write(backup, before, path.stat())
-    return backup
+        return
+    backup, text = backup_path(path), _text(path, before)
+    is_made_by_us = _has_own(form, text) and form.uninstall(text).strip() in ("", "{}")
+    if not is_made_by_us and not (_has_own(form, text) and backup.exists()):
+        _write(backup, before, path.stat())
 
 
-def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int) -> bool:
-    """Put a file's new content in the old one's place; False where it is not the old one any more."""
+def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int) -> None:
+    """Put a file's new content in the old one's place. Raises Changed where it is not the old one any more."""
     target = Path(os.path.realpath(path))
 
-    def is_unchanged() -> bool:
-        return _read(target) == before
+    def last_look() -> None:
+        if _read(target) != before:
+            raise Changed(path)
 
     if after is None:
-        if not is_unchanged():
-            return False
+        last_look()
         target.unlink()
-        return True
-    return _write(target, after, mode if before is None else target.stat(), is_unchanged)
+    else:
+        _write(target, after, mode if before is None else target.stat(), last_look)
 
 
-def _write(target: Path, data: bytes, like: os.stat_result | int, is_wanted: Callable[[], bool] = lambda: True) -> bool:
+def _write(target: Path, data: bytes, like: os.stat_result | int, last_look: Callable[[], None] = lambda: None) -> None:
     """Write a file whole or not at all, with the mode and owner of another one, or with a mode of its own."""
     temporary = f".{target.name}{TEMPORARY}"
+
+    def finish() -> None:
+        if not isinstance(like, int) and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+            with suppress(PermissionError):  # it belongs to whoever installs, then, as if an editor had saved it
+                os.chown(target.with_name(temporary), like.st_uid, like.st_gid)
+        last_look()
+
     with folders.Folder(os.path.realpath(target.parent)) as folder:
         with suppress(FileNotFoundError):
             folder.remove(temporary)  # of a command that was killed
-        fd = folder.open(temporary, folders.NEW, like if isinstance(like, int) else 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                if not isinstance(like, int):
-                    _liken(fd, target.with_name(temporary), like)
-                file.write(data)
-                file.flush()
-                os.fsync(fd)
-            if wanted := is_wanted():
-                folder.replace(temporary, target.name)
-            else:
-                folder.remove(temporary)
-        except BaseException as error:
-            with suppress(FileNotFoundError):
-                folder.remove(temporary)
-            if isinstance(error, OSError) and error.filename is None:  # of a descriptor: a full disk
-                raise folders.with_path(error, str(target)) from None
-            raise
-    return wanted
-
-
-def _liken(fd: int, path: Path, like: os.stat_result) -> None:
-    if sys.platform != "win32" and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-        with suppress(PermissionError):  # it belongs to whoever installs, then, as if an editor had saved it
-            os.fchown(fd, like.st_uid, like.st_gid)
-    path.chmod(stat.S_IMODE(like.st_mode))
+        mode = like if isinstance(like, int) else stat.S_IMODE(like.st_mode)
+        folders.replace_file(folder, temporary, target.name, data, mode, finish)
 
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Keep other commands of ours from the file meanwhile; leaves no lock file behind.
-
-    Windows cannot lock a folder, and some file systems lock nothing: that a file is compared before it is replaced
-    has to do there.
-    """
+    """Keep other commands of ours from the file meanwhile; leaves no lock file behind."""
     try:
         fd = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)  # noqa: PTH120 - Path.resolve fails on loops
-    except OSError:  # Windows; another command removed the folder; or a link leads nowhere
+    except OSError:  # the folder is missing, or a link leads nowhere
         yield
         return
     try:
-        with suppress(OSError):
+        with suppress(OSError):  # some file systems lock nothing; the file is compared before it is replaced
             lock(fd, wait=True)
         yield
     finally:

@@ -168,7 +168,7 @@ def test_the_file_that_install_would_refuse_is_named_before_install(agent: Agent
 
 
 def test_hooks_that_are_switched_off_or_doubled_are_told(agent: Agent) -> None:
-    agent.call("install", "--project")
+    agent.call("install", "--scope", "project")
     assert "hooks" in troubles(agent)
     (agent.claude / "settings.local.json").write_text('{"disableAllHooks": true}')
     assert any("disableAllHooks" in check["text"] for check in found(agent, "hooks", code=1))
@@ -256,7 +256,7 @@ def test_fix_adds_an_event_that_the_settings_lack(agent: Agent) -> None:
 
 def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agent) -> None:
     agent.call("uninstall")
-    agent.call("install", "--project")
+    agent.call("install", "--scope", "project")
     shared = agent.claude / "settings.json"
     command = json.loads(shared.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
     shared.write_text(shared.read_text().replace(command.split()[0], "/gone/bin/python"))
@@ -265,7 +265,10 @@ def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agen
     own.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}))
     checks = found(agent, "hooks", code=1)
     assert {check["fix"] for check in checks} == {None}
-    assert {check["mend"] for check in checks if str(shared) in check["text"]} == {"reflector install --project", ""}
+    assert {check["mend"] for check in checks if str(shared) in check["text"]} == {
+        "reflector install --scope project",
+        "",
+    }
 
 
 def test_fix_removes_what_a_killed_command_left_an_hour_ago(agent: Agent) -> None:
@@ -303,7 +306,7 @@ def test_fix_says_what_it_could_not_mend(agent: Agent) -> None:
     document["hooks"]["PreCompact"] = [{"hooks": 7}]
     settings.write_text(json.dumps(document))
     said = agent.call("doctor", "--fix", code=None).err
-    assert said.startswith(f"hooks: not fixed: {settings}, line 1, column ")
+    assert said.startswith(f"hooks: not fixed: {settings}: the hooks of")
 
 
 def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent) -> None:

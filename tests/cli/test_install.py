@@ -1,4 +1,4 @@
-"""Installed into the agent's settings, at work, and out of them again without a trace."""
+"""Installed into each agent's settings, at work, and out of them again without a trace."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reflector import folders
-from reflector.hooks.install import EVENTS, handlers, hook_command, install
+from reflector.hooks.agents import AGENTS, HookList
+from reflector.hooks.install import EVENTS, hook_command, install
 from tests.hooks.shapes import REFUSED, SHAPES
 from tests.road.agent import Agent
 
-SCOPES = ["user", "project", "local"]
+SCOPES = ("user", "project", "local")
+EVERY_FILE = [(name, scope) for name in AGENTS for scope in AGENTS[name].files]
+LISTS = [name for name in AGENTS if isinstance(AGENTS[name].form, HookList)]
+MODULES = [name for name in AGENTS if name not in LISTS]
 OLD = "/old/venv/bin/python -I -S /old/lib/reflector/hooks/fast.py"
+OPUS = b'{\n  "model": "opus"\n}\n'
+ROOT = Path(__file__).parents[2]
 
 
-def settings_of(agent: Agent, scope: str = "user") -> Path:
-    if scope == "user":
-        return agent.home / ".claude" / "settings.json"
-    return agent.claude / ("settings.json" if scope == "project" else "settings.local.json")
+def file_of(agent: Agent, name: str = "claude", scope: str = "user") -> Path:
+    return AGENTS[name].paths(agent.project, {"HOME": str(agent.home)})[scope]  # type: ignore[index]
 
 
-def put(agent: Agent, content: bytes, scope: str = "user", mode: int = 0o644) -> Path:
-    path = settings_of(agent, scope)
-    path.parent.mkdir(exist_ok=True)
+def put(agent: Agent, content: bytes, name: str = "claude", scope: str = "user", mode: int = 0o644) -> Path:
+    path = file_of(agent, name, scope)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     path.chmod(mode)
     return path
@@ -52,33 +55,37 @@ def backup_of(path: Path) -> Path:
     return path.with_name(path.name + ".reflector-backup")
 
 
+def commands(path: Path, name: str = "claude") -> dict[str, str]:
+    """The command of each event of ours in a settings file."""
+    return {one.event: one.command for one in AGENTS[name].form.handlers(path.read_text("utf-8-sig"))}
+
+
 def fire(agent: Agent, path: Path, event: str, **fields: Any) -> tuple[str, str]:
-    """Run the hooks of ours in a settings file as the agent does: by a shell, with the payload on stdin."""
-    told = ("", "")
-    for handler in handlers(path.read_text("utf-8-sig")):
-        if handler.event == event:
-            done = subprocess.run(
-                ["sh", "-c", handler.command],
-                input=json.dumps({"hook_event_name": event, "cwd": str(agent.project), **fields}),
-                env=agent.env(REFLECTOR_NO_SPAWN="1"),
-                capture_output=True,
-                text=True,
-                timeout=60,
-            )
-            assert done.returncode == 0
-            told = (told[0] + done.stdout, told[1] + done.stderr)
-    return told
+    """Run our hooks of a settings file as the agent does: by a shell, with the payload on stdin."""
+    done = subprocess.run(
+        ["sh", "-c", commands(path)[event]],
+        input=json.dumps({"hook_event_name": event, "cwd": str(agent.project), **fields}),
+        env=agent.env(REFLECTOR_NO_SPAWN="1"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, name: str) -> None:
-    path = put(agent, SHAPES[name], mode=0o640)
+def notes(agent: Agent, *arguments: str) -> list[str]:
+    return agent.call("install", *arguments).err.splitlines()
+
+
+@pytest.mark.parametrize("shape", ["byte order mark", "CRLF", "empty file", "empty event", "aligned by hand"])
+def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, shape: str) -> None:
+    path = put(agent, SHAPES[shape], mode=0o640)
     before = seen(agent.home)
     agent.call("install")
-    assert backup_of(path).read_bytes() == SHAPES[name]
+    assert backup_of(path).read_bytes() == SHAPES[shape]
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(backup_of(path).stat().st_mode) == 0o640
-    assert path.read_bytes().startswith(b"\xef\xbb\xbf") == SHAPES[name].startswith(b"\xef\xbb\xbf")
-    assert sorted(handler.event for handler in handlers(path.read_text("utf-8-sig"))) == sorted(EVENTS)
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf") == SHAPES[shape].startswith(b"\xef\xbb\xbf")
     out, err = fire(agent, path, "SessionStart", source="startup")
     assert "[pat-002] helpful=3 harmful=1 :: Keep functions small." in out
     assert err == ""
@@ -86,84 +93,92 @@ def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, 
     assert seen(agent.home) == before
 
 
-@pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("command", ["install", "install --dry-run"])
-def test_a_file_that_is_no_settings_is_refused_with_the_place_and_untouched(
-    agent: Agent, name: str, command: str
-) -> None:
-    raw, line, column, words = REFUSED[name]
+def test_a_new_layout_is_announced_and_shown_and_undone(agent: Agent) -> None:
+    path = put(agent, SHAPES["aligned by hand"])
+    for words in (["install", "--dry-run"], ["install"]):
+        told = agent.call(*words)
+        assert f"{path} is laid out anew, also outside the hooks; --dry-run shows where" in told.err
+        assert ('-{ "model"   : "opus"' in told.out) == ("--dry-run" in words)
+    assert agent.call("install").err == ""
+    agent.call("uninstall")
+    assert path.read_bytes() == SHAPES["aligned by hand"]
+    put(agent, SHAPES["tabs"])
+    assert agent.call("install").err == ""
+
+
+@pytest.mark.parametrize("shape", ["comment", "not UTF-8", "UTF-16", "a key twice"])
+def test_a_file_that_cannot_hold_our_hooks_is_refused_and_untouched(agent: Agent, shape: str) -> None:
+    raw, words = REFUSED[shape]
     path = put(agent, raw)
     before = seen(agent.home)
-    told = agent.call(*command.split(), code=1).err
-    assert str(path) in told
-    assert words in told
-    assert (f"line {line}, column {column}: " if line else "line ") in told
-    assert "Nothing was changed" in told
+    for command in ("install", "install --dry-run"):
+        told = agent.call(*command.split(), code=1).err
+        assert f"{path}: " in told
+        assert words in told
+        assert "Nothing was changed" in told
     assert seen(agent.home) == before
 
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_event_reaches_the_playbook_or_the_spool(agent: Agent, event: str) -> None:
     agent.call("install")
-    out, err = fire(agent, settings_of(agent), event, session_id="s-1")
+    out, err = fire(agent, file_of(agent), event, session_id="s-1")
     assert err == ""
-    if event.endswith("Start"):
-        assert "[pat-002]" in out
-    else:
-        assert out == ""
-        assert len(agent.deliveries()) == 1
+    assert ("[pat-002]" in out, len(agent.deliveries())) == ((True, 0) if event.endswith("Start") else (False, 1))
 
 
-@pytest.mark.parametrize("event", EVENTS)
-def test_a_hook_whose_environment_is_gone_says_nothing_that_stops_the_agent(agent: Agent, event: str) -> None:
-    gone_script = hook_command(script="/gone/reflector/hooks/fast.py")
-    gone_python = hook_command("/gone/bin/python")
-    for command in (gone_script, gone_python):
-        path = put(agent, install("{}", command).encode())
-        out, err = fire(agent, path, event)
-        assert out == ""
-        assert "/gone/" in err
+@pytest.mark.parametrize("command", [hook_command(script="/gone/hooks/__main__.py"), hook_command("/gone/bin/python")])
+def test_a_hook_whose_environment_is_gone_says_nothing_that_stops_the_agent(agent: Agent, command: str) -> None:
+    out, err = fire(agent, put(agent, install("{}", command.replace("/hooks/", "/reflector/hooks/")).encode()), "Stop")
+    assert out == ""
+    assert "/gone/" in err
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_files_and_folders_that_were_not_there_are_made_and_removed_again(tmp_path: Path, scope: str) -> None:
+@pytest.mark.parametrize(("name", "scope"), EVERY_FILE)
+def test_files_and_folders_that_were_missing_are_created_and_removed_again(
+    tmp_path: Path, name: str, scope: str
+) -> None:
     agent = Agent(tmp_path / "project", tmp_path / "home")
     agent.project.mkdir()
     agent.home.mkdir()
-    agent.call("install", f"--{scope}")
-    path = settings_of(agent, scope)
-    assert len(handlers(path.read_text())) == len(EVENTS)
-    mask = os.umask(0)
-    os.umask(mask)
-    assert stat.S_IMODE(path.stat().st_mode) == (0o600 if scope == "user" else 0o666 & ~mask)
-    agent.call("uninstall", f"--{scope}")
+    assert agent.call("install", "--agent", name, "--scope", scope, "--dry-run").out.startswith("--- /dev/null\n+++ ")
+    assert list(agent.home.iterdir()) == list(agent.project.iterdir()) == []
+    told = agent.call("install", "--agent", name, "--scope", scope).out
+    path = file_of(agent, name, scope)
+    assert commands(path, name) == dict.fromkeys(AGENTS[name].events, hook_command())
+    assert stat.S_IMODE(path.stat().st_mode) == (0o600 if scope == "user" else 0o644)
+    agent_option = "" if name == "claude" else f" --agent {name}"
+    assert f"reflector uninstall{agent_option}{'' if scope == 'user' else f' --scope {scope}'}\n" in told
+    before = seen(path.parent)
+    assert "has the hooks already" in agent.call("install", "--agent", name, "--scope", scope).out
+    assert seen(path.parent) == before
+    agent.call("uninstall", "--agent", name, "--scope", scope)
     assert list(agent.home.iterdir()) == list(agent.project.iterdir()) == []
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_a_scope_touches_its_own_file_alone(agent: Agent, scope: str) -> None:
-    paths = {each: put(agent, b'{"model": "opus"}', each) for each in SCOPES}
-    agent.call("install", f"--{scope}")
-    changed = [each for each, path in paths.items() if path.read_bytes() != b'{"model": "opus"}']
-    assert changed == [scope]
-    told = agent.call("uninstall", *(["--user"] if scope == "local" else ["--local"]))
-    assert f"{paths[scope]} still runs" in told.err
+def test_a_scope_touches_its_own_file_alone(agent: Agent) -> None:
+    paths = {scope: put(agent, OPUS, scope=scope) for scope in SCOPES}
+    agent.call("install", "--scope", "local")
+    assert [scope for scope, path in paths.items() if path.read_bytes() != OPUS] == ["local"]
+    told = agent.call("uninstall")
+    assert f"{paths['local']} still runs" in told.err
     assert "has no hook of ours" in told.out
 
 
-def test_the_folder_that_the_agent_is_told_to_use_is_used(agent: Agent, tmp_path: Path) -> None:
+def test_the_folder_that_the_agent_is_set_to_is_used(agent: Agent, tmp_path: Path) -> None:
     agent.environ["CLAUDE_CONFIG_DIR"] = str(tmp_path / "elsewhere" / "config")
     agent.call("install")
     assert (tmp_path / "elsewhere/config/settings.json").exists()
     assert list(agent.home.iterdir()) == []
 
 
-def test_installing_again_changes_nothing(agent: Agent) -> None:
-    put(agent, SHAPES["four spaces"])
-    agent.call("install")
-    before = seen(agent.home)
-    assert "has the hooks already" in agent.call("install").out
-    assert seen(agent.home) == before
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_older_installation_is_replaced_and_leaves_no_copy(agent: Agent, name: str) -> None:
+    path = put(agent, AGENTS[name].form.install("", OLD).encode(), name)
+    agent.call("install", "--agent", name)
+    assert set(commands(path, name).values()) == {hook_command()}
+    agent.call("uninstall", "--agent", name)
+    assert list(agent.home.iterdir()) == []
 
 
 def test_an_older_installation_is_replaced_and_the_file_from_before_it_comes_back(agent: Agent) -> None:
@@ -171,71 +186,33 @@ def test_an_older_installation_is_replaced_and_the_file_from_before_it_comes_bac
     path = put(agent, install(original.decode(), OLD).encode())
     backup_of(path).write_bytes(original)
     agent.call("install")
-    assert {handler.command for handler in handlers(path.read_text())} == {hook_command()}
     agent.call("uninstall")
     assert path.read_bytes() == original
     assert not backup_of(path).exists()
 
 
-def test_hooks_that_a_person_wrote_by_hand_are_replaced_kept_in_the_backup_and_taken_out(agent: Agent) -> None:
+def test_hooks_that_a_person_wrote_by_hand_are_replaced_kept_in_the_backup_and_removed(agent: Agent) -> None:
     by_hand = {"type": "command", "command": "reflector hook", "timeout": 10}
-    raw = json.dumps({"model": "opus", "hooks": {event: [{"hooks": [by_hand]}] for event in EVENTS}}, indent=2).encode()
-    path = put(agent, raw)
+    settings = {"model": "opus", "hooks": {event: [{"hooks": [by_hand]}] for event in EVENTS}}
+    path = put(agent, json.dumps(settings, indent=2).encode())
     agent.call("install")
-    assert backup_of(path).read_bytes() == raw
+    assert json.loads(backup_of(path).read_bytes()) == settings
     agent.call("uninstall")
-    assert path.read_bytes() == json.dumps({"model": "opus"}, indent=2).encode()
+    assert path.read_bytes() == OPUS.rstrip()
 
 
-def test_what_was_edited_since_stays(agent: Agent) -> None:
+def test_an_edit_since_stays_and_the_backup_is_named(agent: Agent) -> None:
     path = put(agent, b'{\n  "model": "opus",\n  "hooks": {}\n}\n')
     agent.call("install")
     path.write_text(path.read_text().replace('"opus"', '"sonnet"'))
     told = agent.call("uninstall").out
-    assert path.read_bytes() == b'{\n  "model": "sonnet"\n}\n'
+    assert path.read_bytes() == OPUS.replace(b"opus", b"sonnet")
     assert "what was changed since they came stays" in told
     assert str(backup_of(path)) in told
 
 
-def test_a_file_that_the_agent_wrote_anew_is_without_us_again(agent: Agent) -> None:
-    path = put(agent, SHAPES["tabs"])
-    agent.call("install")
-    settings = json.loads(path.read_bytes())
-    settings["permissions"]["allow"].append("Bash(make:*)")
-    path.write_text(json.dumps(settings, indent=2))
-    agent.call("uninstall")
-    before = json.loads(SHAPES["tabs"])
-    before["permissions"]["allow"].append("Bash(make:*)")
-    assert path.read_text() == json.dumps(before, indent=2)
-
-
-def test_a_backup_from_another_life_is_not_put_back(agent: Agent) -> None:
-    path = put(agent, b'{"model": "opus"}')
-    backup_of(path).write_bytes(b'{"model": "haiku"}')
-    agent.call("install")
-    assert backup_of(path).read_bytes() == b'{"model": "opus"}'
-    agent.call("uninstall")
-    assert path.read_bytes() == b'{"model": "opus"}'
-
-
-def test_a_backup_that_somebody_spoilt_is_left_alone(agent: Agent) -> None:
-    path = put(agent, b'{"model": "opus"}')
-    agent.call("install")
-    backup_of(path).write_bytes(b"{")
-    agent.call("uninstall")
-    assert path.read_bytes() == b'{"model": "opus"}'
-    assert backup_of(path).read_bytes() == b"{"
-
-
-def test_a_backup_of_what_is_there_again_is_removed(agent: Agent) -> None:
-    path = put(agent, b'{"model": "opus"}')
-    backup_of(path).write_bytes(b'{"model": "opus"}')  # an uninstallation was killed before its last step
-    agent.call("uninstall")
-    assert [file.name for file in path.parent.iterdir()] == ["settings.json"]
-
-
-def test_a_file_that_was_emptied_by_a_person_stays_a_file(agent: Agent) -> None:
-    path = put(agent, b'{"model": "opus"}')
+def test_a_person_who_removes_the_rest_keeps_the_file(agent: Agent) -> None:
+    path = put(agent, OPUS)
     agent.call("install")
     settings = json.loads(path.read_bytes())
     del settings["model"]
@@ -244,85 +221,76 @@ def test_a_file_that_was_emptied_by_a_person_stays_a_file(agent: Agent) -> None:
     assert path.read_bytes() == b"{}"
 
 
-def test_nothing_to_uninstall_is_no_error_and_leaves_nothing(agent: Agent) -> None:
+@pytest.mark.parametrize(
+    ("early", "late", "left"),
+    [
+        (b'{"model": "haiku"}', None, None),  # of an earlier installation
+        (OPUS, None, None),  # an uninstallation was killed before its last step
+        (None, b"{", b"{"),
+        (None, b'{"model": 1}', b'{"model": 1}'),
+    ],
+)
+def test_a_backup_that_is_not_of_this_file_is_not_restored(
+    agent: Agent, early: bytes | None, late: bytes | None, left: bytes | None
+) -> None:
+    path = put(agent, OPUS)
+    if early:
+        backup_of(path).write_bytes(early)
+    agent.call("install")
+    if late:
+        backup_of(path).write_bytes(late)
+    agent.call("uninstall")
+    assert path.read_bytes() == OPUS
+    assert (backup_of(path).read_bytes() if backup_of(path).exists() else None) == left
+
+
+def test_nothing_to_uninstall_is_not_an_error_and_leaves_nothing(agent: Agent) -> None:
     assert "has no hook of ours" in agent.call("uninstall").out
     assert list(agent.home.iterdir()) == []
-    (agent.home / ".claude").mkdir()
-    agent.call("uninstall")
-    assert list(agent.home.iterdir()) == [agent.home / ".claude"]
-    path = put(agent, SHAPES["hooks of every type"])
+    path = put(agent, SHAPES["aligned by hand"])
     assert "has no hook of ours" in agent.call("uninstall").out
-    assert path.read_bytes() == SHAPES["hooks of every type"]
+    assert path.read_bytes() == SHAPES["aligned by hand"]
 
 
-def test_a_symlink_stays_one_and_its_target_is_changed(agent: Agent, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["there", "later"])
+def test_a_link_stays_one_and_the_file_that_it_leads_to_is_changed(agent: Agent, tmp_path: Path, target: str) -> None:
     dotfiles = tmp_path / "dotfiles"
     dotfiles.mkdir()
-    (dotfiles / "claude.json").write_bytes(SHAPES["tabs"])
-    path = settings_of(agent)
+    if target == "there":
+        (dotfiles / "claude.json").write_bytes(SHAPES["tabs"])
+    path = file_of(agent)
     path.parent.mkdir()
     path.symlink_to("../../dotfiles/claude.json")
     before = seen(tmp_path)
     agent.call("install")
     assert path.is_symlink()
-    assert len(handlers((dotfiles / "claude.json").read_text())) == len(EVENTS)
+    assert len(commands(dotfiles / "claude.json")) == len(EVENTS)
     assert [entry.name for entry in dotfiles.iterdir()] == ["claude.json"]
     agent.call("uninstall")
     assert seen(tmp_path) == before
 
 
-def test_a_link_into_a_folder_that_is_gone_is_an_error_that_names_it(agent: Agent, tmp_path: Path) -> None:
-    path = settings_of(agent)
-    path.parent.mkdir()
-    path.symlink_to(tmp_path / "gone" / "settings.json")
-    assert str(tmp_path / "gone") in agent.call("install", code=1).err
-    assert "has no hook of ours" in agent.call("uninstall").out
-
-
-def test_a_link_to_a_file_that_is_not_there_yet_is_followed(agent: Agent, tmp_path: Path) -> None:
-    path = settings_of(agent)
-    path.parent.mkdir()
-    path.symlink_to(tmp_path / "later.json")
-    agent.call("install")
-    assert len(handlers((tmp_path / "later.json").read_text())) == len(EVENTS)
-    agent.call("uninstall")
-    assert path.is_symlink()
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("mode", [0o400, 0o444, 0o600, 0o664, 0o755])
-def test_the_mode_stays(agent: Agent, mode: int) -> None:
-    path = put(agent, b'{"hooks": {}}', mode=mode)
-    agent.call("install")
-    assert stat.S_IMODE(path.stat().st_mode) == mode
-    agent.call("uninstall")
-    assert stat.S_IMODE(path.stat().st_mode) == mode
-    assert path.read_bytes() == b'{"hooks": {}}'
-
-
-@pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "file for a folder"])
-def test_what_is_no_file_is_refused(agent: Agent, kind: str) -> None:
-    path = settings_of(agent)
+@pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "file for a folder", "link into a folder that is gone"])
+def test_what_is_not_a_file_is_refused(agent: Agent, kind: str) -> None:
+    path = file_of(agent)
     if kind == "file for a folder":
         path.parent.write_text("")
     else:
         path.parent.mkdir()
-        {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "loop": lambda: path.symlink_to(path)}[kind]()
-    for command in ("install", "uninstall", "install --dry-run"):
-        told = agent.call(*command.split(), code=1).err
-        assert str(path.parent) in told
-        assert "Traceback" not in told
+        {
+            "folder": path.mkdir,
+            "pipe": lambda: os.mkfifo(path),
+            "loop": lambda: path.symlink_to(path),
+            "link into a folder that is gone": lambda: path.symlink_to(agent.home / "gone" / "settings.json"),
+        }[kind]()
+    told = agent.call("install", code=1).err
+    assert str(agent.home) in told
+    assert "Traceback" not in told
     assert len(list(agent.home.rglob("*"))) == (1 if kind == "file for a folder" else 2)
 
 
-def test_utf_16_is_told_apart(agent: Agent) -> None:
-    put(agent, "{}".encode("utf-16"))
-    assert "UTF-16, not UTF-8" in agent.call("install", code=1).err
-
-
 def test_a_full_disk_leaves_the_old_file(agent: Agent) -> None:
-    raw = SHAPES["two spaces, as the agent writes it"]
-    path = put(agent, raw)
+    path = put(agent, SHAPES["two spaces, as the agent writes it"])
     before = seen(agent.home)
     # -B: a compiled module that is cut at the limit would break every later start.
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)); import signal; "
@@ -331,8 +299,7 @@ def test_a_full_disk_leaves_the_old_file(agent: Agent) -> None:
     done = subprocess.run([sys.executable, "-I", "-B", "-c", limited], env=agent.env(), capture_output=True, text=True)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert str(path) in done.stderr
-    assert "File too large" in done.stderr
+    assert f"{path}.reflector-backup: File too large" in done.stderr
     assert seen(agent.home) == before
 
 
@@ -373,15 +340,60 @@ def test_killed_at_any_step_the_file_is_the_old_or_the_new_one_and_the_next_comm
         if not killed:
             break
     assert 3 < step < 199
-    for left in path.parent.glob("*.reflector-tmp"):
-        os.utime(left, (0, 0))
     agent.call("install")
     agent.call("uninstall")
+    for left in path.parent.glob("*.reflector-tmp"):
+        left.unlink()
     assert seen(agent.home) == clean
 
 
+@pytest.mark.parametrize("content", [pytest.param(SHAPES["tabs"], marks=pytest.mark.slow), None])
+def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent, content: bytes | None) -> None:
+    path = put(agent, content) if content else file_of(agent)
+    before = seen(agent.home)
+    for command, times in (("install", 4), ("uninstall", 3)):
+        processes = [agent.start(command) for _ in range(times)]
+        for process in processes:
+            _, err = process.communicate(timeout=120)
+            assert (process.returncode, err) == (0, "")
+        if command == "install":
+            assert len(commands(path)) == len(EVENTS)
+    assert seen(agent.home) == before
+
+
+def test_a_write_of_another_program_meanwhile_is_not_lost(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(agent, OPUS)
+    edits = iter([None, b'{"model": "sonnet"}', b'{"model": "haiku"}'])  # the first is the look before it writes
+
+    def and_meanwhile(text: str, command: str, events: dict[str, int]) -> str:
+        if edit := next(edits, None):
+            path.write_bytes(edit)
+        return install(text, command, events)
+
+    monkeypatch.setattr("reflector.hooks.install.install", and_meanwhile)
+    agent.call("install")
+    assert json.loads(path.read_bytes())["model"] == "haiku"
+    assert len(commands(path)) == len(EVENTS)
+    assert backup_of(path).read_bytes() == b'{"model": "haiku"}'
+
+
+def test_a_folder_that_cannot_be_written_is_named(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permissions do not bind root, so the system refuses here by hand."""
+    path = put(agent, b"{}")
+    opened = folders.system.open
+
+    def refusing(name: str, flags: int, *rest: Any, **more: Any) -> int:
+        if flags & folders.NEW == folders.NEW:
+            raise PermissionError(13, "Permission denied", name)
+        return int(opened(name, flags, *rest, **more))
+
+    monkeypatch.setattr(folders.system, "open", refusing)
+    told = agent.call("install", code=1).err
+    assert told == f"reflector: {path.parent}: Permission denied; check its permissions\n"
+
+
 def test_a_dry_run_shows_the_difference_and_changes_nothing(agent: Agent) -> None:
-    path = put(agent, b'{\n  "model": "opus"\n}\n')
+    path = put(agent, OPUS)
     before = seen(agent.home)
     told = agent.call("install", "--dry-run").out.splitlines()
     assert told[:2] == [f"--- {path}", f"+++ {path}"]
@@ -396,123 +408,144 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(agent: Agent) -> Non
     assert agent.call("install", "--dry-run").out == ""
 
 
-def test_a_dry_run_where_nothing_is_makes_nothing(agent: Agent) -> None:
-    assert agent.call("install", "--dry-run").out.startswith("--- /dev/null\n+++ ")
-    assert list(agent.home.iterdir()) == []
-
-
-def test_two_scopes_at_once_are_a_usage_error(agent: Agent) -> None:
-    assert "two files" in agent.call("install", "--user", "--local", code=2).err
-
-
 def test_a_wrong_setting_of_ours_does_not_keep_anyone_from_uninstalling(agent: Agent) -> None:
     (agent.claude / "reflector.toml").write_text("backned = 1")
-    agent.call("install", "--project")
-    agent.call("uninstall", "--project")
-    assert not settings_of(agent, "project").exists()
+    agent.call("install", "--scope", "project")
+    agent.call("uninstall", "--scope", "project")
+    assert not file_of(agent, scope="project").exists()
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_hooks_that_are_switched_off_are_told(agent: Agent, scope: str) -> None:
-    path = put(agent, b'{"disableAllHooks": true}', scope)
-    assert f'{path} has "disableAllHooks": true' in agent.call("install").err
+@pytest.mark.parametrize("name", LISTS)
+def test_timeouts_are_in_the_agents_own_unit(agent: Agent, name: str) -> None:
+    agent.call("install", "--agent", name)
+    found = AGENTS[name].form.handlers(file_of(agent, name).read_text())
+    seconds = {handler.event: (handler.timeout or 0) / (1000 if name == "gemini" else 1) for handler in found}
+    assert seconds == {**dict.fromkeys(seconds, 10), **({"SessionEnd": 3} if name == "codex" else {})}
 
 
-def warnings(agent: Agent) -> Iterator[str]:
-    return (line for line in agent.call("install").err.splitlines())
-
-
-def test_an_enabled_plugin_of_ours_is_told(agent: Agent) -> None:
-    put(agent, b'{"enabledPlugins": {"reflector@house": true, "other@house": true}}', "project")
-    assert [line for line in warnings(agent) if "plugin" in line] == [
-        "reflector: the plugin reflector@house calls us, too; keep one of both: claude plugin uninstall reflector@house"
-    ]
-    assert "the plugin reflector@house still calls us" in agent.call("uninstall").err
-
-
-def test_a_plugin_in_the_agents_cache_is_told_unless_it_is_disabled(agent: Agent) -> None:
-    (agent.home / ".claude/plugins/cache/house/reflector/0.1.0").mkdir(parents=True)
-    assert any("reflector@house" in line for line in warnings(agent))
-    put(agent, b'{"enabledPlugins": {"reflector@house": false}}', "local")
-    assert list(warnings(agent)) == []
-
-
-def test_another_command_that_calls_us_is_told_and_the_same_one_is_not(agent: Agent) -> None:
-    agent.call("install", "--local")
-    assert list(warnings(agent)) == []
-    other = install('{"x": 1}', OLD)
-    path = put(agent, other.encode(), "project")
-    assert list(warnings(agent)) == [f"reflector: {path} also runs {OLD}; one of both is enough"]
-
-
-def test_an_environment_that_a_cache_throws_away_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    passing = hook_command("/home/me/.cache/uv/archive-v0/x/bin/python")
-    monkeypatch.setattr("reflector.hooks.install.hook_command", lambda: passing)
-    assert [line for line in warnings(agent) if "a cache that is cleared" in line]
-
-
-def test_a_shared_settings_file_is_said_to_name_an_interpreter_of_ones_own(agent: Agent) -> None:
-    assert "names your own interpreter" in agent.call("install", "--project").err
-
-
-def test_a_command_around_ours_stays_and_is_told(agent: Agent) -> None:
-    wrapped = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}}
-    path = put(agent, json.dumps(wrapped).encode())
-    assert list(warnings(agent)) == [f"reflector: {path} also runs cd /x && reflector hook; one of both is enough"]
-    agent.call("uninstall")
-    assert json.loads(path.read_bytes()) == wrapped
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [*(pytest.param(n, marks=pytest.mark.slow) for n in ("two spaces, as the agent writes it", "empty file")), None],
-)
-def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent, shape: str | None) -> None:
-    path = put(agent, SHAPES[shape]) if shape else settings_of(agent)
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_of_somebody_else_is_neither_overwritten_nor_removed(agent: Agent, name: str) -> None:
+    put(agent, b"export default () => {}\n", name)
     before = seen(agent.home)
-    processes = [agent.start("install") for _ in range(4)]
-    for process in processes:
-        _, err = process.communicate(timeout=120)
-        assert (process.returncode, err) == (0, "")
-    assert len(handlers(path.read_text())) == len(EVENTS)
-    processes = [agent.start("uninstall") for _ in range(3)]
-    for process in processes:
-        _, err = process.communicate(timeout=120)
-        assert (process.returncode, err) == (0, "")
+    assert "is not reflector's" in agent.call("install", "--agent", name, code=1).err
+    assert "has no hook of ours" in agent.call("uninstall", "--agent", name).out
     assert seen(agent.home) == before
 
 
-def test_what_another_program_writes_meanwhile_is_not_lost(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = put(agent, b'{"model": "opus"}')
-    edits = iter([b'{"model": "sonnet"}', b'{"model": "haiku"}'])
-    whole = install
-
-    def and_meanwhile(text: str, command: str, events: dict[str, int]) -> str:
-        if edit := next(edits, None):
-            path.write_bytes(edit)
-        return whole(text, command, events)
-
-    monkeypatch.setattr("reflector.hooks.install.install", and_meanwhile)
-    agent.call("install")
-    assert json.loads(path.read_bytes())["model"] == "haiku"
-    assert len(handlers(path.read_text())) == len(EVENTS)
-    assert backup_of(path).read_bytes() == b'{"model": "haiku"}'
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_scope_that_an_agent_has_not_is_a_usage_error(agent: Agent, name: str) -> None:
+    code = 0 if "local" in AGENTS[name].files else 2
+    told = agent.call("install", "--agent", name, "--scope", "local", code=code).err
+    assert ("use --scope project" in told) == bool(code)
 
 
-def test_a_folder_that_cannot_be_written_is_named_and_no_file_that_is_not_there(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Permissions do not bind root, so the system refuses here by hand."""
-    path = agent.home / ".claude" / "settings.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("{}")
-    opened = folders.system.open
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("claude", {"disableAllHooks": True}),
+        ("gemini", {"hooksConfig": {"enabled": False}}),
+        ("copilot", {"disableAllHooks": True}),
+    ],
+)
+def test_hooks_that_are_switched_off_are_reported(agent: Agent, name: str, settings: dict[str, Any]) -> None:
+    path = put(agent, json.dumps(settings).encode(), name, "project")
+    assert any(line.startswith(f"reflector: {path} has ") for line in notes(agent, "--agent", name))
 
-    def refusing(name: str, flags: int, *rest: Any, **more: Any) -> int:
-        if flags & folders.NEW == folders.NEW:
-            raise PermissionError(13, "Permission denied", name)
-        return int(opened(name, flags, *rest, **more))
 
-    monkeypatch.setattr(folders.system, "open", refusing)
-    told = agent.call("install", code=1).err
-    assert told == f"reflector: {path.parent}: Permission denied; check its permissions\n"
+def test_a_plugin_of_ours_is_reported_unless_it_is_disabled(agent: Agent) -> None:
+    put(agent, b'{"enabledPlugins": {"reflector@house": true, "other@house": true}}', scope="project")
+    assert notes(agent) == [
+        "reflector: the plugin reflector@house calls us, too; keep one of both: claude plugin uninstall reflector@house"
+    ]
+    assert "the plugin reflector@house still calls us" in agent.call("uninstall").err
+    put(agent, b"{}", scope="project")
+    (agent.home / ".claude/plugins/cache/shop/reflector/0.1.0").mkdir(parents=True)
+    assert any("reflector@shop" in line for line in notes(agent))
+    put(agent, b'{"enabledPlugins": {"reflector@shop": false}}', scope="local")
+    assert notes(agent) == []
+
+
+def test_another_command_that_calls_us_is_reported_and_the_same_one_is_not(agent: Agent) -> None:
+    agent.call("install", "--scope", "local")
+    assert notes(agent) == []
+    wrapped = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}}
+    path = put(agent, json.dumps(wrapped).encode(), scope="project")
+    assert notes(agent) == [f"reflector: {path} also runs cd /x && reflector hook; one of both is enough"]
+
+
+@pytest.mark.parametrize("name", [name for name in AGENTS if name != "claude"])
+def test_two_files_that_call_us_are_reported(agent: Agent, name: str) -> None:
+    assert notes(agent, "--agent", name) == []
+    told = agent.call("install", "--agent", name, "--scope", "project").err
+    assert f"{file_of(agent, name)} also runs" in told
+    assert "names your own interpreter" in told
+
+
+def test_copilot_also_runs_claude_codes_hooks_of_a_project(agent: Agent) -> None:
+    agent.call("install", "--scope", "project")
+    assert f"{agent.claude / 'settings.json'} also runs" in agent.call("install", "--agent", "copilot").err
+
+
+def test_uninstalling_from_one_agent_names_the_others(agent: Agent) -> None:
+    agent.call("install", "--agent", "codex")
+    agent.call("install", "--agent", "pi", "--scope", "project")
+    told = agent.call("uninstall").err
+    assert f"{file_of(agent, 'codex')} still calls us: reflector uninstall --agent codex\n" in told
+    assert "reflector uninstall --agent pi --scope project" in told
+
+
+def test_an_environment_in_a_cache_is_reported(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    passing = hook_command("/home/me/.cache/uv/archive-v0/x/bin/python")
+    monkeypatch.setattr("reflector.hooks.install.hook_command", lambda: passing)
+    assert [line for line in notes(agent) if "a cache that is cleared" in line]
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("codex", ""), ("gemini", "GEMINI_SESSION_ID"), ("copilot", "COPILOT_PROJECT_DIR")]
+)
+def test_each_agent_gets_the_playbook_its_way(agent: Agent, name: str, variable: str) -> None:
+    agent.call("install", "--agent", name)
+    agent.environ |= {variable: str(agent.project)} if variable else {}
+    out, err = fire(agent, file_of(agent, name), "SessionStart", session_id="s-1")
+    assert err == ""
+    text = out
+    if name == "gemini":
+        text = json.loads(out)["hookSpecificOutput"]["additionalContext"]
+    elif name == "copilot":
+        assert list(json.loads(out)) == ["additionalContext"]
+        text = json.loads(out)["additionalContext"]
+    assert "[pat-002] helpful=3 harmful=1 :: Keep functions small." in text
+
+
+def test_a_subagent_of_copilot_gets_it_although_its_event_has_no_name(agent: Agent) -> None:
+    payload = {"sessionId": "s-1", "cwd": str(agent.project), "agentName": "general-purpose", "agent_id": "a-1"}
+    out = subprocess.run(
+        ["sh", "-c", hook_command()],
+        input=json.dumps(payload),
+        env=agent.env(COPILOT_PROJECT_DIR=str(agent.project)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    assert "[pat-002]" in json.loads(out)["additionalContext"]
+    agent.hook("Stop", session_id="a-1", agent_id="a-1", parent_agent_id="s-1", transcript_path="/t.jsonl")
+    assert agent.deliveries() == []
+
+
+@pytest.mark.parametrize(
+    "words", [["--git", "--scope", "project"], ["--git", "--mirror", "AGENTS.md"], ["--agent", "pi", "--mirror", "x"]]
+)
+def test_the_project_and_an_agents_settings_are_set_up_one_by_one(agent: Agent, words: list[str]) -> None:
+    assert "reflector" in agent.call("install", *words, code=2).err
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_page_of_agents_and_the_readme_name_each_with_its_files(name: str) -> None:
+    agent = AGENTS[name]
+    (row,) = [
+        line for line in (ROOT / "docs/agents.md").read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")
+    ]
+    assert f"${agent.home[0]}" in row
+    assert agent.files["user"] in row
+    assert f"`{agent.files['project']}`" in row
+    assert agent.title in (ROOT / "README.md").read_text("utf-8")

@@ -279,15 +279,6 @@ def test_rebuild(agent: Agent) -> None:
     assert Path(agent.json("rebuild")["kept"]).read_text() == "{"
 
 
-def test_install_and_uninstall(agent: Agent) -> None:
-    dry = agent.json("install", "--dry-run")
-    assert (dry["changed"], dry["dry_run"], dry["merge_driver"]) == (True, True, None)
-    assert not Path(dry["path"]).exists()
-    assert agent.json("install")["diff"] == dry["diff"]
-    assert agent.json("install")["changed"] is False
-    assert agent.json("uninstall")["changed"] is True
-
-
 def test_the_exit_code_is_1_for_what_the_page_says_and_the_document_is_printed(lived_in: Agent, agent: Agent) -> None:
     agent.call("drain")
     agent.playbook.write_text(agent.playbook.read_text().replace('"helpful": 3', '"helpful": 4'))
@@ -300,8 +291,3 @@ def test_the_exit_code_is_1_for_what_the_page_says_and_the_document_is_printed(l
     shown = rows[: rows.index("verify") + 1]
     # The other tests of this module see the rest.
     assert shown == ["doctor", "status", "drain", "ingest", "import-history", "rebuild --check", "verify"]
-
-
-def test_mirror(agent: Agent) -> None:
-    found = agent.json("mirror", "AGENTS.md", "GEMINI.md")
-    assert [one["name"] for one in found] == ["AGENTS.md", "GEMINI.md"]

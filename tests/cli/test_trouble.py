@@ -88,7 +88,7 @@ def test_a_read_only_project_is_told_and_nothing_changes(tmp_path: Path) -> None
         agent.home = tmp_path / "home"
         agent.home.mkdir()
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-        changes = (["add", "pat", "More."], ["config", "set", "idle_minutes", "3"], ["install", "--project"])
+        changes = (["add", "pat", "More."], ["config", "set", "idle_minutes", "3"], ["install", "--scope", "project"])
         for command in (["ingest", session], ["drain"], ["list"], *changes):
             assert_told(agent, *command, about=disk)
         (ledger,) = (check for check in agent.json("doctor", code=1) if check["name"] == "ledger")

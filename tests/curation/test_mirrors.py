@@ -37,7 +37,7 @@ def agent(tmp_path: Path) -> Agent:
     """A project whose AGENTS.md has a line of its owner and the playbook."""
     agent = Agent.in_folder(tmp_path)
     (agent.project / "AGENTS.md").write_bytes(b"# Ours\n\nBe kind.\n")
-    agent.call("mirror", "AGENTS.md")
+    agent.call("install", "--mirror", "AGENTS.md")
     return agent
 
 
@@ -92,7 +92,7 @@ def test_a_file_that_is_saved_while_its_section_is_taken_out_keeps_both_and_says
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind."))
-    assert "AGENTS.md was changed since it was read" in agent.call("mirror", "--remove", "AGENTS.md", code=1).err
+    assert "AGENTS.md was changed since it was read" in agent.call("uninstall", "--mirror", "AGENTS.md", code=1).err
     assert "Be very kind." in text(agent)
     assert "- [pat-001]" in text(agent)
 
@@ -102,7 +102,7 @@ def test_a_question_takes_an_edit_in_and_leaves_the_file(agent: Agent) -> None:
     before = text(agent)
     assert "Keep them small." in agent.call("list").out
     assert text(agent) == before
-    assert "edited" in agent.call("mirror").out
+    assert "AGENTS.md: edited" in agent.call("doctor", code=None).out
     agent.call("add", "ctx", "More.")
     assert "[ctx-001] More." in text(agent)
     assert "Keep them small." in text(agent)
@@ -114,7 +114,7 @@ def test_an_edit_of_a_text_that_nobody_here_wrote_is_left_and_named(agent: Agent
     before = text(agent)
     ran = agent.call("add", "ctx", "More.")
     assert "AGENTS.md: its playbook was edited" in ran.err
-    assert "reflector mirror AGENTS.md" in ran.err
+    assert "reflector install --mirror AGENTS.md" in ran.err
     assert text(agent) == before
 
 
@@ -132,12 +132,12 @@ def test_a_section_that_is_emptied_removes_no_bullet(agent: Agent) -> None:
 
 
 def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that_was_made_for_it(agent: Agent) -> None:
-    agent.call("mirror", "--remove", "AGENTS.md")
+    agent.call("uninstall", "--mirror", "AGENTS.md")
     assert text(agent) == "# Ours\n\nBe kind.\n"
     rule = agent.project / ".cursor" / "rules" / "playbook.mdc"
-    agent.call("mirror", ".cursor/rules/playbook.mdc")
+    agent.call("install", "--mirror", ".cursor/rules/playbook.mdc")
     assert rule.read_text("utf-8").startswith("---\ndescription: The playbook\nalwaysApply: true\n---\n")
-    agent.call("mirror", "--remove", ".cursor/rules/playbook.mdc")
+    agent.call("uninstall", "--mirror", ".cursor/rules/playbook.mdc")
     assert not rule.exists()
 
 
@@ -145,13 +145,13 @@ def test_a_link_is_not_followed_out_of_the_project(agent: Agent, tmp_path: Path)
     outside = tmp_path / "outside"
     outside.mkdir()
     (agent.project / ".github").symlink_to(outside)
-    ran = agent.call("mirror", ".github/copilot-instructions.md", code=2)
+    ran = agent.call("install", "--mirror", ".github/copilot-instructions.md", code=2)
     assert ".github is a link" in ran.err
     assert list(outside.iterdir()) == []
 
 
 def test_another_file_than_those_that_agents_read_is_refused_with_the_list(agent: Agent) -> None:
-    ran = agent.call("mirror", "../x.md", code=2)
+    ran = agent.call("install", "--mirror", "../x.md", code=2)
     assert "'../x.md' is not a file that an agent reads by itself; the files are CLAUDE.md" in ran.err
 
 
@@ -167,7 +167,7 @@ def test_markdown_is_imported_once_and_shown_first(agent: Agent) -> None:
 
 
 def test_who_mirrors_into_a_file_is_told_what_happens_from_now_on_and_how_to_stop_it(agent: Agent) -> None:
-    told = agent.call("mirror", "AGENTS.md", "GEMINI.md").err
+    told = agent.call("install", "--mirror", "AGENTS.md", "--mirror", "GEMINI.md").out
     assert "AGENTS.md holds the playbook now and is kept in step with the playbook" in told
     assert "GEMINI.md was created and is kept in step with the playbook" in told
-    assert "To stop: reflector mirror --remove GEMINI.md" in told
+    assert "To stop: reflector uninstall --mirror GEMINI.md" in told

@@ -1,4 +1,4 @@
-"""Settings files as people have them, and files that are none."""
+"""Settings files as people have them, and files that are refused."""
 
 from __future__ import annotations
 
@@ -46,81 +46,65 @@ _EVERY_TYPE: dict[str, Any] = {
     },
     "disableAllHooks": False,
 }
-_LARGE = {"permissions": {"allow": [f"Bash(make target-{n}:*)" for n in range(20_000)]}, **_EVERY_TYPE}
 
 
 def _text(value: Any, indent: int | str | None = 2, **options: Any) -> bytes:
     return json.dumps(value, indent=indent, ensure_ascii=False, **options).encode()
 
 
-#: Whatever stands in a settings file before us must stand there, to the byte, after us.
-SHAPES: dict[str, bytes] = {
+#: Files that the standard library writes back as they are: nothing outside our hooks changes.
+EXACT: dict[str, bytes] = {
     "two spaces, as the agent writes it": _text(_FULL) + b"\n",
-    "four spaces": _text(_FULL, 4) + b"\n",
     "tabs": _text(_FULL, "\t") + b"\n",
-    "one space": _text(_FULL, 1) + b"\n",
     "no indentation": _text(_FULL, 0) + b"\n",
     "minified": _text(_FULL, None, separators=(",", ":")),
     "one line with spaces": _text(_FULL, None) + b"\n",
-    "CRLF": _text(_FULL).replace(b"\n", b"\r\n") + b"\r\n",
-    "CRLF and tabs": _text(_FULL, "\t").replace(b"\n", b"\r\n"),
-    "mixed line ends": _text(_FULL).replace(b"\n", b"\r\n", 7),
-    "no newline at the end": _text(_FULL),
+    "CRLF": _text(_FULL, 4).replace(b"\n", b"\r\n") + b"\r\n",
     "many newlines at the end": b"\n\n" + _text(_FULL) + b"\n\n\n",
     "byte order mark": b"\xef\xbb\xbf" + _text(_FULL) + b"\n",
-    "byte order mark and CRLF": b"\xef\xbb\xbf" + _text(_PERMISSIONS).replace(b"\n", b"\r\n"),
     "empty object": b"{}",
-    "empty object and newline": b"{}\n",
-    "empty object with blanks": b" { \t } \r\n",
-    "empty object on two lines": b"{\n}\n",
     "empty file": b"",
     "blank file": b"\r\n\r\n",
-    "permissions only": _text(_PERMISSIONS) + b"\n",
     "empty hooks": b'{"hooks": {}}\n',
-    "empty hooks between others": b'{\n  "a": 1,\n  "hooks": { },\n  "b": 2\n}\n',
-    "empty hooks on two lines": b'{\n  "hooks": {\n  }\n}',
-    "empty event": b'{"hooks": {"Stop": [], "SessionEnd": [ ]}, "model": "opus"}',
-    "empty group": b'{\n  "hooks": {\n    "Stop": [\n      {"matcher": "", "hooks": []}\n    ]\n  }\n}\n',
     "hooks of every type": _text(_EVERY_TYPE) + b"\n",
-    "hooks of every type, minified": _text(_EVERY_TYPE, None, separators=(",", ":")),
     "unicode": _text({"language": "日本語", "k\u00e9y": "🦉 \u2028 \x7f", "esc": "\\"}) + b"\n",
-    "escapes": b'{"\\u0068ooks": {"St\\u006fp": []}, "x": "\\ud83e\\udd89 \\ud800 \\/ \\"hooks\\": {"}\n',
     "key named hooks elsewhere": b'{"env": {"hooks": "{\\"Stop\\": []}"}, "x": [{"hooks": []}]}',
-    "numbers": b'{"a": 1e400, "b": -0.0, "c": 123456789012345678901234567890, "d": 1E+2, "e": 1.10}',
-    "same foreign key twice": b'{"env": {"A": "1", "A": "2"}, "model": "a", "model": "b"}',
-    "aligned by hand": b'{ "model"   : "opus"\n, "hooks"   : { "Stop" : [ { "hooks" : [ ] } ]\n}}\n',
-    "lists on one line each": b'{\n  "hooks": {\n    "Stop": [{"hooks": [{"command": "x"}]}]\n  }\n}\n',
-    "hooks last, deep indentation": b'{\n        "model": "opus",\n        "hooks": {"PreCompact": []}\n}\n',
-    "very large": _text(_LARGE) + b"\n",
     "nested deep": b'{"x": ' + b"[" * 200 + b"]" * 200 + b"}",
 }
 
-#: Content, line and column of what is wrong, a word that tells what.
-REFUSED: dict[str, tuple[bytes, int, int, str]] = {
-    "cut": (b'{\n  "model": "opus",\n  "hooks": {', 3, 13, "not JSON"),
-    "trailing comma": (b'{\n  "model": "opus",\n}\n', 0, 0, "not JSON"),  # the interpreter's own idea of where
-    "comma missing": (b'{\n  "a": 1\n  "b": 2\n}', 3, 3, "not JSON"),
-    "comment": (b'{\n  // mine\n  "model": "opus"\n}', 2, 3, "comments"),
-    "comment behind": (b'{"model": "opus"} # mine', 1, 19, "comments"),
-    "block comment": (b'{\r\n"model": /* mine */ "opus"}', 2, 10, "comments"),
-    "two documents": (b"{}\n{}", 2, 1, "not JSON"),
-    "single quotes": (b"{'model': 'opus'}", 1, 2, "not JSON"),
-    "NaN": (b'{"NaN": "NaN",\n "x": [NaN]}', 2, 8, "NaN"),
-    "Infinity": (b'{"x": -Infinity}', 1, 7, "-Infinity"),
-    "a number too long": (b'{"' + b"1" * 5_000 + b'": 1,\n "x": -' + b"1" * 5_000 + b"}", 2, 8, "thousands of digits"),
-    "line break in a string": (b'{"x": "a\nb"}', 1, 9, "not JSON"),
-    "nested too deep": (b"[" * 200_000, 1, 1, "nested"),
-    "not UTF-8": (b'{"x": 1,\n "\xe9\xff": 1}', 2, 3, "not UTF-8"),
-    "a list": (b"\n []", 2, 2, "the document is an array, not an object"),
-    "a string": (b'"{}"', 1, 1, "the document is a string, not an object"),
-    "null": (b"null", 1, 1, "the document is null"),
-    "hooks a list": (b'{"hooks": []}', 1, 11, "hooks is an array, not an object"),
-    "hooks null": (b'{"hooks":\n null}', 2, 2, "hooks is null"),
-    "event an object": (b'{"hooks": {"Stop": {"hooks": []}}}', 1, 20, "hooks.Stop is an object, not an array"),
-    "event a string": (b'{"hooks": {"SessionEnd": "reflector hook"}}', 1, 26, "hooks.SessionEnd is a string"),
-    "group a string": (b'{"hooks": {"Stop": ["x"]}}', 1, 21, "a matcher group of Stop is a string"),
-    "handlers an object": (b'{"hooks": {"Stop": [{"hooks": {}}]}}', 1, 31, "of Stop is an object, not an array"),
-    "handler a string": (b'{"hooks": {"Stop": [{"hooks": ["x"]}]}}', 1, 32, "a hook of Stop is a string"),
-    "hooks twice": (b'{"hooks": {},\n"hooks": {}}', 2, 1, "second time"),
-    "event twice": (b'{"hooks": {"Stop": [], "Stop": []}}', 1, 24, "second time"),
+#: Files that we lay out anew, and restore from the backup.
+LAID_OUT_ANEW: dict[str, bytes] = {
+    "mixed line ends": _text(_FULL).replace(b"\n", b"\r\n", 7),
+    "empty object with blanks": b" { \t } \r\n",
+    "empty hooks between others": b'{\n  "a": 1,\n  "hooks": { },\n  "b": 2\n}\n',
+    "empty event": b'{"hooks": {"Stop": [], "SessionEnd": [ ]}, "model": "opus"}',
+    "empty group": b'{\n  "hooks": {\n    "Stop": [\n      {"matcher": "", "hooks": []}\n    ]\n  }\n}\n',
+    "escapes": b'{"\\u0068ooks": {"St\\u006fp": []}, "x": "\\ud83e\\udd89 \\ud800 \\/ \\"hooks\\": {"}\n',
+    "numbers": b'{"b": -0.0, "c": 123456789012345678901234567890, "d": 1E+2, "e": 1.10}',
+    "aligned by hand": b'{ "model"   : "opus"\n, "hooks"   : { "Stop" : [ { "hooks" : [ ] } ]\n}}\n',
+    "lists on one line each": b'{\n  "hooks": {\n    "Stop": [{"hooks": [{"command": "x"}]}]\n  }\n}\n',
+}
+SHAPES = EXACT | LAID_OUT_ANEW
+
+#: Content, and what is said of it.
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "cut": (b'{\n  "model": "opus",\n  "hooks": {', "line 3, column 13: not JSON"),
+    "comma missing": (b'{\n  "a": 1\n  "b": 2\n}', "line 3, column 3: not JSON"),
+    "comment": (b'{\n  // mine\n  "model": "opus"\n}', "line 2, column 3: JSON has no comments"),
+    "comment behind": (b'{"model": "opus"} # mine', "column 19: JSON has no comments"),
+    "two documents": (b"{}\n{}", "line 2, column 1: not JSON"),
+    "NaN": (b'{"NaN": "NaN",\n "x": [NaN]}', "NaN is not a JSON number"),
+    "a number too long": (b'{"x": -' + b"1" * 5_000 + b"}", "a number has thousands of digits"),
+    "a number too large": (b'{"a": 1e400}', "a number or a text in it cannot be written back"),
+    "half a pair beside other text": ('{"é": "\\ud800"}'.encode(), "a number or a text in it cannot be written back"),
+    "nested too deep": (b"[" * 200_000, "nested too deeply"),
+    "not UTF-8": (b'{"x": 1,\n "\xe9\xff": 1}', "line 2: not UTF-8"),
+    "UTF-16": ("{}".encode("utf-16"), "UTF-16, not UTF-8"),
+    "a list": (b"\n []", "the document is not an object"),
+    "hooks null": (b'{"hooks":\n null}', "hooks is not an object"),
+    "event an object": (b'{"hooks": {"Stop": {"hooks": []}}}', "hooks.Stop is not an array"),
+    "group a string": (b'{"hooks": {"Stop": ["x"]}}', "a matcher group of Stop is not an object"),
+    "handlers an object": (b'{"hooks": {"Stop": [{"hooks": {}}]}}', "the hooks of a group of Stop is not an array"),
+    "handler a string": (b'{"hooks": {"Stop": [{"hooks": ["x"]}]}}', "a hook of Stop is not an object"),
+    "a key twice": (b'{"env": {"A": "1", "A": "2"}}', '"A" appears twice in one object'),
 }

@@ -49,7 +49,6 @@ QUESTIONS = {
     "proposals": ["", "--all --json"],
     "duplicates": [""],
     "prune": ["--dry-run"],
-    "mirror": [""],
     "lessons": ["", "--json"],
     "lesson": [_LESSON, f"{_LESSON} --json"],
     "recall": ["sign", "error --json"],
