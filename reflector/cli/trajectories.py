@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.reflection.protocol import Backend
     from reflector.reflection.truth.agent import Ran
-    from reflector.reflection.truth.builder import ReflectorPromptBuilder
+    from reflector.reflection.truth.builder import Language, ReflectorPromptBuilder
     from reflector.reflection.truth.reading import Entry
 
 _MOST_PROBLEMS = 20
@@ -43,7 +43,7 @@ def reflect_trajectory(
     test_report: Path | None,
     iterations: int,
     backend: str | None,
-    language: str,
+    language: Language,
     record: Path | None,
 ) -> None:
     """Record trajectories of tasks that have a right answer, and judge them; safe to repeat.
@@ -66,7 +66,7 @@ def reflect_trajectory(
         from reflector.reflection.backends.fixtures import Recording
 
         judge = Recording(judge, record)
-    asked = _Asked(judge, ReflectorPromptBuilder(project=project.root, language="ja" if language == "ja" else "en"))
+    asked = _Asked(judge, ReflectorPromptBuilder(project=project.root, language=language))
     given = _text(ground_truth), _text(test_report)
     shown = _Shown()
     by_dataset: dict[str, list[Entry]] = {}
@@ -110,15 +110,15 @@ class _Shown:
         if isinstance(ran, str):
             self.failed.append(f"{where}: {ran}")
             return
-        result, reflected = ran.result, ran.reflected
-        told = ", ".join(f"{one.bullet_id} {one.tag}" for one in result.bullet_evaluations)
+        said, reflected = ran.said, ran.reflected
+        told = ", ".join(f"{one.bullet_id} {one.tag}" for one in said.evaluations)
         outcome = told or (reflected.outcome if reflected is not None else "neutral")
         if reflected is None:
             outcome = f"recorded before{told and ': '}{told}"
-        self.rows.append((Path(where).name, dataset, len(result.insights), outcome))
+        self.rows.append((Path(where).name, dataset, len(said.insights), outcome))
         if reflected is not None:
             into = self.failed if reflected.outcome == "failed" else self.notes
-            into += [f"{where}: {problem}" for problem in ran.problems[:_MOST_PROBLEMS]]
+            into += [f"{where}: {problem}" for problem in said.problems[:_MOST_PROBLEMS]]
 
     def tell(self) -> None:
         """Print it; exit with 1 where something failed."""

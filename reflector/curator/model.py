@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.proposals import MOST_TEXT, Quote, propose
@@ -29,7 +29,7 @@ from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import find_answer
 from reflector.reflection.failures import trouble_of
 from reflector.reflection.prompts import TemplateError, find_template
-from reflector.reflection.protocol import Answer, BackendError
+from reflector.reflection.protocol import Answer, BackendError, Completes
 from reflector.reflection.runner import Runner
 from reflector.reflection.token_estimate import estimate_tokens
 from reflector.reflection.window import is_retracted
@@ -46,12 +46,6 @@ _MODE: Final = "curator"
 _TAG: Final = re.compile(r"<(?=/?(?:playbook|review)\b)", re.IGNORECASE)
 
 
-class Completes(Protocol):
-    """A backend that answers a prompt."""
-
-    def complete(self, prompt: str) -> Answer: ...
-
-
 def ask(ledger: Ledger, runner: Runner) -> str:
     """Ask about the reflections of the last day that the runner's backend completed, newest first; return why one was
     not answered, "" where all were.
@@ -59,8 +53,8 @@ def ask(ledger: Ledger, runner: Runner) -> str:
     No lock is held meanwhile but the model's. Stops at the first failure; what was not asked is asked by a later call.
     Raises LedgerError.
     """
-    backend = cast(Completes, runner.backend)
-    if not hasattr(runner.backend, "complete"):
+    backend = runner.backend
+    if not isinstance(backend, Completes):
         return f"the backend {runner.backend.name} judges sessions only"
     for completed in _unasked(ledger, runner.backend.name):
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
@@ -107,10 +107,27 @@ class Backend(Protocol):
         ...
 
 
-def reply_of(backend: object) -> Callable[[Question], Answer]:
+@runtime_checkable
+class Replies(Protocol):
+    """A backend that answers questions about trajectories too."""
+
+    def reply(self, question: Question) -> Answer:
+        """Answer a question about a trajectory. May raise `BackendError` and nothing else."""
+        ...
+
+
+@runtime_checkable
+class Completes(Protocol):
+    """A backend that answers any prompt too."""
+
+    def complete(self, prompt: str) -> Answer:
+        """Answer a prompt. May raise `BackendError` and nothing else."""
+        ...
+
+
+def reply_of(backend: Backend) -> Callable[[Question], Answer]:
     """Return the method with which a backend answers about trajectories. Raises BackendError where it has none."""
-    reply: Callable[[Question], Answer] | None = getattr(backend, "reply", None)
-    if reply is None:
-        name = getattr(backend, "name", type(backend).__name__)
-        raise BackendError(f"the backend {name} judges sessions only", stage="backend", attempts=0, final=True)
-    return reply
+    if not isinstance(backend, Replies):
+        said = f"the backend {backend.name} judges sessions only"
+        raise BackendError(said, stage="backend", attempts=0, final=True)
+    return backend.reply

@@ -1,79 +1,39 @@
 """Reflecting on recorded windows: gate, backend, answer, tags.
 
-Invariant: an answer is in the ledger before anybody reads it. A reflection goes session.recorded →
-reflection.answered → reflection.completed with its tags, each step one
-transaction, and can be taken up after a crash at any of them without asking again for what was answered. The
-backend is called between transactions, never inside one, and whatever it does ends as an event: the runner raises
-for the ledger only.
+Invariant: a reflection goes session.recorded → reflection.answered → reflection.completed with its tags, each step one
+transaction, and can be taken up after a crash at any of them without asking again for what was answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from reflector.config import Config
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent
-from reflector.ledger.canonical import NotCanonical
+from reflector.events.event import Event
 from reflector.ledger.errors import Conflict
-from reflector.ledger.store import Ledger, WindowRow
+from reflector.ledger.store import WindowRow
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.budgets import waiting_for_budget
 from reflector.reflection.failures import REDACTED, Trouble, trouble_of
-from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError, Request
+from reflector.reflection.protocol import Request
+from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.reflection_events import reflection_id_of
 from reflector.reflection.window import Reading, names_in, reading
-from reflector.text.secrets import quote
-from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed
 
-Outcome = Literal["completed", "skipped", "failed", "waiting"]
 #: Which failed reflections are tried: those whose pause is over, all that have attempts left (but not before the API
 #: wants to be asked again), or simply all.
 Retry = Literal["due", "left", "all"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reflected:
-    """How one window's reflection ended, and the verdicts that were counted.
-
-    stage  where it failed
-    again  whether a failed one is tried again by itself
-    undecided  the cited bullets that count and got no helpful or harmful verdict
-    """
-
-    window_id: str
-    outcome: Outcome
-    detail: str = ""
-    session_id: str | None = None
-    stage: str = ""
-    again: bool = False
-    undecided: tuple[str, ...] = ()
-
-
-class Runner:
+class Runner(Recorder):
     """Finishes open windows of one ledger with one backend."""
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        backend: Backend,
-        *,
-        gate: Gate | None = None,
-        max_attempts: int = 5,
-    ) -> None:
-        self.ledger = ledger
-        self.backend = backend
-        self.gate = Gate(Config(), Path(), {}) if gate is None else gate
-        self.max_attempts = max_attempts
 
     def finish_pending(self, *, retry: Retry = "due") -> list[Reflected]:
         """Finish every open window, oldest first."""
@@ -181,53 +141,6 @@ class Runner:
             gate.budget or "monthly",
         )
 
-    def put(
-        self,
-        window: WindowRow,
-        recorded: Event,
-        ask: Callable[[], Answer],
-        kept: Callable[[Answer], NewEvent],
-        budget: str,
-    ) -> Event | Reflected:
-        """Return the answer to one question, appended as what `kept` makes of it; whatever else came is an event too.
-
-        `budget` is the one that leaves least.
-        """
-        try:
-            return self._answer(window, recorded, ask, kept, budget)
-        finally:
-            if self.backend.is_model:
-                self.gate.settle(self.ledger)
-
-    def _answer(
-        self,
-        window: WindowRow,
-        recorded: Event,
-        ask: Callable[[], Answer],
-        kept: Callable[[Answer], NewEvent],
-        budget: str,
-    ) -> Event | Reflected:
-        try:
-            answer = ask()
-        except (OSError, UnknownTranscript) as error:
-            return self.failed(window, "transcript", str(error))
-        except BackendError as error:
-            if error.stage == "budget":
-                return self.skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
-            return self.failed(
-                window, error.stage, str(error), error.attempts, final=error.final, retry_after=error.retry_after
-            )
-        except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
-            return self.failed(window, "backend", f"{type(error).__name__}: {error}")
-        try:
-            event = kept(answer)
-            self.ledger.append([event])
-        except NotCanonical as error:
-            return self.failed(window, "answer", str(error))
-        stored = self.ledger.event(event.event_id)
-        assert stored is not None  # it was appended above
-        return stored
-
     def _complete(self, window: WindowRow, recorded: Event, answer: Event) -> Reflected:
         if answer.data is None:
             return self.failed(window, "answer", "the answer was redacted before it was read")
@@ -265,45 +178,6 @@ class Runner:
         cited = (recorded.data or {}).get("cited", ())
         undecided = tuple(name for name in cited if name in counting and name not in decided)
         return replace(self.completed(window, ", ".join(told)), undecided=undecided)
-
-    def completed(self, window: WindowRow, told: str) -> Reflected:
-        """Return how a window ended whose reflection was appended."""
-        return Reflected(window.event_id, "completed", told, window.session_id)
-
-    def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
-        """Record that the gate is closed."""
-        if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
-            self.ledger.append([facts.skipped(window, recorded, self.backend.name, quote(reason, 500))])
-        return Reflected(window.event_id, "skipped", reason, window.session_id)
-
-    def failed(
-        self,
-        window: WindowRow,
-        stage: str,
-        message: str,
-        attempts: int = 1,
-        *,
-        final: bool = False,
-        parser: int | None = None,
-        retry_after: float = 0.0,
-    ) -> Reflected:
-        """Record what went wrong."""
-        more = {} if parser is None else {"parser": parser}
-        event = facts.failed(
-            window,
-            self.backend.name,
-            stage,
-            message,
-            attempts=attempts,
-            final=final,
-            more=more,
-            retry_after=retry_after,
-        )
-        self.ledger.append([event])
-        trouble = trouble_of(self.ledger.targeting(window.event_id))
-        again = not final and trouble is not None and trouble.attempts < self.max_attempts
-        said = f"{stage}: {quote(message, 500)}"
-        return Reflected(window.event_id, "failed", said, window.session_id, stage, again)
 
 
 def _unread(parsed: Parsed, answer: Event) -> str:

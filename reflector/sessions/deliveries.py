@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.curation.proposals import sweep
-from reflector.reflection.runner import Reflected, Retry
+from reflector.reflection.recording import Reflected
+from reflector.reflection.runner import Retry
 from reflector.sessions import last_session, spool
 from reflector.sessions.fallback import stand_ins
 from reflector.sessions.intake import safe_id, source_of

@@ -16,7 +16,7 @@ from reflector.handover import LAST_SESSION, WAITING
 from reflector.text.bounds import clean
 
 if TYPE_CHECKING:
-    from reflector.reflection.runner import Reflected
+    from reflector.reflection.recording import Reflected
 
 _MOST_SAID = 100
 #: So many undecided bullets are counted, fewer are named.

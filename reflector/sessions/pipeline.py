@@ -29,7 +29,8 @@ from reflector.sessions.ranks import keep_ranks
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.project import Project
-    from reflector.reflection.runner import Reflected, Retry, Runner
+    from reflector.reflection.recording import Reflected
+    from reflector.reflection.runner import Retry, Runner
     from reflector.sessions.deliveries import Drained
     from reflector.sessions.intake import Source, Taken, WindowMode
     from reflector.sessions.readings import Readings

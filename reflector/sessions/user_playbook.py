@@ -30,7 +30,8 @@ from reflector.sessions import locks
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
-    from reflector.reflection.runner import Reflected, Retry
+    from reflector.reflection.recording import Reflected
+    from reflector.reflection.runner import Retry
     from reflector.sessions.intake import Source, WindowMode
     from reflector.sessions.pipeline import Pipeline
     from reflector.transcripts.reading import Scan

@@ -10,7 +10,7 @@ import pytest
 
 from reflector.cli.app import run
 from reflector.reflection.gate import CITES_NOTHING
-from reflector.reflection.runner import Reflected
+from reflector.reflection.recording import Reflected
 from reflector.sessions.injection import LIMIT
 from reflector.sessions.last_session import leave, leave_waiting
 from tests.hooks.conftest import Project, event

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,10 @@ from reflector.ledger.store import Ledger, WindowRow
 from reflector.project import Project
 from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError, Request, reply_of
-from reflector.reflection.runner import Reflected, Runner
+from reflector.reflection.protocol import Answer, Backend, BackendError, Completes, Request, reply_of
+from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.truth import running
-from reflector.reflection.truth.asking import Case, Failed, Outcome, Question, conversation, used_bullets
+from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
 from reflector.reflection.truth.builder import PromptBuilder
 from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Playbook, ReflectionResult, Trajectory
@@ -73,10 +73,9 @@ class BackendClient:
 
     def invoke_with_template(self, prompt: str) -> str:
         """Answer a bare prompt. Raises BackendError, as `rules` do: they judge trajectories and read no prompt."""
-        complete: Callable[[str], Answer] | None = getattr(self.backend, "complete", None)
-        if complete is None:
+        if not isinstance(self.backend, Completes):
             raise BackendError(f"the backend {self.name} reads no prompts", stage="request", attempts=0, final=True)
-        return complete(prompt).text
+        return self.backend.complete(prompt).text
 
 
 def llm_client(backend: str = "rules", *, project: Path | None = None, **settings: Any) -> BackendClient:
@@ -122,10 +121,9 @@ class _Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run: its result, what went wrong in words, and in a ledger the window, whether it was new, and how it ended."""
+    """A run: what its answers say, and in a ledger the window, whether it was new, and how it ended."""
 
-    result: ReflectionResult
-    problems: list[str]
+    said: Talk
     is_new: bool = True
     window: WindowRow | None = None
     reflected: Reflected | None = None
@@ -167,50 +165,58 @@ class ReflectorAgent:
         ground_truth: str,
         test_report: str,
         dataset: str,
-        max_iterations: int,
+        most: int,
         loop: asyncio.AbstractEventLoop | None,
     ) -> ReflectionResult:
         checked_dataset(dataset)
         ours = isinstance(self.llm_client, BackendClient) or not hasattr(self.llm_client, "invoke_with_template")
         ours = ours and hasattr(self.llm_client, "reply")
         backend: Backend = self.llm_client if ours else _Foreign(self.llm_client, loop)
-        if max_iterations < 1:
-            ran = Ran(_result(trajectory), [f"max_iterations is {max_iterations}, so nothing was asked"])
+        if most < 1:
+            said = Talk(problems=[f"max_iterations is {most}, so nothing was asked"])
         elif isinstance(self.playbook_store, LedgerPlaybooks):
             with self.playbook_store.ledger(dataset) as ledger:
-                config = load_config(self.playbook_store.project)
-                runner = Runner(ledger, backend, gate=Gate(config, self.playbook_store.project))
-                case = (trajectory, ground_truth, test_report, dataset, max_iterations)
-                ran = run_recorded(runner, self.prompt_builder, *case)
+                project = self.playbook_store.project
+                recorder = Recorder(ledger, backend, gate=Gate(load_config(project), project))
+                said = run_recorded(
+                    recorder, self.prompt_builder, trajectory, ground_truth, test_report, dataset, most
+                ).said
         else:
-            ran = self._unrecorded(backend, trajectory, ground_truth, test_report, dataset, max_iterations)
-        for problem in ran.problems:
+            said = self._unrecorded(backend, trajectory, ground_truth, test_report, dataset, most)
+        for problem in said.problems:
             _log.warning("%s", quote(problem, 500))
-        return ran.result
+        return ReflectionResult(
+            insights=said.insights,
+            bullet_evaluations=said.evaluations,
+            trajectory_query=trajectory.query,
+            trajectory_dataset=trajectory.dataset,
+            iteration_count=said.iterations,
+        )
 
     def _unrecorded(
         self, backend: Backend, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, most: int
-    ) -> Ran:
+    ) -> Talk:
+        """Return what a trajectory teaches by a playbook that may have any bullets, which a ledger could not hold."""
         try:
-            bullets, unknown = used_bullets(self.playbook_store.load(dataset), trajectory)
+            known = {bullet.id: bullet for bullet in self.playbook_store.load(dataset).bullets}
         except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
-            return Ran(_result(trajectory), [f"the playbook cannot be loaded: {type(error).__name__}: {error}"])
+            return Talk(problems=[f"the playbook cannot be loaded: {type(error).__name__}: {error}"])
+        used = list(dict.fromkeys(trajectory.used_bullet_ids))
 
-        def ask(question: Question) -> str | Failed:
+        def ask(question: Question) -> str:
             try:
                 return reply_of(backend)(question).text
-            except Exception as error:  # noqa: BLE001  requirement B-16: a model's failure is never the caller's
-                return Failed(f"{type(error).__name__}: {error}")
+            except Exception as error:  # requirement B-16: a model's failure is never the caller's
+                raise Unanswered(f"{type(error).__name__}: {error}") from error
 
-        case = Case(trajectory, ground_truth, test_report, bullets)
-        outcome = running.held(conversation(case, self.prompt_builder, dataset, most), ask)
-        result = _result(trajectory)
-        _take(result, outcome, most)
-        return Ran(result, [*_unknown(unknown), *outcome.problems])
+        case = Case(trajectory, ground_truth, test_report, [known[id_] for id_ in used if id_ in known])
+        said = talk(case, self.prompt_builder, dataset, most, ask)
+        said.problems[:0] = _unknown(id_ for id_ in used if id_ not in known)
+        return said
 
 
 def run_recorded(
-    runner: Runner,
+    recorder: Recorder,
     builder: PromptBuilder,
     trajectory: Trajectory,
     ground_truth: str,
@@ -224,44 +230,21 @@ def run_recorded(
 
     Raises TrajectoryRefused and LedgerError.
     """
-    ledger = runner.ledger
+    ledger = recorder.ledger
     window, is_new = running.record(ledger, trajectory, ground_truth, test_report, dataset, iterations)
-    reflected, outcome = None, Outcome()
+    reflected, said = None, Talk()
     recorded = ledger.event(window.event_id)
     if not ask and window.state != "completed":
         away = "the API is away; it is recorded, run the same command again"
         reflected = Reflected(window.event_id, "failed", away, window.session_id, "transport", again=True)
     elif window.state != "completed" and recorded is not None and recorded.data is not None:
-        reflected, outcome = running.finish(runner, window, recorded, builder=builder)
-    found = running.judged(ledger, window)
-    result = _result(trajectory)
-    problems = _unknown((recorded.data or {}).get("unknown", ()) if recorded is not None else ())
-    if found is not None:
-        result.insights, result.bullet_evaluations = found.insights, found.evaluations
-        result.iteration_count = found.iterations
-        problems += found.problems
-    elif reflected is not None:
-        _take(result, outcome, iterations)
-        problems += outcome.problems or [reflected.detail]
-    return Ran(result, problems, is_new, window, reflected)
-
-
-def _take(result: ReflectionResult, outcome: Outcome, iterations: int) -> None:
-    if outcome.answered:
-        result.insights, result.bullet_evaluations = outcome.insights, outcome.evaluations
-        result.iteration_count = iterations
+        reflected, said = running.finish(recorder, window, recorded, builder=builder)
+    said = running.judged(ledger, window) or said
+    if reflected is not None and not said.problems and reflected.outcome != "completed":
+        said.problems.append(reflected.detail)
+    said.problems[:0] = _unknown((recorded.data or {}).get("unknown", ()) if recorded is not None else ())
+    return Ran(said, is_new, window, reflected)
 
 
 def _unknown(ids: Iterable[str]) -> list[str]:
     return [f"no bullet is called {quote(id_, 80)}; it was skipped" for id_ in ids]
-
-
-def _result(trajectory: Trajectory) -> ReflectionResult:
-    """Return the result of a run that found nothing."""
-    return ReflectionResult(
-        insights=[],
-        bullet_evaluations=[],
-        trajectory_query=trajectory.query,
-        trajectory_dataset=trajectory.dataset,
-        iteration_count=0,
-    )

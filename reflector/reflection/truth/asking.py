@@ -1,16 +1,17 @@
-"""A reflection with ground truth as a conversation: which questions follow each other, and what their answers say.
+"""The questions of a reflection with ground truth: which follow each other, and what their answers say.
 
-Invariant: `conversation` is pure. It yields questions and is sent what was answered, so a list, a ledger and an event
-loop can each hold it; the same answers give the same outcome. Nothing is made up: an answer that cannot be read gives
-no insight and no verdict but a problem in words, and an iteration without an answer keeps the insights of the last good
-one. After `MOST_FAILED` iterations without one in a row, no other is asked for.
+Invariant: `talk` depends on nothing but its answers: the same ones give the same result, with a ledger or without one.
+Nothing is made up: an answer that cannot be read gives no insight and no verdict but a problem in words, and an
+iteration without an answer keeps the insights of the last good one. After `MOST_FAILED` iterations without one in a
+row, no other is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -18,7 +19,7 @@ from reflector.playbook.counting import VERDICTS
 from reflector.reflection.answers import find_answer
 from reflector.reflection.extraction import Strategy
 from reflector.reflection.truth.builder import Prompt, PromptBuilder
-from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
+from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Trajectory, faults_in
 
 _MOST_INSIGHTS = 100
 #: Iterations in a row that may fail before the rest is left out: a model that is gone is not asked for ever.
@@ -74,18 +75,18 @@ class Question:
         return f"the evaluation of {self.bullet.id}" if self.bullet else f"iteration {self.iteration}"
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """An answer that could not be had, and why."""
+class Unanswered(Exception):
+    """There is no answer to a question; its text says why."""
 
-    why: str
+
+Ask = Callable[[Question], str]
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a conversation came to.
+class Talk:
+    """What the answers come to.
 
-    answered    how many questions were answered
+    iterations  rounds of insights that were asked for, 0 where no question was answered
     unreadable  the questions whose answers could not be read, with the reason
     strategies  how the answers' JSON was found
     """
@@ -93,94 +94,77 @@ class Outcome:
     insights: list[Insight] = field(default_factory=list)
     evaluations: list[BulletEvaluation] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    answered: int = 0
+    iterations: int = 0
     unreadable: list[tuple[Question, str]] = field(default_factory=list)
     strategies: list[Strategy] = field(default_factory=list)
 
+    def hear(
+        self, question: Question, ask: Ask, read: Callable[[str], tuple[T | None, Strategy, list[str]]]
+    ) -> T | None:
+        """Return what the answer to a question says; None where there is none, or it cannot be read."""
+        self.problems += [problem for problem in question.prompt.problems if problem not in self.problems]
+        try:
+            answer = ask(question)
+        except Unanswered as error:
+            self.problems.append(f"{question.subject} failed: {error}")
+            return None
+        value, strategy, problems = read(answer)
+        self.strategies.append(strategy)
+        said = "; ".join(problems)
+        if said:
+            self.problems.append(f"{question.subject}: {said}")
+        if value is None:
+            self.unreadable.append((question, said))
+        return value
 
-Conversation = Generator[Question, str | Failed, Outcome]
 
+def talk(case: Case, builder: PromptBuilder, dataset: str, iterations: int, ask: Ask) -> Talk:
+    """Ask for insights, `iterations` times, each time with those before, then for a verdict on each bullet.
 
-def used_bullets(playbook: Playbook, trajectory: Trajectory) -> tuple[list[Bullet], list[str]]:
-    """Return (the bullets that a trajectory used, in its order; the ids that mean none)."""
-    known = {bullet.id: bullet for bullet in playbook.bullets}
-    used = list(dict.fromkeys(trajectory.used_bullet_ids))
-    return [known[id_] for id_ in used if id_ in known], [id_ for id_ in used if id_ not in known]
-
-
-def conversation(case: Case, builder: PromptBuilder, dataset: str, iterations: int) -> Conversation:
-    """Ask for insights, `iterations` times, each time with those before, then for a verdict on each bullet."""
-    outcome = Outcome()
+    Raises what the builder raises, and TypeError where it makes no text.
+    """
+    said = Talk()
     good = failed = 0
     for iteration in range(1, iterations + 1):
         if iteration > MOST_ITERATIONS:
-            outcome.problems.append(f"of {iterations} iterations, those after {MOST_ITERATIONS} were not asked for")
+            said.problems.append(f"of {iterations} iterations, those after {MOST_ITERATIONS} were not asked for")
             break
         if failed == MOST_FAILED:
-            outcome.problems.append(f"{failed} iterations failed in a row; iteration {iteration} was not asked for")
+            said.problems.append(f"{failed} iterations failed in a row; iteration {iteration} was not asked for")
             break
-        told = (case.trajectory, case.ground_truth, case.test_report, case.bullets, dataset, outcome.insights or None)
-        question = Question(case, _prompt(builder.build(*told)), iteration, 1, _INSIGHTS)
-        insights = yield from _asked(question, outcome, read_insights)
+        before = said.insights or None
+        made = builder.build(case.trajectory, case.ground_truth, case.test_report, case.bullets, dataset, before)
+        insights = said.hear(Question(case, _prompt(made), iteration, 1, _INSIGHTS), ask, read_insights)
         failed = 0 if insights is not None else failed + 1
         if insights is not None:
-            outcome.insights, good = insights, iteration
+            said.insights, good = insights, iteration
         elif good:
-            outcome.problems[-1] += f"; the insights of iteration {good} stand"
+            said.problems[-1] += f"; the insights of iteration {good} stand"
     for bullet in case.bullets:
         prompt = _prompt(builder.build_evaluation_prompt(case.trajectory, case.ground_truth, bullet))
         part = 2 + case.trajectory.used_bullet_ids.index(bullet.id)  # the same also when other bullets are gone
         question = Question(case, prompt, iterations, part, _EVALUATION, bullet)
-
-        def read(text: str, id_: str = bullet.id) -> Read[BulletEvaluation]:
-            return read_evaluation(text, id_)
-
-        evaluation = yield from _asked(question, outcome, read)
-        outcome.evaluations += [] if evaluation is None else [evaluation]
-    return outcome
+        evaluation = said.hear(question, ask, partial(read_evaluation, bullet_id=bullet.id))
+        said.evaluations += [] if evaluation is None else [evaluation]
+    said.iterations = iterations if said.strategies else 0
+    return said
 
 
 def _prompt(made: object) -> Prompt:
-    """Return what a builder made as a prompt. Raises TypeError for what is not text."""
     if not isinstance(made, str):
         raise TypeError(f"the prompt builder returned {type(made).__name__}; a prompt is a str")
     return made if isinstance(made, Prompt) else Prompt(made)
 
 
-@dataclass(frozen=True, slots=True)
-class Read(Generic[T]):
-    """What an answer says; `value` is None where nothing could be read, and `problems` says why."""
+def read_insights(text: str) -> tuple[list[Insight] | None, Strategy, list[str]]:
+    """Return the sound insights of an answer, how its JSON was found, and what is wrong.
 
-    value: T | None
-    strategy: Strategy
-    problems: Sequence[str] = ()
-
-
-def _asked(
-    question: Question, outcome: Outcome, read: Callable[[str], Read[T]]
-) -> Generator[Question, str | Failed, T | None]:
-    outcome.problems += [problem for problem in question.prompt.problems if problem not in outcome.problems]
-    answer = yield question
-    if isinstance(answer, Failed):
-        outcome.problems.append(f"{question.subject} failed: {answer.why}")
-        return None
-    outcome.answered += 1
-    found = read(answer)
-    outcome.strategies.append(found.strategy)
-    said = "; ".join(found.problems)
-    if said:
-        outcome.problems.append(f"{question.subject}: {said}")
-    if found.value is None:
-        outcome.unreadable.append((question, said))
-    return found.value
-
-
-def read_insights(text: str) -> Read[list[Insight]]:
-    """Return the insights of an answer, each sound one; None where it has no list of them, or none is sound."""
+    The insights are None where the answer has no list of them, or none is sound.
+    """
     value, strategy, problems = _found(text, "insights")
     entries = value.get("insights")
     if not isinstance(entries, list):
-        return Read(None, strategy, problems or ["insights is not a list"])
+        return None, strategy, problems or ["insights is not a list"]
     insights: list[Insight] = []
     for index, entry in enumerate(entries[:_MOST_INSIGHTS]):
         try:
@@ -189,25 +173,20 @@ def read_insights(text: str) -> Read[list[Insight]]:
             problems.append(f"insight {index}: {faults_in(error)}")
     if len(entries) > _MOST_INSIGHTS:
         problems.append(f"there are more than {_MOST_INSIGHTS} insights; the rest was not read")
-    return Read(insights if insights or not entries else None, strategy, problems)
+    return insights if insights or not entries else None, strategy, problems
 
 
-def read_evaluation(text: str, bullet_id: str) -> Read[BulletEvaluation]:
-    """Return the verdict of an answer, on the bullet that was asked about; None where there is none."""
+def read_evaluation(text: str, bullet_id: str) -> tuple[BulletEvaluation | None, Strategy, list[str]]:
+    """Return the verdict of an answer, on the bullet that was asked about, as `read_insights` does."""
     value, strategy, problems = _found(text, "tag")
     if problems:
-        return Read(None, strategy, problems)
+        return None, strategy, problems
     try:
-        return Read(BulletEvaluation.model_validate({**value, "bullet_id": bullet_id}), strategy)
+        return BulletEvaluation.model_validate({**value, "bullet_id": bullet_id}), strategy, []
     except ValidationError as error:
-        return Read(None, strategy, [faults_in(error)])
+        return None, strategy, [faults_in(error)]
 
 
 def _found(text: str, key: str) -> tuple[dict[str, object], Strategy, list[str]]:
     found = find_answer(text, (key,))
     return dict(found.value or {}), found.strategy, list(found.problems)
-
-
-def faults_in(error: ValidationError) -> str:
-    """Return what is wrong, without the values: they may be long, and a secret."""
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])

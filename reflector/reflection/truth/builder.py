@@ -113,11 +113,11 @@ class ReflectorPromptBuilder:
 
     prompts_dir  a folder with `{dataset}.txt`, `default.txt` and `bullet_evaluation.txt`, each optional
     project      whose own templates are used where `prompts_dir` is not given
-    language     of our templates and of the words for what is missing: ja, as in the system this comes from, or en
+    language     of our templates and of the words for what is missing: en, or ja
     """
 
     def __init__(
-        self, prompts_dir: str | Path | None = None, *, project: Path | None = None, language: Language = "ja"
+        self, prompts_dir: str | Path | None = None, *, project: Path | None = None, language: Language = "en"
     ) -> None:
         if language not in get_args(Language):
             raise Mistake(f"language is {language!r}; the prompts are in {' and '.join(get_args(Language))}")

@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from reflector.playbook.counting import Verdict
 
@@ -121,3 +121,8 @@ class CurationResult(_Strict):
         """The number of changes of each type in a line."""
         counts = Counter(delta.type for delta in self.deltas)
         return ", ".join(f"{type_}: {counts[type_]}" for type_ in ("ADD", "UPDATE", "DELETE"))
+
+
+def faults_in(error: ValidationError) -> str:
+    """Return what is wrong, without the values: they may be long, and a secret."""
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])

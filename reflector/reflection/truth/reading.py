@@ -16,8 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from reflector.files import open_regular
-from reflector.reflection.truth.asking import faults_in
-from reflector.reflection.truth.models import Trajectory
+from reflector.reflection.truth.models import Trajectory, faults_in
 
 #: In bytes: of one trajectory, and of a file that is one document.
 MAX_ENTRY = 8 << 20

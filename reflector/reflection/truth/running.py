@@ -9,10 +9,8 @@ the others are not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -24,18 +22,16 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
+from reflector.reflection.gate import Opened
 from reflector.reflection.protocol import OUTAGES, Answer, BackendError, reply_of
+from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.token_estimate import estimate_tokens
-from reflector.reflection.truth.asking import Case, Conversation, Failed, Outcome, Question, conversation
+from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
 from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import DatasetRefused
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 from reflector.text.bounds import encodable
 from reflector.text.secrets import quote, redact
-
-if TYPE_CHECKING:
-    from reflector.reflection.gate import Opened
-    from reflector.reflection.runner import Reflected, Runner
 
 #: Most tokens of an answer.
 MAX_TOKENS = 4096
@@ -53,16 +49,6 @@ _GIVEN_AS = {
 
 class TrajectoryRefused(Mistake):
     """A trajectory that is too long to be kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What the ledger holds of a trajectory that was judged."""
-
-    insights: list[Insight]
-    evaluations: list[BulletEvaluation]
-    problems: list[str]
-    iterations: int
 
 
 def record(
@@ -152,99 +138,95 @@ def _iterations(recorded: Event) -> int:
 
 
 def finish(
-    runner: Runner,
+    recorder: Recorder,
     window: WindowRow,
     recorded: Event,
     *,
     forced: bool = False,
     builder: PromptBuilder | None = None,
-) -> tuple[Reflected, Outcome]:
+) -> tuple[Reflected, Talk]:
     """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come to.
 
-    Where the API is away or a budget is spent, the trajectory stays open; the outcome is that of the answers so far.
+    Where the API is away or a budget is spent, the trajectory stays open; the talk has the answers so far.
     """
-    gate = runner.gate.check(
-        runner.ledger, recorded, cited=True, live=True, is_model=runner.backend.is_model, forced=forced
+    gate = recorder.gate.check(
+        recorder.ledger, recorded, cited=True, live=True, is_model=recorder.backend.is_model, forced=forced
     )
     if isinstance(gate, str):
-        return runner.skipped(window, recorded, gate), Outcome()
-    case = case_of(runner.ledger, recorded)
-    builder = builder or ReflectorPromptBuilder(project=runner.gate.project, language="en")
-    asking = _Asking(runner, recorded, gate, forced)
+        return recorder.skipped(window, recorded, gate), Talk()
+    case = case_of(recorder.ledger, recorded)
+    builder = builder or ReflectorPromptBuilder(project=recorder.gate.project)
+    asking = _Asking(recorder, recorded, gate, forced)
     try:
-        outcome = held(conversation(case, builder, case.trajectory.dataset, _iterations(recorded)), asking)
+        said = talk(case, builder, case.trajectory.dataset, _iterations(recorded), asking)
     except DatasetRefused as error:  # a file may bring any name
-        return runner.failed(window, "request", str(error), final=True), Outcome()
+        return recorder.failed(window, "request", str(error), final=True), Talk()
     if asking.ended is not None:
-        return asking.ended, outcome
+        return asking.ended, said
     if asking.given is None:
-        return asking.failure or runner.failed(window, "request", "there is nothing to ask"), outcome
-    runner.ledger.append(_events(recorded, outcome, asking.given, window, runner.ledger))
-    return runner.completed(window, _told(outcome)), outcome
-
-
-def held(talk: Conversation, ask: Callable[[Question], str | Failed]) -> Outcome:
-    """Return what a conversation comes to when each question is answered by `ask`."""
-    try:
-        question = next(talk)
-        while True:
-            question = talk.send(ask(question))
-    except StopIteration as end:
-        outcome: Outcome = end.value
-        return outcome
+        return asking.failure or recorder.failed(window, "request", "there is nothing to ask"), said
+    recorder.ledger.append(_events(recorded, said, asking.given, window, recorder.ledger))
+    return recorder.completed(window, _summary(said)), said
 
 
 class _Asking:
-    """The ledger's side of a conversation: an answer that it has is given again, any other is asked for.
+    """The ledger's side of a talk: an answer that it has is given again, any other is asked for.
 
     given    the last answer
     failure  the last question that failed
     ended    why nobody is asked any more: the API is away, or a budget is spent
     """
 
-    def __init__(self, runner: Runner, recorded: Event, gate: Opened, forced: bool) -> None:
-        self.runner, self.recorded, self.forced = runner, recorded, forced
+    def __init__(self, recorder: Recorder, recorded: Event, gate: Opened, forced: bool) -> None:
+        self.recorder, self.recorded, self.forced = recorder, recorded, forced
         self.budget, self.left = gate.budget or "monthly", gate.allowance
         self.given: Event | None = None
         self.failure: Reflected | None = None
         self.ended: Reflected | None = None
 
-    def __call__(self, question: Question) -> str | Failed:
-        runner, backend = self.runner, self.runner.backend.name
+    def __call__(self, question: Question) -> str:
+        ledger, backend = self.recorder.ledger, self.recorder.backend.name
         reflection_id = facts.reflection_id_of(self.recorded.event_id, backend)
-        event: Event | Reflected | None = runner.ledger.event(
+        event: Event | Reflected | None = ledger.event(
             facts.answer_id(reflection_id, question.iteration, question.part)
         )
         if event is None and self.ended is not None:
-            return Failed("it was not asked")
+            raise Unanswered("it was not asked")
         if event is None:
-            window = _window(runner.ledger, self.recorded.session_id, self.recorded.event_id)
-            event = runner.put(window, self.recorded, lambda: self._ask(question), self._kept(question), self.budget)
+            window = _window(ledger, self.recorded.session_id, self.recorded.event_id)
+            event = self.recorder.put(
+                window,
+                self.recorded,
+                lambda: self._ask(question),
+                lambda answer: facts.answered(
+                    self.recorded, backend, "ground_truth", answer, question.iteration, question.part
+                ),
+                self.budget,
+            )
         if not isinstance(event, Event):
             if event.outcome == "skipped" or event.stage in OUTAGES:
                 self.ended = event
             self.failure = event
-            return Failed(event.detail)
+            raise Unanswered(event.detail)
         self.given = event
-        return Failed("the answer was redacted before it was read") if event.data is None else event.data["answer"]
+        if event.data is None:
+            raise Unanswered("the answer was redacted before it was read")
+        text: str = event.data["answer"]
+        return text
 
     def _ask(self, question: Question) -> Answer:
-        runner = self.runner
-        if runner.backend.is_model:
+        backend, gate = self.recorder.backend, self.recorder.gate
+        if backend.is_model:
             most = estimate_tokens(question.prompt) + MAX_TOKENS
             if self.left is not None and most > self.left:
                 raise BackendError(f"{question.subject} may take {most:,} tokens", stage="budget", attempts=0)
-            runner.gate.reserve(runner.ledger, most, forced=self.forced)
+            gate.reserve(self.recorder.ledger, most, forced=self.forced)
             self.left = None if self.left is None else self.left - most
-        return reply_of(runner.backend)(question)
-
-    def _kept(self, question: Question) -> Callable[[Answer], NewEvent]:
-        backend, iteration, part = self.runner.backend.name, question.iteration, question.part
-        return lambda answer: facts.answered(self.recorded, backend, "ground_truth", answer, iteration, part)
+        return reply_of(backend)(question)
 
 
-def _events(recorded: Event, outcome: Outcome, given: Event, window: WindowRow, ledger: Ledger) -> list[NewEvent]:
-    """Return what a conversation came to: answers that could not be read, lessons, the reflection and its tags."""
+def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger: Ledger) -> list[NewEvent]:
+    """Return what a talk comes to: answers that could not be read, lessons, the reflection and its tags."""
     reflection_id = given.reflection_id or ""
     unread = [
         facts.failed(
@@ -255,7 +237,7 @@ def _events(recorded: Event, outcome: Outcome, given: Event, window: WindowRow, 
             more={"parser": PARSER_VERSION},
             place=(question.iteration, question.part),
         )
-        for question, why in outcome.unreadable
+        for question, why in said.unreadable
     ]
     lessons = [
         NewEvent(
@@ -272,40 +254,39 @@ def _events(recorded: Event, outcome: Outcome, given: Event, window: WindowRow, 
             reflection_id=reflection_id,
             target_id=recorded.event_id,
         )
-        for index, insight in enumerate(outcome.insights)
+        for index, insight in enumerate(said.insights)
     ]
-    analysis = quote("\n".join(insight.key_insight for insight in outcome.insights), MAX_ANALYSIS)
+    analysis = quote("\n".join(insight.key_insight for insight in said.insights), MAX_ANALYSIS)
     tags = tuple(
         ParsedTag(index, one.bullet_id, one.tag, quote(one.reason, MAX_RATIONALE))
-        for index, one in enumerate(outcome.evaluations)
+        for index, one in enumerate(said.evaluations)
     )
-    problems = tuple(quote(problem, 300) for problem in outcome.problems[:50])
-    parsed = Parsed(analysis, tags, worst(outcome.strategies), problems)
+    problems = tuple(quote(problem, 300) for problem in said.problems[:50])
+    parsed = Parsed(analysis, tags, worst(said.strategies), problems)
     status = {row.name: row.status for row in ledger.rows()}
     done = facts.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
     return [*unread, *lessons, *done]
 
 
-def _told(outcome: Outcome) -> str:
-    count = len(outcome.insights)
-    said = [f"{count} insight{'' if count == 1 else 's'}"]
-    return ", ".join([*said, *(f"{one.bullet_id} {one.tag}" for one in outcome.evaluations)])
+def _summary(said: Talk) -> str:
+    count, verdicts = len(said.insights), [f"{one.bullet_id} {one.tag}" for one in said.evaluations]
+    return ", ".join([f"{count} insight{'' if count == 1 else 's'}", *verdicts])
 
 
-def judged(ledger: Ledger, window: WindowRow) -> Judged | None:
-    """Return what the ledger holds of a trajectory, without what was redacted; None for one that is not judged."""
+def judged(ledger: Ledger, window: WindowRow) -> Talk | None:
+    """Return what the ledger has of a trajectory, without what was redacted; None for one that is not judged."""
     story = ledger.targeting(window.event_id)
     completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
     if completed is None:
         return None
-    said: Any = completed.data or {}
+    data: Any = completed.data or {}
     tags = ledger.events(after=completed.position, session_id=window.session_id, types=(ev.BULLET_TAGGED,))
     given: list[Any] = [event.data for event in tags if event.reflection_id == completed.reflection_id]
     lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
     recorded = ledger.event(window.event_id)
-    return Judged(
+    return Talk(
         [Insight(key_insight=one["text"], **{name: one[name] for name in _HOW}) for one in lessons if one],
-        [BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=rationale_of(said, t) or "") for t in given],
-        list(said.get("problems", ())),
+        [BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=rationale_of(data, t) or "") for t in given],
+        list(data.get("problems", ())),
         _iterations(recorded) if recorded is not None else 1,
     )

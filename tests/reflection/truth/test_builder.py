@@ -82,9 +82,9 @@ def test_steps_are_numbered_and_bullets_stand_apart(tmp_path: Path) -> None:
     section = bullet("x").section
     assert made == f"1. a\n2. b\n--\n[x] {section}\nX\n\n[y] {section}\nY"
     empty = builder.build(attempt(reasoning_steps=[]), "t", "r", [], "sums")
-    assert empty == "(推論ステップは記録されていません)\n--\n(使用されたBulletはありません)"
-    english = ReflectorPromptBuilder(tmp_path, language="en")
-    assert english.build(attempt(reasoning_steps=[]), "t", "r", [], "sums").startswith("(no reasoning steps")
+    assert empty == "(no reasoning steps were recorded)\n--\n(no bullets were used)"
+    japanese = ReflectorPromptBuilder(tmp_path, language="ja")
+    assert japanese.build(attempt(reasoning_steps=[]), "t", "r", [], "sums").startswith("(推論ステップ")
 
 
 def test_an_evaluation_has_a_template_of_its_own(tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""What became of a recorded window: an answer, or why there is none, each as an event.
+
+Invariant: an answer is in the ledger before anybody reads it. The backend is called between transactions, never inside
+one, and whatever it does ends as an event: what is raised comes from the ledger only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reflector.config import Config
+from reflector.events.event import Event, NewEvent
+from reflector.ledger.canonical import NotCanonical
+from reflector.ledger.store import Ledger, WindowRow
+from reflector.reflection import reflection_events as facts
+from reflector.reflection.failures import trouble_of
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import Answer, Backend, BackendError
+from reflector.text.secrets import quote
+from reflector.transcripts.source import UnknownTranscript
+
+Outcome = Literal["completed", "skipped", "failed", "waiting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reflected:
+    """How one window's reflection ended, and the verdicts that were counted.
+
+    stage  where it failed
+    again  whether a failed one is tried again by itself
+    undecided  the cited bullets that count and got no helpful or harmful verdict
+    """
+
+    window_id: str
+    outcome: Outcome
+    detail: str = ""
+    session_id: str | None = None
+    stage: str = ""
+    again: bool = False
+    undecided: tuple[str, ...] = ()
+
+
+class Recorder:
+    """Records for one ledger what one backend says of its windows."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        backend: Backend,
+        *,
+        gate: Gate | None = None,
+        max_attempts: int = 5,
+    ) -> None:
+        self.ledger = ledger
+        self.backend = backend
+        self.gate = Gate(Config(), Path(), {}) if gate is None else gate
+        self.max_attempts = max_attempts
+
+    def put(
+        self,
+        window: WindowRow,
+        recorded: Event,
+        ask: Callable[[], Answer],
+        kept: Callable[[Answer], NewEvent],
+        budget: str,
+    ) -> Event | Reflected:
+        """Return the answer to one question, appended as what `kept` makes of it; whatever else came is an event too.
+
+        `budget` is the one that leaves least.
+        """
+        try:
+            return self._answer(window, recorded, ask, kept, budget)
+        finally:
+            if self.backend.is_model:
+                self.gate.settle(self.ledger)
+
+    def _answer(
+        self,
+        window: WindowRow,
+        recorded: Event,
+        ask: Callable[[], Answer],
+        kept: Callable[[Answer], NewEvent],
+        budget: str,
+    ) -> Event | Reflected:
+        try:
+            answer = ask()
+        except (OSError, UnknownTranscript) as error:
+            return self.failed(window, "transcript", str(error))
+        except BackendError as error:
+            if error.stage == "budget":
+                return self.skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
+            return self.failed(
+                window, error.stage, str(error), error.attempts, final=error.final, retry_after=error.retry_after
+            )
+        except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
+            return self.failed(window, "backend", f"{type(error).__name__}: {error}")
+        try:
+            event = kept(answer)
+            self.ledger.append([event])
+        except NotCanonical as error:
+            return self.failed(window, "answer", str(error))
+        stored = self.ledger.event(event.event_id)
+        assert stored is not None  # it was appended above
+        return stored
+
+    def completed(self, window: WindowRow, told: str) -> Reflected:
+        """Return how a window ended whose reflection was appended."""
+        return Reflected(window.event_id, "completed", told, window.session_id)
+
+    def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
+        """Record that the gate is closed."""
+        if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
+            self.ledger.append([facts.skipped(window, recorded, self.backend.name, quote(reason, 500))])
+        return Reflected(window.event_id, "skipped", reason, window.session_id)
+
+    def failed(
+        self,
+        window: WindowRow,
+        stage: str,
+        message: str,
+        attempts: int = 1,
+        *,
+        final: bool = False,
+        parser: int | None = None,
+        retry_after: float = 0.0,
+    ) -> Reflected:
+        """Record what went wrong."""
+        more = {} if parser is None else {"parser": parser}
+        event = facts.failed(
+            window,
+            self.backend.name,
+            stage,
+            message,
+            attempts=attempts,
+            final=final,
+            more=more,
+            retry_after=retry_after,
+        )
+        self.ledger.append([event])
+        trouble = trouble_of(self.ledger.targeting(window.event_id))
+        again = not final and trouble is not None and trouble.attempts < self.max_attempts
+        said = f"{stage}: {quote(message, 500)}"
+        return Reflected(window.event_id, "failed", said, window.session_id, stage, again)
