@@ -19,14 +19,13 @@ from benchmarks import made, verifying
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.process import Asked
 from reflector.audit.blame import blame
-from reflector.audit.changes import crossings, difference
+from reflector.audit.changes import difference
 from reflector.curation.playbook_file import render
 from reflector.events.fold import fold
 from reflector.ledger import tables
 from reflector.ledger.as_of import Past
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
-from reflector.playbook.condition import condition
 from reflector.project import Project
 
 
@@ -169,9 +168,6 @@ _GROWS_NOT: dict[str, Callable[[Ledger], object]] = {
     "playbook as of 1,000 events ago": lambda ledger: Past(ledger, ledger.head().position - 1000).rows(),
     "diff of the last 1,000 events": lambda ledger: difference(
         ledger, ledger.head().position - 1000, ledger.head().position
-    ),
-    "bisect of a bullet": lambda ledger: crossings(
-        ledger, made.MARKED, condition("helpful > 10"), ledger.head().position
     ),
 }
 

@@ -33,7 +33,6 @@ _COMMANDS = (
     ("undo", "--dry-run"),
     ("head",),
     ("diff", "9000..9900"),
-    ("bisect", made.MARKED, "--when", "helpful > 10"),
     ("list", "--as-of", "9000"),
     ("replay", "--counting", "once_per_session"),
     ("export",),

@@ -1,4 +1,4 @@
-"""What changed between two moments, and when a bullet's counters crossed a line.
+"""What changed between two moments.
 
 Invariant: a difference is that of two playbooks, each the fold up to its position, so it is the same from whichever
 side it is looked at; and the tags that are listed explain how the counters moved from one to the other.
@@ -6,21 +6,16 @@ side it is looked at; and the tags that are listed explain how the counters move
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reflector.events import event as ev
-from reflector.events.event import Event, identity
-from reflector.events.fold import Playbook, apply
-from reflector.events.registry import RARE_TYPES
 from reflector.ledger.as_of import Past
 from reflector.playbook.counting import Counting, member
 
 if TYPE_CHECKING:
     from reflector.ledger.rows import BulletRow
     from reflector.ledger.store import Ledger
-    from reflector.playbook.condition import Condition
 
 
 @dataclass(slots=True)
@@ -130,81 +125,3 @@ def _tags_between(
 def _counts(past: Past, covered: Collection[int], name: str, position: int) -> bool:
     entry = past.entries.get(name)
     return entry is not None and entry.recounted_at < position <= past.position and position not in covered
-
-
-@dataclass(frozen=True, slots=True)
-class Crossing:
-    """An event after which a condition holds that did not before, or the other way round."""
-
-    event: Event
-    holds: bool
-    before: tuple[int, int]
-    after: tuple[int, int]
-
-
-def crossings(ledger: Ledger, name: str, condition: Condition, upto: int) -> list[Crossing]:
-    """The events at which a bullet's counters crossed a line, oldest first; it had not been crossed before the first
-    event of the bullet. Raises LedgerError."""
-    found = []
-    held, before = False, (0, 0)
-    for event, counters in _trajectory(ledger, name, upto):
-        holds = condition.holds(*counters)
-        if holds != held:
-            found.append(Crossing(event, holds, before, counters))
-        held, before = holds, counters
-    return found
-
-
-def _trajectory(ledger: Ledger, name: str, upto: int) -> Iterator[tuple[Event, tuple[int, int]]]:
-    """Yield a bullet's counters after each event that may move them: tags of other bullets are read only of those that
-    were once merged into it."""
-    rare = list(ledger.events(types=RARE_TYPES, upto=upto))
-    positions = [position for one in _ever_led_to(rare, name) for position, _ in ledger.tags_of(one)]
-    tags = ledger.at([position for position in positions if position <= upto])
-    completions = ledger.having({identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags})
-    book = Playbook()
-    steps = _Steps(book, name)
-    for event in sorted([*rare, *tags, *completions], key=lambda event: event.position):
-        if event.position > upto:
-            return
-        apply(book, event)
-        if event.type != ev.REFLECTION_COMPLETED and name in book.entries:
-            yield event, steps.after(event)
-
-
-def _ever_led_to(rare: Iterable[Event], name: str) -> set[str]:
-    """Return the bullets whose evidence ever counted for one."""
-    merges = [(dict(event.data or {}), event.type) for event in rare]
-    led = [(source, data["name"]) for data, type_ in merges if type_ == ev.BULLET_MERGED for source in data["sources"]]
-    led += [
-        (data["name"], data["into"]) for data, type_ in merges if type_ == ev.BULLET_REMOVED and data.get("follows")
-    ]
-    found: set[str] = set()
-    new = {name}
-    while new:
-        found |= new
-        new = {source for source, into in led if into in new} - found
-    return found
-
-
-@dataclass(slots=True)
-class _Steps:
-    """Counters from event to event: a tag that counts by itself adds one, any other event has them counted again."""
-
-    book: Playbook
-    name: str
-    last: tuple[int, int] | None = field(default=None)
-
-    def after(self, event: Event) -> tuple[int, int]:
-        simple = self.book.adopted == "as_applied" and not self.book.retractions()
-        if self.last is not None and simple and event.type == ev.BULLET_TAGGED:
-            data: Mapping[str, object] = event.data or {}
-            tagged = data.get("name")
-            counts = tagged == self.name or (isinstance(tagged, str) and self.name in self.book.heirs(tagged))
-            if data.get("disposition") == "counted" and counts:
-                helpful, harmful = self.last
-                tag = data.get("tag")
-                self.last = (helpful + (tag == "helpful"), harmful + (tag == "harmful"))
-        else:
-            self.last = self.book.counters(self.name)
-        return self.last

@@ -190,11 +190,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "audit_queries", "Show tokens, cost and tags: by model, by prompt template, by day (UTC).", "--days 7"
         ),
         "diff": Command("trials", "Show how the playbook changed between two moments.", "2026-11-01..", "10..42"),
-        "bisect": Command(
-            "trials",
-            "Find the events at which a bullet's counters crossed a line.",
-            "pat-001 --when 'harmful > helpful'",
-        ),
         "replay": Command(
             "trials",
             "Show the playbook under another policy or without some evidence.",

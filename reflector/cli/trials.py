@@ -1,4 +1,4 @@
-"""Time and what-if: diff, bisect, replay, policy."""
+"""Time and what-if: diff, replay, policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.arguments import BULLET
 from reflector.cli.lessons import changed_lessons, policy_options, print_changed, print_replayed
 from reflector.cli.output import (
     counted,
@@ -28,7 +27,7 @@ from reflector.playbook.names import SECTIONS
 from reflector.playbook.ranking import RANKINGS
 
 if TYPE_CHECKING:
-    from reflector.audit.changes import Changed, Crossing, Difference
+    from reflector.audit.changes import Changed, Difference
     from reflector.audit.replay import Replay
     from reflector.ledger.rows import BulletRow
 
@@ -118,58 +117,6 @@ def _print_difference(found: Difference) -> None:
             click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")
 
 
-@click.command()
-@click.argument("name", type=BULLET)
-@click.option("--when", "text", metavar="CONDITION", required=True, help="A condition, such as 'harmful > helpful'.")
-@moments.as_of
-@json_option
-@click.pass_obj
-def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool) -> None:
-    """Find the events at which a bullet's counters crossed a line.
-
-    CONDITION compares helpful, harmful and numbers: < <= > >= == !=, and, or, not, brackets.
-    """
-    from reflector.audit.changes import crossings
-    from reflector.audit.history import summary
-    from reflector.cli.playbook import find_bullet
-    from reflector.playbook.condition import condition
-
-    when = condition(text)
-    with place.reading() as ledger:
-        past = moments.past(ledger, moment)
-        row = find_bullet(ledger, name, past)
-        found = crossings(ledger, row.name, when, past.position if past else ledger.head().position)
-    if as_json:
-        print_json([_crossing(one) for one in found])
-        return
-    rows = [
-        (
-            one.event.position,
-            short_time(one.event.recorded_at),
-            short_id(one.event.session_id),
-            f"{_total(one.before)} → {_total(one.after)}",
-            "holds" if one.holds else "no more",
-            f"{one.event.type}: {summary(one.event)}",
-        )
-        for one in found
-    ]
-    columns = ("position", "recorded", "session", "total", safe(text), "what")
-    never = f"{name} is at {row.helpful}/{row.harmful}; '{safe(text)}' never held."
-    table(columns, rows, numbers=("position",), extra=("recorded",), empty=never)
-
-
-def _crossing(one: Crossing) -> dict[str, Any]:
-    from reflector.audit.history import as_json
-
-    return {
-        "position": one.event.position,
-        "holds": one.holds,
-        "before": counters(*one.before),
-        "after": counters(*one.after),
-        "event": as_json(one.event),
-    }
-
-
 def _total(pair: tuple[int, int]) -> str:
     return f"{pair[0]}/{pair[1]}"
 
@@ -211,7 +158,7 @@ def replay(
     """Show the playbook under another policy or without some evidence.
 
     Nothing is written. `reflector policy adopt` puts a policy in force, `reflector retract` takes evidence out.
-    CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'. With an option of lessons, the lessons
+    CONDITION is a comparison, such as 'harmful >= 3 and harmful > helpful'. With an option of lessons, the lessons
     are shown that another policy would see otherwise.
     With --ranking, the newest 200 texts are shown that sessions were told, as that ranking would have chosen them.
     """

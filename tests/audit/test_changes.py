@@ -1,4 +1,4 @@
-"""Differences between moments, crossings of a line, and replays: each equals what the folds say."""
+"""Differences between moments and replays: each equals what the folds say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.changes import crossings, difference
+from reflector.audit.changes import difference
 from reflector.audit.replay import replay
 from reflector.events import event as ev
 from reflector.events.fold import fold
@@ -17,7 +17,7 @@ from reflector.playbook.condition import condition
 from reflector.playbook.counting import COUNTINGS
 from tests.conftest import examples
 from tests.ledger.events import added, changed, reflected, retracted, window
-from tests.ledger.test_as_of import ACTIONS, NAMES, lived
+from tests.ledger.test_as_of import ACTIONS, lived
 
 HISTORIES = st.lists(ACTIONS, max_size=12)
 
@@ -63,28 +63,6 @@ def test_a_difference_tells_what_happened_to_each_bullet() -> None:
         assert found["mis-001"].after is not None
         assert found["mis-001"].after.removed_into == "pat-001"
         assert difference(ledger, start, start).bullets == ()
-
-
-@settings(max_examples=examples(60))
-@given(HISTORIES, st.sampled_from(["helpful > harmful", "harmful >= 2", "helpful == 0", "harmful != 1"]))
-def test_a_crossing_is_where_the_fold_says_so(actions: list[Any], text: str) -> None:
-    line = condition(text)
-    with Ledger.open("sqlite://") as ledger:
-        lived(ledger, actions)
-        head = ledger.head().position
-        books = [fold(ledger.history(upto=position)) for position in range(head + 1)]
-        for name in NAMES:
-            found = {one.event.position: (one.holds, one.after) for one in crossings(ledger, name, line, head)}
-            held = False
-            for position, book in enumerate(books):
-                if name not in book.entries:
-                    continue
-                counters = book.counters(name)
-                holds = line.holds(*counters)
-                if holds != held:
-                    assert found.pop(position) == (holds, counters)
-                held = holds
-            assert found == {}
 
 
 @settings(max_examples=examples(60))

@@ -109,15 +109,13 @@ def test_stats(lived_in: Agent) -> None:
             assert sum(group[key] for group in found[f"by_{kind}"]) == found[key]
 
 
-def test_diff_bisect_and_replay(lived_in: Agent) -> None:
+def test_diff_and_replay(lived_in: Agent) -> None:
     found = lived_in.json("diff", "1..")
     assert {one["name"]: one["change"] for one in found["bullets"]} == {
         "pat-001": "counted",
         "pat-002": "counted",
         "ctx-001": "added",
     }
-    crossings = lived_in.json("bisect", "pat-001", "--when", "helpful > 0")
-    assert [(one["holds"], one["event"]["session_id"]) for one in crossings] == [(True, "s-0")]
     replayed = lived_in.json("replay", "--without-session", "s-0", "--prune", "harmful > helpful")
     assert [one["name"] for one in replayed["bullets"] if one["differs"]] == ["pat-001"]
 

@@ -40,7 +40,6 @@ COMMANDS = (
     ["double-counts"],
     ["stats"],
     ["diff", "0.."],
-    ["bisect", "pat-001", "--when", "helpful > 0"],
     ["replay", "--prune", "helpful > 0"],
     ["policy"],
 )
@@ -119,7 +118,6 @@ SWEPT = {
     "orphans": "position",
     "double-counts": "code tags",
     "stats": "model day answers",
-    "bisect pat-001 --when 'helpful > 0'": "position",
     "replay --prune 'harmful > helpful' --all": "name",
     "compare --a rules --b recorded": "spec judged",
     "failures": "session_id",

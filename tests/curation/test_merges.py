@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.blame import blame
-from reflector.audit.changes import crossings, difference
+from reflector.audit.changes import difference
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.fold import Playbook, fold
@@ -20,7 +20,6 @@ from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.playbook.condition import condition
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger, examples
@@ -306,7 +305,7 @@ def test_of_two_merges_that_share_a_source_the_first_has_it(machines: tuple[Ledg
 
 
 def _explained(ledger: Ledger, chance: random.Random) -> None:
-    """`blame` ends at the counters, `diff` explains how they moved, and `bisect` finds where they crossed a line."""
+    """`blame` ends at the counters, and `diff` explains how they moved."""
     events = list(ledger.events())
     head = len(events)
     low = chance.randint(0, head)
@@ -323,15 +322,6 @@ def _explained(ledger: Ledger, chance: random.Random) -> None:
             for of in (moments[-1], moments[low])
         )
         assert moved == tuple(new[i] - new_base[i] - old[i] + old_base[i] for i in (0, 1)), one.name
-    name = chance.choice(list(moments[-1].bullets))
-    wanted, held = [], False
-    for position, then in enumerate(moments):
-        helpful, harmful = then.counters().get(name, (0, 0))
-        if (harmful > helpful) != held:
-            held = not held
-            wanted.append((position, held, (helpful, harmful)))
-    found = crossings(ledger, name, condition("harmful > helpful"), head)
-    assert [(one.event.position, one.holds, one.after) for one in found] == wanted
 
 
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(KINDS), max_size=25))

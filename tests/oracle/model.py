@@ -498,21 +498,6 @@ def difference(old: Moment, new: Moment) -> dict[str, dict[str, Any]]:
     return found
 
 
-def crossings(events: list[Event], name: str, holds: Callable[[int, int], bool]) -> list[tuple[int, bool, Pair, Pair]]:
-    """(position, whether the condition holds from there on, counters before, after): what `bisect` finds."""
-    found, held, before = [], False, (0, 0)
-    for event in events:
-        moment = Moment(events, event.position)
-        if name not in moment.bullets:
-            continue
-        after = moment.counters()[name]
-        if holds(*after) != held:
-            held = not held
-            found.append((event.position, held, (0, 0) if moment.bullets[name].birth is event else before, after))
-        before = after
-    return found
-
-
 def replayed(
     moment: Moment, policy: str, session: str | None, backend: str | None
 ) -> tuple[int, dict[str, tuple[Pair, Pair]]]:

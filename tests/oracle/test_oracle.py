@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from operator import gt
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from reflector.proof.verify import verify
 from tests.ledger.histories import Fresh, fresh
 from tests.oracle.histories import begin, live
 from tests.oracle.merged import Holdings, merged
-from tests.oracle.model import POLICIES, Moment, crossings, difference, read, replayed
+from tests.oracle.model import POLICIES, Moment, difference, read, replayed
 from tests.road.agent import Agent
 
 __all__ = ["fresh"]
@@ -70,13 +69,6 @@ class Asked:
             self._replay(moment, chance, "--as-of", str(moment.position))
         for old in (Moment(events, 0), between):
             self._difference(old, today)
-        name = chance.choice(list(today.bullets))
-        found = self("bisect", name, "--when", "harmful > helpful")
-        told = [
-            (one["position"], one["holds"], tuple(one["before"].values()), tuple(one["after"].values()))
-            for one in found
-        ]
-        assert told == crossings(events, name, lambda helpful, harmful: gt(harmful, helpful))
 
     def _out_of_order(self) -> None:
         """Store rows anew behind the others, as autovacuum and updates do on a server after a while."""

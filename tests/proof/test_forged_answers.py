@@ -61,7 +61,6 @@ QUESTIONS = {
     "orphans": ["", "--json", "--as-of 30"],
     "stats": ["", "--json"],
     "diff": ["0..", "5..20 --json"],
-    "bisect": ["pat-001 --when helpful>0"],
     "replay": ["", "--counting once_per_session --all", "--prune harmful>helpful", "--without-session s-11 --json"],
     "sql": ["--views", "SELECT*FROM(bullets)", "SELECT*FROM(tags)", "SELECT*FROM(doubles)"],
     "policy": [""],
@@ -168,7 +167,7 @@ _EXTRA = (
         ),
         (
             "UPDATE event SET data = '[]' WHERE type = 'bullet.merged'",
-            ["blame oth-013", "log --all", "replay", "bisect oth-013 --when helpful>0", "export --format ndjson"],
+            ["blame oth-013", "log --all", "replay", "export --format ndjson"],
             "does not hold a JSON object",
         ),
         (
