@@ -49,9 +49,7 @@ STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "deliveries"))
 ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/reconcile.py"
-WALK, DRIFT, TAG_ROWS, WINDOW_ROWS, EVIDENCE, PROVEN = (
-    f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "window_rows", "evidence", "verify")
-)
+WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("event_check", "tables_check", "verify"))
 GATE, SETTINGS, STEP, CUT, KEPT, LOGGED = (
     f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "budget", "entries", "log")
 )
@@ -146,20 +144,15 @@ MUTATIONS = [
     Mutation(WALK, "if anchor not in there:", "if anchor.position > position:", VERIFY),
     Mutation(WALK, "elif event_id not in erased:", "elif False:", VERIFY),
     Mutation(WALK, "and self.since != start:", "and self.since.position != start.position:", VERIFY),
-    Mutation(TAG_ROWS, "row[:5] != expected[:5]", "row[:4] != expected[:4]", VERIFY),
-    Mutation(TAG_ROWS, "if expected[5] != (counts or 0):", "if False:", VERIFY),
-    Mutation(TAG_ROWS, "(self._row is None or self._row[0] > upto)", "True", VERIFY),
-    Mutation(WINDOW_ROWS, "if window != stored:", "if False:", VERIFY),
-    Mutation(EVIDENCE, "if position > after:\n", "if True:\n", VERIFY),
-    Mutation(EVIDENCE, "if event_id in retracted or target_id in retracted:", "if event_id in retracted:", VERIFY),
-    Mutation(
-        TAG_ROWS,
-        "        while self._row is not None:\n            self._surplus(self._row)\n        yield",
-        "        yield",
-        VERIFY,
-    ),
-    Mutation(DRIFT, "    if apart:", "    if False:", VERIFY),
-    Mutation(DRIFT, "if found != wanted:", "if False:", VERIFY),
+    Mutation(COMPARED, '"tag", "session_id", "reflection_id"', '"tag", "session_id"', VERIFY),
+    Mutation(COMPARED, '"reflection_id", "active")', '"reflection_id")', VERIFY),
+    Mutation(COMPARED, 'yield position, f"{name} is missing in the table"', "pass", VERIFY),
+    Mutation(COMPARED, '"state", "attempts", "changed_at"', '"state", "changed_at"', VERIFY),
+    Mutation(COMPARED, 'yield position, f"{name} is in the table, and the events have none there"', "pass", VERIFY),
+    Mutation(COMPARED, "if got == wanted:", "if got and wanted and got[:key] == wanted[:key]:", VERIFY),
+    Mutation(COMPARED, "if tuple(row) == wanted:", "if True:", VERIFY),
+    Mutation(PROJECTION, "position > recounted_at\n", "position > 0\n", TABLES),
+    Mutation(PROJECTION, "                    and not self._covered([event_id])\n", "", TABLES),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # The gated step.
     Mutation(GATE, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),

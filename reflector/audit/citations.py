@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from reflector.audit.use import tally_of
 from reflector.ledger.as_of import Past
-from reflector.ledger.bullet_tally import BulletTally, spans_of
 from reflector.ledger.errors import LedgerCorrupt
+from reflector.ledger.usage import spans_of, usage
 from reflector.ledger.windows import windows
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
     names: dict[tuple[str, str], UnknownName] = {}
     seen: set[tuple[str, str, str]] = set()
     with ledger.asking() as sql:
-        tally = BulletTally.at(sql, then.position)
+        tally = usage(sql, then.position)
         for position, session, by_kind in windows(sql, _KINDS, 0, then.position):
             for kind in _KINDS:
                 for name in by_kind[kind]:

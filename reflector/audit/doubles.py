@@ -1,22 +1,20 @@
 """Double counts: which tags were counted more than once, why, and the totals under each counting policy.
 
-Invariant: the view `doubles` defines what is surplus; this module only groups its rows. A double is a fact, not an
+Invariant: a double is a fact, not an
 error: the counting policies differ in which of the tags count. A tag may be surplus in several classes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
-from reflector.ledger.double_tally import DoubleTally
-from reflector.ledger.views import view_sql
-from reflector.ledger.windows import whose
+from reflector.ledger.windows import one_of, record_keys
 from reflector.playbook.counting import COUNTINGS, Counting
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ CLASSES: Final = {
     "D6": "overlapping windows of one session",
 }
 _EXAMPLES: Final = 5
-_ROWS: Final = "SELECT class, name, tag, position, of_position, reflection_id FROM {doubles} WHERE playbook = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +69,12 @@ class DoubleCounts:
 def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
     """Return the doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError."""
     then = past or Past(ledger)
-    head = then.position if past is None else ledger.head().position
     covered = past.covered() if past is not None else {}
     with ledger.asking() as sql:
-        suspects = _suspects(sql, then.position, head)
-        standing = [tag for tag in suspects.tags if (tag.active if past is None else _counted(past, covered, tag))]
-        rows = _surplus(sql, ledger.name, then.position, suspects, standing)
-        classes = tuple(_grouped(sql, code, [row for row in rows if row[0] == code], name) for code in CLASSES)
+        tags = [_Tag(*row) for row in sql.run(_TAGS, then.position)]
+        standing = [tag for tag in tags if (tag.active if past is None else _counted(past, covered, tag))]
+        found = sorted(_surplus(sql, then.position, tags, [tag for tag in standing if tag.name in then.entries]))
+        classes = tuple(_grouped(sql, code, [row for row in found if row[1] == code], name) for code in CLASSES)
     counted = {row.name: (row.helpful, row.harmful) for row in (past or ledger).rows() if name in (None, row.name)}
     repeated = {counting: _repeated(standing, counting) for counting in COUNTINGS}
     totals: dict[str, dict[Counting, tuple[int, int]]] = {}
@@ -106,36 +102,11 @@ class _Tag(NamedTuple):
     reflection_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Suspects:
-    """The tags that may be doubles or stand in a list of one; the completions in question, None for all of them, where
-    windows share records."""
-
-    tags: Sequence[_Tag]
-    completions: Sequence[int] | None
-
-
-def _suspects(sql: Statements, upto: int, head: int) -> _Suspects:
-    fields = ", ".join(f"tag.{field}" for field in _Tag._fields)
-    tags = f"SELECT {fields} FROM {{}} WHERE tag.playbook_id = ? AND tag.position <= ?"  # noqa: S608
-    (records,) = sql.run("SELECT count(*) FROM record WHERE playbook_id = ?").fetchone()
-    now = DoubleTally.at(sql, head)
-    if now.keys > records:
-        return _Suspects([_Tag(*row) for row in sql.run(tags.format("tag"), upto).fetchall()], None)
-    tally = now if upto == head else DoubleTally.at(sql, upto)
-    among, values = sql.among("tag.position", tally.tags)
-    alone = [_Tag(*row) for row in sql.run(f"{tags.format('tag')} AND {among}", upto, values).fetchall()]
-    among, values = sql.among(
-        "event_id", {identity(REFLECTION_COMPLETED, tag.reflection_id) for tag in alone if tag.reflection_id}
-    )
-    done = "SELECT position, session_id FROM event WHERE playbook_id = ? AND position <= ? AND"
-    completions = dict(sql.run(f"{done} {among}", upto, values).fetchall())
-    sessions = {*tally.sessions, *completions.values(), *(tag.session_id for tag in alone)} - {None}
-    among, values = sql.among("event.session_id", sessions)
-    completions |= sql.run(f"{done} {among} AND {whose(COMPLETION_TYPES)}", upto, values).fetchall()
-    own = "event JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
-    rows = sql.run(f"{tags.format(own)} AND event.playbook_id = ? AND {among}", upto, sql.id, values).fetchall()
-    return _Suspects(sorted({*alone, *(_Tag(*row) for row in rows)}), list(completions))
+_TAGS: Final = f"SELECT {', '.join(_Tag._fields)} FROM tag WHERE playbook_id = ? AND position <= ? ORDER BY position"  # noqa: S608
+_COMPLETIONS: Final = (
+    f"SELECT reflection_id, session_id, target_id FROM event WHERE playbook_id = ? AND {one_of(COMPLETION_TYPES)}"  # noqa: S608
+    " AND position <= ? AND reflection_id IS NOT NULL AND target_id IS NOT NULL"
+)
 
 
 def _counted(past: Past, covered: Collection[int], tag: _Tag) -> bool:
@@ -156,35 +127,83 @@ def _repeated(standing: Sequence[_Tag], counting: Counting) -> Counter[tuple[str
     return found
 
 
-def _surplus(
-    sql: Statements, playbook: str, upto: int, suspects: _Suspects, standing: Sequence[_Tag]
-) -> list[tuple[Any, ...]]:
-    """Return the rows of the view `doubles` at a position, of the tags in question."""
-    # The view's own query over the tables as they were: these names hide the tables of the same names. No table holds
-    # the record keys of a moment; with none of them, the query compares the keys of all windows that it is given.
-    schema = "" if sql.postgres else "main."
-    chosen, values = "position <= ? OR type = 'event.redacted'", cast("object", upto)
-    if suspects.completions is not None:
-        among, values = sql.among("position", [*suspects.completions, *(tag.position for tag in suspects.tags)])
-        chosen = f"playbook_id = {sql.id:d} AND {among}"
-    given, positions = sql.among("position", [tag.position for tag in suspects.tags])
-    counts, counted = sql.among("position", [tag.position for tag in standing])
-    then = (
-        f"WITH event AS NOT MATERIALIZED (SELECT * FROM {schema}event WHERE {chosen}),"  # noqa: S608
-        " tag AS MATERIALIZED (SELECT playbook_id, position, name, tag, session_id, reflection_id,"
-        f" CASE WHEN {counts} THEN 1 ELSE 0 END AS active FROM {schema}tag WHERE playbook_id = {sql.id:d} AND {given}),"
-        f" record AS MATERIALIZED (SELECT * FROM {schema}record WHERE key IS NULL)"
-    )
-    _, _, query = view_sql("postgresql" if sql.postgres else "sqlite", "doubles").partition(" AS\n")
-    rows = f"{then} {_ROWS.format(doubles=f'({query}) AS doubles')} ORDER BY position"
-    return list(sql.execute(rows, values, counted, positions, playbook).fetchall())
+#: (position, class, name, tag, position of the first of them, reflection).
+_Row = tuple[int, str, str, str, int, str]
+_WORD: Final = {1: "helpful", -1: "harmful"}
+
+
+def _surplus(sql: Statements, upto: int, tags: Sequence[_Tag], standing: Sequence[_Tag]) -> Iterator[_Row]:
+    """Yield the tags that repeat another one, by class. Most reflections and sessions have none."""
+    completions: list[tuple[str, str | None, str]] = sql.run(_COMPLETIONS, upto).fetchall()
+    session_of = {reflection: session for reflection, session, _ in completions}
+    several = {session for session, count in Counter(session_of.values()).items() if session and count > 1}
+    given: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
+    for tag in standing:
+        if tag.reflection_id is not None:
+            given[tag.reflection_id][tag.name, tag.tag].append(tag.position)
+    again: dict[tuple[str, int, str], list[tuple[int, str]]] = defaultdict(list)
+    sessions = {tag.reflection_id: tag.session_id for tag in standing if tag.session_id in several}
+    for reflection, verdicts in given.items():
+        for (name, verdict), (first, *more) in verdicts.items():
+            yield from ((position, "D1", name, _WORD[verdict], first, reflection) for position in more)
+            if verdict > 0:
+                for up, down in zip((first, *more), verdicts.get((name, -1), ()), strict=False):
+                    yield (max(up, down), "D2", name, "both", min(up, down), reflection)
+            if session := sessions.get(reflection):
+                again[name, verdict, session].append((first, reflection))
+    for (name, verdict, _), found in again.items():
+        (first, _), *later = sorted(found)
+        yield from ((position, "D4", name, _WORD[verdict], first, reflection) for position, reflection in later)
+    firsts: dict[tuple[str, str, str, int], int] = {}
+    for class_, one, other in {*_same_lists(tags, session_of, several), *_sharing(sql, upto, completions)}:
+        for (name, verdict), positions in given.get(one, {}).items():
+            key = (class_, other, name, verdict)
+            firsts[key] = min(firsts.get(key, positions[0]), positions[0])
+    for (class_, reflection, name, verdict), first in firsts.items():
+        positions = given.get(reflection, {}).get((name, verdict), [])
+        if positions and positions[0] > first:
+            yield from ((position, class_, name, _WORD[verdict], first, reflection) for position in positions)
+
+
+def _same_lists(
+    tags: Sequence[_Tag], session_of: Mapping[str, str | None], several: Collection[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield D3: pairs of reflections on one session that gave the same tags in the same order."""
+    lists: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for tag in tags:
+        if tag.reflection_id and tag.session_id in several and session_of.get(tag.reflection_id) == tag.session_id:
+            lists[tag.reflection_id].append((tag.name, tag.tag))
+    same: dict[object, list[str]] = defaultdict(list)
+    for reflection, given in lists.items():
+        same[session_of[reflection], tuple(given)].append(reflection)
+    for reflections in same.values():
+        yield from (("D3", one, other) for one, other in permutations(reflections, 2))
+
+
+def _sharing(
+    sql: Statements, upto: int, completions: Sequence[tuple[str, str | None, str]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield D5 and D6: pairs of reflections on windows that share records."""
+    reflections: dict[str, list[str]] = defaultdict(list)
+    for reflection, _, target in completions:
+        reflections[target].append(reflection)
+    first: dict[int, tuple[str, str]] = {}
+    holders: dict[int, dict[str, str]] = {}
+    for event_id, session, keys in record_keys(sql, upto):
+        for key in keys:
+            if (before := first.setdefault(key, (event_id, session))) != (event_id, session):
+                holders.setdefault(key, dict([before]))[event_id] = session
+    for shared in {tuple(of.items()) for of in holders.values()}:
+        for (one, of_one), (other, of_other) in permutations(shared, 2):
+            class_ = "D6" if of_one == of_other else "D5"
+            yield from ((class_, a, b) for a in reflections[one] for b in reflections[other])
 
 
 def _grouped(sql: Statements, code: str, rows: list[tuple[Any, ...]], name: str | None) -> Doubles:
     """Return a class of doubles from its rows, in order of position: of one bullet, or of all."""
     found = Doubles(code)
     doubles: dict[tuple[str, str, object], set[int]] = {}
-    for _, bullet, tag, position, first, reflection in rows:
+    for position, _, bullet, tag, first, reflection in rows:
         if name in (None, bullet):
             found.tags += 1
             found.names.add(bullet)

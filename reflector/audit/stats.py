@@ -7,13 +7,14 @@ belongs to the answer that it was read from; days are those of UTC, as the ledge
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from reflector.events.registry import WINDOW_TYPES
 from reflector.events.spent import Spent
-from reflector.ledger.answer_tally import answers, cost_of
+from reflector.ledger.answers import Group as Counted
+from reflector.ledger.answers import answers
 from reflector.reflection.window import HUMAN, verdicts
 
 if TYPE_CHECKING:
@@ -44,14 +45,14 @@ class Group:
         decided = self.helpful + self.harmful
         return self.helpful / decided if decided else None
 
-    def add(self, counts: Mapping[str, int]) -> None:
-        """Count what a tally counted."""
-        self.answers += counts.get("answers", 0)
-        self.reflections += counts.get("reflections", 0)
-        self.helpful += counts.get("helpful", 0)
-        self.harmful += counts.get("harmful", 0)
-        self.undecided += counts.get("undecided", 0)
-        self.spent += Spent(tokens=counts.get("tokens", 0), cost=cost_of(counts), unpriced=counts.get("unpriced", 0))
+    def add(self, more: Counted) -> None:
+        """Count what a group of answers counts."""
+        self.answers += more.answers
+        self.reflections += more.reflections
+        self.helpful += more.helpful
+        self.harmful += more.harmful
+        self.undecided += more.undecided
+        self.spent += more.spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class Stats:
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     """The figures as of now or of a moment; retracted tags are in them, as what a judge said. Raises LedgerError."""
     upto = (past or ledger.head()).position
-    tally = answers(ledger, upto)
+    with ledger.asking() as sql:
+        tally = answers(sql, upto)
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
     whole = Group("")
     whole.add(tally.stray)
@@ -98,7 +100,7 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
         for kind, found in groups.items()
     }
     agreements = _agreements(ledger, tally.people, upto)
-    return Stats(upto, tally.sessions, tally.windows, tally.by_state(), whole, ordered, agreements)
+    return Stats(upto, tally.sessions, tally.windows, tally.states, whole, ordered, agreements)
 
 
 def _agreements(ledger: Ledger, sessions: Iterable[str], upto: int) -> list[Agreement]:

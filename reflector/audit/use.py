@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.ledger.bullet_tally import BulletTally
+from reflector.ledger.usage import Usage, usage
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
@@ -32,8 +32,8 @@ def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> di
     return {one: Use(of.judged, events[of.last].recorded_at, of.trend) for one, of in found.items()}
 
 
-def tally_of(ledger: Ledger, past: Past | None) -> BulletTally:
+def tally_of(ledger: Ledger, past: Past | None) -> Usage:
     """Return the counts of a moment, None for now. Raises LedgerError."""
     upto = past.position if past is not None else ledger.head().position
     with ledger.asking() as sql:
-        return BulletTally.at(sql, upto)
+        return usage(sql, upto)

@@ -136,12 +136,11 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
     from reflector.cli.again import failures_of, month_of
     from reflector.curation.playbook_file import untaken
     from reflector.curation.proposals import proposals
-    from reflector.ledger.answer_tally import answers
     from reflector.reflection.budgets import waiting_for_budget
 
     with project.open_ledger() as ledger:
         head = ledger.head()
-        windows = answers(ledger).by_state()
+        windows = ledger.window_states()
         failures = [
             {
                 **{key: failure[key] for key in ("position", "session_id", "attempts")},

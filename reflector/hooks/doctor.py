@@ -30,7 +30,6 @@ from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_o
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
 from reflector.hooks.schemas import checks_of_schemas
 from reflector.hooks.unread import checks_of_unread, is_regular, read_only
-from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -276,7 +275,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
 
 
 def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
-    windows = answers(ledger).by_state()
+    windows = ledger.window_states()
     failed = windows.get("failed", 0) + windows.get("given_up", 0)
     waiting = windows.get("pending", 0) + windows.get("answered", 0)
     if failed:

@@ -67,9 +67,9 @@ def append(writing: Writing, prepared: Iterable[Prepared]) -> list[Appended]:
     if rows:
         _refuse_taken_names(sql, projected)
         sql.insert("event", Stored._fields, rows)
-        projector = Projector(sql, writing.in_force, writing.tallies)
+        projector = Projector(sql, writing.in_force)
         projector.project(projected)
-        writing.in_force, writing.tallies = None, projector.tallies
+        writing.in_force = None
         update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         sql.execute(update, position, chain, recorded_at, sql.id)
         writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at
@@ -88,7 +88,6 @@ def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Take
     event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, last.event_id), data, actor, target_id=last.event_id)
     (answer,) = append(writing, [prepare(event)])
     writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", last.event_id)
-    writing.tallies = None
     return answer
 
 

@@ -30,21 +30,17 @@ from reflector.events.effects import (
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
-from reflector.ledger.answer_tally import AnswerTally
-from reflector.ledger.bullet_tally import BulletTally
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
-from reflector.ledger.double_tally import DoubleTally
-from reflector.ledger.tail import TAG_COLUMNS, TagRow
-from reflector.ledger.tallies import Checkpoint, Kept, Tally
 from reflector.playbook.counting import is_counting
 
 if TYPE_CHECKING:
     from reflector.ledger.rows import Projected
     from reflector.ledger.statements import Statements
 
-#: The tallies that are kept.
-KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally, DoubleTally)
+#: A row of the table of tags, as `TAG_COLUMNS` has it.
+TagRow = tuple[int, str, int, str | None, str | None, int]
+TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active")
 _ON_BULLETS: Final = frozenset(
     name for name, one in EVENT_TYPES.items() if isinstance(one.effect, BringsBullets | ChangesBullet | UndoesMerge)
 )
@@ -90,10 +86,8 @@ class _Waiting:
 class Projector:
     """Writes the tables of one playbook on an open write transaction."""
 
-    def __init__(self, statements: Statements, in_force: InForce = None, tallies: Kept | None = None) -> None:
+    def __init__(self, statements: Statements, in_force: InForce = None) -> None:
         self.sql = statements
-        #: What was kept up to the event before the first one; None where that was by somebody else.
-        self.tallies = tallies
         self.counters = Counters(statements, in_force)
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
@@ -107,17 +101,12 @@ class Projector:
             return
         updated_at = None
         self._read_bullets(events)
-        tallies = self.tallies
-        if tallies is None or tallies.position != events[0].position - 1:
-            tallies = self.tallies = Kept(self.sql, KEPT, events[0].position - 1)
         for event in events:
             type_, data = event.type, event.data if event.data is not None else {}
             if type_ == ev.BULLET_TAGGED:
                 if self._tagged(event, data):
                     updated_at = event.recorded_at
-                tallies.take_tag(self._waiting.tags[-1])
                 continue
-            tallies.take(event)
             effect = effect_of(type_)
             if effect is None or isinstance(effect, ChangesNothing):
                 continue
@@ -137,8 +126,6 @@ class Projector:
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
-        tallies.position = events[-1].position
-        self.sql.insert("tally", Checkpoint._fields, list(tallies.checkpoints()))
 
     def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""

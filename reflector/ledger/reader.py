@@ -202,6 +202,12 @@ class Reader:
         """Return every window, or those of one session, oldest first."""
         return self._windows("1 = 1") if session_id is None else self._windows("session_id = ?", session_id)
 
+    def window_states(self) -> dict[str, int]:
+        """Return how many windows are in each state, in the order of their names."""
+        query = "SELECT state, count(*) FROM session_window WHERE playbook_id = ? GROUP BY state ORDER BY state"
+        with self._reading() as sql:
+            return dict(sql.run(query).fetchall())
+
     def windows_in(self, *states: str, upto: int = MAX_INT) -> list[WindowRow]:
         """Return the windows up to a position that are in one of some states, oldest first."""
         return self._windows(f"state IN ({', '.join('?' * len(states))}) AND position <= ?", *states, upto)

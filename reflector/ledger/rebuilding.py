@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
 #: The tables that a rebuild empties and fills again.
-REBUILDABLE: Final = ("bullet", "bullet_status", "tag", "session_window", "retraction", "record", "tally")
+REBUILDABLE: Final = ("bullet", "bullet_status", "tag", "session_window", "retraction", "record")
 #: Called with the position reached, page by page.
 Progress = Callable[[int], None]
 

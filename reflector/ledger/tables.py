@@ -190,17 +190,6 @@ bullet_status = sa.Table(
     **_SQLITE,
 )
 
-#: Each tally of `tallies.py` as it was at some positions, as JSON.
-tally = sa.Table(
-    "tally",
-    metadata,
-    sa.Column("playbook_id", sa.Integer, sa.ForeignKey("playbook.id"), primary_key=True),
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("position", Position, primary_key=True, autoincrement=False),
-    sa.Column("state", sa.Text, nullable=False),
-    **_SQLITE,
-)
-
 #: Checkpoints: `tables` (the rows above: the policy that counts, when a bullet or a count last changed) and
 #: `playbook.json` (the last file written: its position and SHA-256).
 projection = sa.Table(

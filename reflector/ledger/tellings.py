@@ -1,23 +1,23 @@
-"""How many sessions were told each bullet, and for how many it was told since it last helped.
-
-Invariant: a session is told a bullet at most once, however often it was resumed or compacted, and a session without a
-record of what it was told is unknown, never untold.
-"""
+"""What was recorded of tellings: whom the ranking has told what, and how often in vain."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reflector.events.event import MAX_INT
 from reflector.events.registry import TELLING_TYPES
-from reflector.ledger.bullet_tally import BulletTally
+from reflector.ledger.usage import usage
 from reflector.ledger.windows import Told, one_of, told
 
 if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
-    from reflector.ledger.statements import Statements
+
+_HELPED = (
+    "SELECT name, max(position) FROM tag WHERE playbook_id = ? AND active = 1 AND tag = 1 AND position <= ?"
+    " GROUP BY name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +38,11 @@ def tellings(ledger: Reader, upto: int | None = None) -> Tellings:
     """Return what was told up to a position; None for now. Raises LedgerError."""
     last = ledger.head().position if upto is None else upto
     with ledger.asking() as sql:
-        tally = BulletTally.at(sql, last)
-        counts = {name: one for name, one in tally.bullets.items() if one.told}
-        taken_out = _inactive(sql, [one.helped for one in counts.values() if one.helped])
-        idle = {
-            name: one.told - (_told_when_helped(sql, name, last) if one.helped in taken_out else one.told_then)
-            for name, one in counts.items()
-        }
-    return Tellings({name: one.told for name, one in counts.items()}, idle, tally.texts)
-
-
-def _inactive(sql: Statements, positions: Collection[int]) -> set[int]:
-    """Return those of the tags at these positions that do not count."""
-    among, values = sql.among("position", positions)
-    query = f"SELECT position FROM tag WHERE playbook_id = ? AND {among} AND active = 0"  # noqa: S608
-    return {row[0] for row in sql.run(query, values).fetchall()}
-
-
-def _told_when_helped(sql: Statements, name: str, upto: int) -> int:
-    """Return how many sessions had been told a bullet at its last helpful verdict that counts."""
-    query = "SELECT max(position) FROM tag WHERE playbook_id = ? AND name = ? AND active = 1 AND tag = 1"
-    (helped,) = sql.run(f"{query} AND position <= ?", name, upto).fetchone()
-    return BulletTally.at(sql, helped).of(name).told if helped else 0
+        used = usage(sql, last)
+        helped = dict(sql.run(_HELPED, last).fetchall())
+    told = {name: one.told for name, one in used.bullets.items() if one.told}
+    idle = {name: count - used.told_by(name, helped.get(name, 0)) for name, count in told.items()}
+    return Tellings(told, idle, used.texts)
 
 
 def told_since(ledger: Reader, after: int) -> list[Told]:
@@ -71,6 +54,5 @@ def told_since(ledger: Reader, after: int) -> list[Told]:
 def told_texts(ledger: Reader) -> int:
     """Return `texts` of `tellings`, for now. Raises LedgerError."""
     with ledger.asking() as sql:
-        position, texts = BulletTally.kept(sql, "texts")
-        query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {one_of(TELLING_TYPES)} AND position > ?"  # noqa: S608
-        return texts + int(sql.run(query, position).fetchone()[0])
+        query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {one_of(TELLING_TYPES)}"  # noqa: S608
+        return int(sql.run(query).fetchone()[0])

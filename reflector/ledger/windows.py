@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.events.event import BULLET_TAGGED
+from reflector.events.event import BULLET_TAGGED, SESSION_RECORDED
+from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES, fields_of
 from reflector.ledger.reader import kept_of
 from reflector.ledger.rows import data_of, names_of
@@ -105,3 +106,17 @@ def told_of(position: int, session_id: str | None, target_id: str | None, data: 
 def told(sql: Statements, after: int, upto: int) -> Iterator[Told]:
     """Yield what was told between two positions, oldest first."""
     return told_where(sql, f"{one_of(TELLING_TYPES)} AND position > ? AND position <= ?", after, upto)
+
+
+def record_keys(sql: Statements, upto: int) -> Iterator[tuple[str, str, Sequence[int]]]:
+    """Yield (event id, session, keys of its records) of each window of a transcript, up to a position."""
+    query = (
+        f"SELECT event_id, coalesce(session_id, ''), {sql.text_at('data', 'window', 'keys')}, data IS NULL FROM event"  # noqa: S608
+        f" WHERE playbook_id = ? AND {one_of((SESSION_RECORDED,))} AND position <= ? ORDER BY position"
+    )
+    rows = sql.run(query, upto).fetchall()
+    kept = kept_of(sql, [row[0] for row in rows if row[3]])
+    for event_id, session, text, is_erased in rows:
+        if is_erased:
+            text = (kept[event_id] or {}).get("window", {}).get("keys")
+        yield event_id, session, unpack_keys(text) if isinstance(text, str) else ()

@@ -12,16 +12,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, Taken, patience
 from reflector.ledger.lock import Lock
 from reflector.ledger.statements import COPIED, Statements
-
-if TYPE_CHECKING:
-    from reflector.ledger.tallies import Kept
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
 _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND "
@@ -30,7 +27,7 @@ _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? 
 @dataclass(slots=True)
 class Writing:
     """An open write transaction: the playbook's head, (position, data hash) of the ids that it holds, what is in force
-    until something is appended, and the tallies as this process has kept them."""
+    until something is appended."""
 
     sql: Statements
     position: int
@@ -38,7 +35,6 @@ class Writing:
     recorded_at: str
     known: dict[str, tuple[int, str]]
     in_force: InForce
-    tallies: Kept | None
 
 
 class Writer:
@@ -52,7 +48,6 @@ class Writer:
         self._lock = Lock(engine.url)
         self._taken: Taken | None = None
         self._sql: Statements | None = None
-        self._tallies: Kept | None = None
 
     @contextmanager
     def transaction(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
@@ -67,7 +62,6 @@ class Writer:
                     writing = self._begun(sql, event_ids)
                     yield writing
                     connection.commit()
-                self._tallies = writing.tallies
             except BaseException:
                 try:
                     connection.rollback()
@@ -100,8 +94,7 @@ class Writer:
             in_force = sql.run(IN_FORCE, TABLES).fetchone()
             (head,) = locked.fetchall()
             found = known.fetchall() if known is not None else ()
-        tallies, self._tallies = self._tallies, None
-        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force, tallies)
+        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force)
 
     def _pipelined(self, connection: Any, events: int) -> AbstractContextManager[Any]:
         """On PostgreSQL: statements are sent without waiting for the answer of the one before; not where the rows are

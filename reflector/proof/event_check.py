@@ -18,13 +18,12 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.admission import fault_of
 from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
 from reflector.ledger.reader import left_of
-from reflector.ledger.rows import Anchor, Projected, Stored
+from reflector.ledger.rows import Anchor, Projected, Stored, tag_data
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
-from reflector.proof.folding import Folding
 from reflector.proof.reading import MALFORMED, stream
 from reflector.proof.remedies import MEND_HEAD, RESTORE
-from reflector.proof.scratch import Scratch
+from reflector.proof.tables_check import Rebuilt
 
 _COLUMNS: Final = ", ".join(Stored._fields)
 _REDACTED: Final = (
@@ -38,22 +37,19 @@ _WELL_FORMED: Final = re.compile(rf"{PREFIX}[0-9a-f]{{64}}")
 class Walk:
     """One pass over the events, all of them or those behind a head that is known to be good."""
 
-    def __init__(
-        self, sql: Statements, anchors: Sequence[Anchor], scratch: Scratch, since: Anchor | None = None
-    ) -> None:
+    def __init__(self, sql: Statements, anchors: Sequence[Anchor], since: Anchor | None = None) -> None:
         self.sql = sql
         self.anchors = anchors
         self.since = since
         #: The position of the event that is looked at.
         self.position = since.position if since is not None else 0
-        #: What the events say, all of them read; None where they were not, or not all can be.
-        self.folding: Folding | None = None
-        self._scratch = scratch
+        #: The tables as the events make them, where all of them can be read.
+        self.rebuilt: Rebuilt | None = None
 
     def findings(self) -> Iterator[Finding]:
         """Yield every finding of the events, of the head, of the anchors and of the rows that stand beside events."""
         sql = self.sql
-        folding = Folding(sql, self._scratch) if self.since is None else None
+        folding = Rebuilt(sql.id) if self.since is None else None
         head = sql.run("SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?").fetchone()
         if head is None:
             yield Finding("head", None, "the playbook's row is gone", RESTORE)
@@ -79,11 +75,10 @@ class Walk:
         wanted = {anchor.position for anchor in self.anchors}
         erased = {row[0] for row in sql.run(_REDACTED).fetchall()}
         before, meta_hash = "{}", digest("{}")
-        unfit, gapless = False, True
+        unfit = False
         for row in stream(sql, "event", _COLUMNS, f" AND position > {position:d}"):
             at, event_id, type_, _, _, recorded_at, _, session_id, reflection_id, target_id, data, of, meta, chain = row
             if at != position + 1:
-                gapless = False
                 yield Finding("order", at, f"position {at} follows {position}", RESTORE)
             self.position = position = at
             if data is None or (erased and event_id in erased):
@@ -108,8 +103,9 @@ class Walk:
                 if not is_tag:
                     yield from self._read(row, folding)
                 elif folding is not None:
-                    text = "{}" if data is None else data
-                    folding.take_tag(position, event_id, recorded_at, session_id, reflection_id, text)
+                    facts = tag_data("{}" if data is None else data)
+                    event = (*row[:3], recorded_at, *row[7:10], facts, row[6], meta)
+                    folding.take(Projected._make(event))
                 elif data is not None:
                     json.loads(data)
             except MALFORMED as error:
@@ -123,9 +119,7 @@ class Walk:
             if anchor not in there:
                 yield _not_there(anchor, position)
         if folding is not None and not unfit:
-            folding.finish(position, gapless)
-            yield from folding.tags.findings()
-            self.folding = folding
+            self.rebuilt = folding
 
     def unreadable_from(self) -> int | None:
         """Return the position of the first event that SQLite cannot give; None if it is unknown.
@@ -142,7 +136,7 @@ class Walk:
                 return position
         return None
 
-    def _read(self, row: tuple[Any, ...], folding: Folding | None) -> Iterator[Finding]:
+    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None) -> Iterator[Finding]:
         """Look at the data of an event that is not a tag, and fold it. Raises for data that no event has."""
         position, event_id, type_, text = row[0], row[1], row[2], row[10]
         data = left_of(self.sql, [event_id])[event_id] if text is None else json.loads(text)

@@ -194,7 +194,7 @@ def _digest_of_migrations() -> str:
 
 
 @cache
-def _made() -> dict[str, tuple[str, str, str]]:
+def made_objects() -> dict[str, tuple[str, str, str]]:
     """Return (type, table, statement) of every table and index of a new SQLite ledger, by name."""
     file = resource_dir("migrations") / MADE
     kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
@@ -206,7 +206,7 @@ def _made() -> dict[str, tuple[str, str, str]]:
 def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
     rows = sql.execute(_OBJECTS).fetchall()
     standing = {name: (type_, table, statement) for type_, name, table, statement in rows}
-    made = _made()
+    made = made_objects()
     for name, statement in made.items():
         if standing.get(name) != statement:
             yield _changed(statement[0], name, "was changed" if name in standing else "is missing")

@@ -20,7 +20,6 @@ from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
-from reflector.proof.drift import drift
 from reflector.proof.event_check import Walk
 from reflector.proof.merge_proof import faults
 from reflector.proof.moves import strays
@@ -29,7 +28,6 @@ from reflector.proof.reading import savepoint, unreadable
 from reflector.proof.remedies import RESTORE
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
-from reflector.proof.scratch import Scratch
 
 __all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening", "verify_since", "wrong_triggers"]
 
@@ -43,16 +41,17 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(1) as beside, Scratch() as scratch, ledger.asking() as sql:
+    with ThreadPoolExecutor(1) as beside, ledger.asking() as sql:
         damage = beside.submit(_damage, ledger.engine)
         yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
-        walk = Walk(sql, anchors, scratch)
+        walk = Walk(sql, anchors)
         yield from _readable(sql, walk.findings(), "the history", walk)
         merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
         yield from _readable(sql, merges, "a merge")
         yield from _readable(sql, _moves(sql), "a move")
-        if walk.folding is not None:
-            yield from _readable(sql, drift(sql, walk.folding), "a table")
+        if walk.rebuilt is not None:
+            yield from _readable(sql, walk.rebuilt.findings(sql), "a table")
+            walk.rebuilt.close()
         yield from _readable(sql, other_playbooks(sql, ledger.playbook_id), "another playbook")
         yield from damage.result()
 
@@ -72,9 +71,9 @@ def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Fi
 
     Costs what is new: `LEFT_OUT` is not looked at. Raises as `verify` does.
     """
-    with Scratch() as scratch, ledger.asking() as sql:
+    with ledger.asking() as sql:
         yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
-        walk = Walk(sql, anchors, scratch, since)
+        walk = Walk(sql, anchors, since)
         yield from _readable(sql, walk.findings(), "the history", walk)
         yield from _readable(sql, _moves(sql, since.position), "a move")
         # This one as well: its name and origin are those of the first event, which is not read otherwise.

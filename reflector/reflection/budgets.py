@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reflector.events import event as ev
-from reflector.ledger.answer_tally import answers
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection.spending import Spending
 
@@ -35,7 +34,11 @@ def this_month(ledger: Ledger, spending: Spending) -> int:
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Tokens that all reflections of the playbook took since the calendar month (UTC) began."""
     begin = (now or datetime.now(UTC)).strftime("%Y-%m-01")
-    return sum(counts["tokens"] for (_, _, day), counts in answers(ledger).groups.items() if day >= begin)
+    query = "SELECT meta FROM event WHERE playbook_id = ? AND type = ? AND type <> 'bullet.tagged' AND position > ?"
+    after = ledger.position_at(begin)
+    with ledger.asking() as sql:
+        metas = sql.run(query, ev.REFLECTION_ANSWERED, after).fetchall()
+    return sum(tokens_of(json.loads(meta)) for (meta,) in metas)
 
 
 def spent_on_session(ledger: Ledger, session_id: str | None) -> int:

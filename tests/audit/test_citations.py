@@ -16,13 +16,6 @@ from reflector.events.event import NewEvent
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, changed, reflected, tagged, window
-from tests.ledger.slow import close_checkpoints
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _close() -> Iterator[None]:
-    with close_checkpoints(3):
-        yield
 
 
 def session(number: int, id: str | None, **names: Any) -> NewEvent:

@@ -13,15 +13,8 @@ from reflector.events.event import NewEvent
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, changed, reflected, retracted, window
-from tests.ledger.slow import close_checkpoints
 
 UP, DOWN = ("pat-001", "helpful"), ("pat-001", "harmful")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _close() -> Iterator[None]:
-    with close_checkpoints(3):
-        yield
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -32,7 +31,6 @@ from reflector.proof.verify import verify
 from tests.conftest import Postgres, examples
 from tests.ledger import sql
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
-from tests.ledger.slow import close_checkpoints
 
 NAMES = ("pat-001", "mis-001", "ctx-001", "oth-999")
 _KEYS = (0, 1, -1, 5, 2**62, -(2**63), 2**63 - 1)
@@ -41,12 +39,6 @@ _STRAY = ((NAMES[0], "neutral", "neutral"), (NAMES[1], "unknown", "unknown_tag")
 _DO = "window window window reflect reflect reflect reflect again again"
 _DO += " retract retract redact recount add remove policy skip"
 Action = tuple[str, Any, Any]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _close() -> Iterator[None]:
-    with close_checkpoints(3):
-        yield
 
 
 def _history(seed: int) -> list[Action]:

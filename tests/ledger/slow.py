@@ -1,23 +1,19 @@
-"""The tallies by their definition, from all events at once: what the kept ones are compared with."""
+"""`usage` and `answers` by their definition, from all events at once."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
-
-import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.fold import Playbook, apply, verdict
-from reflector.ledger import tallies
-from reflector.ledger.answer_tally import AnswerTally
-from reflector.ledger.bullet_tally import BulletTally, Tallied
+from reflector.ledger.answers import answers as ask_answers
 from reflector.ledger.projection import storable
 from reflector.ledger.store import Ledger
+from reflector.ledger.usage import Used, usage
 
 _WINDOWS = (ev.SESSION_RECORDED, ev.TRAJECTORY_RECORDED)
 _STATES = {ev.REFLECTION_ANSWERED: "answered", ev.REFLECTION_COMPLETED: "completed", ev.REFLECTION_SKIPPED: "skipped"}
@@ -25,7 +21,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
-    """What `BulletTally` says of each name that it knows, by name."""
+    """What `usage` says of each name that it knows, by name."""
     book = Playbook()
     sets: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in ("told", "cited", "judged", "live")}
     told, cited, judged, live = sets.values()
@@ -78,7 +74,7 @@ def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
 
 
 def answers(events: Iterable[Event]) -> dict[str, Any]:
-    """What `AnswerTally` says."""
+    """What `answers` says."""
     windows: dict[str, str] = {}
     sessions: set[str] = set()
     people: set[str] = set()
@@ -141,29 +137,21 @@ def _keys(given: list[Event]) -> list[tuple[str, str, str]]:
     return found
 
 
-def told_by_tallies(ledger: Ledger, upto: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the tallies say at a position, as the slow way says it."""
+def told_by(ledger: Ledger, upto: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the questions say at a position, as the slow way says it."""
     with ledger.asking() as asked:
-        bullets, answers = BulletTally.at(asked, upto), AnswerTally.at(asked, upto)
-    groups = {
-        key: {n: c for n, c in counts.items() if c and n not in ("unpriced",) and not n.startswith("usd")}
-        for key, counts in answers.groups.items()
-        if any(counts.values())
-    }
-    return {name: asdict(one) for name, one in bullets.bullets.items() if one != Tallied()}, {
+        bullets, answers = usage(asked, upto), ask_answers(asked, upto)
+
+    def shown(one):
+        named = {n: getattr(one, n) for n in ("answers", "reflections", "helpful", "harmful", "undecided")}
+        return {n: c for n, c in {**named, "tokens": one.spent.tokens}.items() if c}
+
+    groups = {key: shown(one) for key, one in answers.groups.items() if shown(one)}
+    return {name: asdict(one) for name, one in bullets.bullets.items() if one != Used()}, {
         "windows": answers.windows,
         "sessions": answers.sessions,
         "people": answers.people,
-        "states": {state: count for state, count in answers.states.items() if count},
-        "stray": dict(answers.stray),
+        "states": answers.states,
+        "stray": shown(answers.stray),
         "groups": groups,
     }
-
-
-@contextmanager
-def close_checkpoints(interval: int = 5) -> Iterator[None]:
-    """Small histories have checkpoints too, as close as this, however large they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tallies, "INTERVAL", interval)
-        patch.setattr(tallies, "_BYTES", 10**6)
-        yield

@@ -169,7 +169,7 @@ def test_the_same_retraction_twice_is_one(ledger: Ledger) -> None:
 
 
 def test_tags_far_behind_a_completion_are_not_its_own(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("reflector.events.state", "reflector.ledger.projection", "reflector.proof.evidence"):
+    for module in ("reflector.events.state", "reflector.ledger.projection"):
         monkeypatch.setattr(f"{module}.MAX_TAGS", 3)
     first = window()
     events = reflected("r1", first, *[("pat-001", "helpful")] * 5)

@@ -34,7 +34,7 @@ from .events import added, changed, history
 pytestmark = pytest.mark.migrates
 
 #: The newest revision, and digests of the views and the triggers that it makes.
-_MADE_BY_REVISION = ("0007", "588959deff9c09e3", "ed431ef6149688cf")
+_MADE_BY_REVISION = ("0008", "588959deff9c09e3", "ed431ef6149688cf")
 
 
 def _revisions() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -34,7 +33,6 @@ from reflector.proof.verify import verify
 
 from . import recount, slow, sql
 from .events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
-from .slow import close_checkpoints
 
 #: Few names, so that bullets are judged before they exist, after they are gone, and twice.
 _NAMES = ["pat-001", "pat-002", "mis-001", "mis-002", "ctx-001", "oth-001"]
@@ -245,7 +243,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert [(row.event_id, row.state, row.attempts) for row in self.ledger.windows()] == _windows(self.appended)
         moment = next(self.number) % (len(events) + 1)
         for upto in (len(events), moment):
-            assert slow.told_by_tallies(self.ledger, upto) == (slow.bullets(events[:upto]), slow.answers(events[:upto]))
+            assert slow.told_by(self.ledger, upto) == (slow.bullets(events[:upto]), slow.answers(events[:upto]))
 
         if moment % 4 == 0:
             self._doubles_agree()
@@ -299,12 +297,6 @@ def _windows(events: list[NewEvent]) -> list[tuple[str, str, int]]:
         elif event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.REFLECTION_SKIPPED):
             found[event.target_id] = (event.type.removeprefix("reflection."), attempts)
     return [(event_id, state, attempts) for event_id, (state, attempts) in found.items()]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _close() -> Iterator[None]:
-    with close_checkpoints():
-        yield
 
 
 def _run(url: str, examples: int, steps: int) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from reflector.events import event as ev
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, adopted, history, learned, lesson, merged, reflected, retracted, window
-from tests.ledger.slow import close_checkpoints
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -85,12 +84,6 @@ def test_each_command_is_asked_or_asks_nothing() -> None:
     assert not neither, f"write {', '.join(sorted(neither))} to QUESTIONS, or to _NO_QUESTIONS in this file"
     assert QUESTIONS.keys() | _NO_QUESTIONS == COMMANDS.keys()
     assert not QUESTIONS.keys() & _NO_QUESTIONS
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _close() -> Iterator[None]:
-    with close_checkpoints(11):
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -159,11 +152,6 @@ _EXTRA = (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
             "events of a playbook whose own row is gone",
-        ),
-        (
-            "UPDATE tally SET state = '[5]'",
-            ["citations", "stats", "double-counts", "orphans"],
-            "holds what none can hold",
         ),
         (
             "UPDATE event SET data = '[]' WHERE type = 'bullet.merged'",

@@ -11,7 +11,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,6 @@ from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import Anchor, Finding, verify
 from tests.ledger.events import about, added, adopted, changed, history, reflected, retracted, window
-from tests.ledger.slow import close_checkpoints
 
 from . import forger
 
@@ -74,12 +73,6 @@ def _session(ledger: Ledger, chance: random.Random, number: int) -> None:
         case 6:
             ledger.append([changed(ev.BULLET_REVISED, chance.choice(names), number, text="Other words")])
             ledger.rebuild()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _close() -> Iterator[None]:
-    with close_checkpoints(11):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +15,6 @@ from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
 from tests.ledger.events import added, history, retracted, window
-from tests.ledger.slow import close_checkpoints
 
 from .forger import UNPROVED, other_value
 
@@ -30,12 +28,6 @@ COLUMNS = [
     for column in table.columns
     if column.name not in UNPROVED
 ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _close() -> Iterator[None]:
-    with close_checkpoints(11):
-        yield
 
 
 @pytest.fixture

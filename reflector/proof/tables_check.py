@@ -1,0 +1,170 @@
+"""Whether the tables say what the events say: the projector fills the tables of a scratch database from the same
+events, and the two are compared row by row.
+
+Invariant: a ledger without a finding is the one that a rebuild would leave. The scratch database is SQLite's own
+temporary one: in memory while it is small, else in a file that goes with it. Nothing is written to the ledger.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from reflector.events.event import BULLET_ASSERTED
+from reflector.ledger.checkpoints import CODE_VERSION, TABLES, set_checkpoint
+from reflector.ledger.projection import Projector
+from reflector.ledger.rebuilding import REBUILDABLE
+from reflector.ledger.rows import Projected
+from reflector.ledger.sqlite_file import sqlite_module
+from reflector.ledger.statements import Statements
+from reflector.mistakes import Finding
+from reflector.playbook.counting import DEFAULT
+from reflector.proof.reading import stream
+from reflector.proof.remedies import REBUILD
+from reflector.proof.schema import made_objects
+
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_PAGE: Final = 1000
+#: The most differences of a table that are named: a table that was emptied is one trouble, not a million.
+_MOST: Final = 20
+#: What the projector asks of events.
+_HEADER: Final = ("position", "event_id", "type", "session_id", "reflection_id", "target_id")
+_EVENTS: Final = (
+    f"CREATE TABLE event (playbook_id INTEGER, {', '.join(_HEADER)}, PRIMARY KEY (playbook_id, position))"
+    " WITHOUT ROWID",
+    "CREATE INDEX event_by_id ON event (playbook_id, event_id)",
+    "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
+)
+#: The columns of each table, those of its key first and their number.
+_COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
+    "tag": (1, ("position", "name", "tag", "session_id", "reflection_id", "active")),
+    "session_window": (1, ("position", "event_id", "session_id", "state", "attempts", "changed_at")),
+    "record": (1, ("key",)),
+    "bullet_status": (2, ("name", "position", "status")),
+    "retraction": (1, ("event_id", "target_id", "active")),
+    "bullet": (
+        1,
+        (
+            *("name", "ordinal", "section", "text", "status", "reason", "removed_into", "position", "recounted_at"),
+            *("baseline_helpful", "baseline_harmful", "helpful", "harmful"),
+        ),
+    ),
+    "projection": (1, ("name", "code_version", "policy_id", "position", "state_hash", "updated_at")),
+}
+
+
+class Rebuilt:
+    """The tables as a rebuild would leave them; takes each event once, in order."""
+
+    def __init__(self, playbook_id: int) -> None:
+        self._connection = sqlite_module().connect("", isolation_level=None, check_same_thread=False)
+        self._connection.execute("PRAGMA cache_size=-8000")
+        self._connection.execute("BEGIN")
+        for name, (_, _, statement) in made_objects().items():
+            if name in (*REBUILDABLE, "projection", "tag_count", "retraction_by_target"):
+                self._connection.execute(statement)
+        for statement in _EVENTS:
+            self._connection.execute(statement)
+        self.sql = Statements(self._connection.cursor(), "sqlite", playbook_id)
+        set_checkpoint(self.sql, TABLES, DEFAULT, 0, "")
+        self._projector = Projector(self.sql)
+        self._page: list[Projected] = []
+
+    def close(self) -> None:
+        """Let the scratch database go."""
+        self._connection.close()
+
+    def take(self, event: Projected) -> Finding | None:
+        """Take an event; return what is wrong with an assertion. Raises for data that no event has."""
+        self._page.append(event)
+        if event.type == BULLET_ASSERTED and event.data:
+            self._project()
+            return self._assertion(event.position, event.data)
+        if len(self._page) >= _PAGE:
+            self._project()
+        return None
+
+    def _project(self) -> None:
+        page, self._page = self._page, []
+        self.sql.insert("event", _HEADER, [(e.position, e.event_id, e.type, *e[4:7]) for e in page])
+        self._projector.project(page)
+
+    def _assertion(self, position: int, data: Any) -> Finding | None:
+        name, wanted = data["name"], (data["helpful"], data["harmful"])
+        row = self.sql.run("SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?", name).fetchone()
+        if row is None:
+            return Finding("assertion", position, f"{name} is asserted but does not exist", "look at `reflector log`")
+        if tuple(row) == wanted:
+            return None
+        what = f"{name} was asserted at {wanted[0]}/{wanted[1]}, the events give {row[0]}/{row[1]}"
+        return Finding("assertion", position, what, f"look at `reflector blame {name}`")
+
+    def findings(self, ledger: Statements) -> Iterator[Finding]:
+        """Yield the rows in which the ledger's tables differ from these."""
+        self._project()
+        for table, (key, columns) in _COLUMNS.items():
+            names = ", ".join(f'"{column}"' for column in columns)
+            only = f" AND name = '{TABLES}'" if table == "projection" else ""
+            there, made = (stream(sql, table, names, only, _order(sql, columns[:key])) for sql in (ledger, self.sql))
+            found = _differences(table, columns, key, map(tuple, there), map(tuple, made))
+            for position, what in islice(found, _MOST):
+                yield Finding("projection", position, what, REBUILD)
+            if table == "projection":
+                yield from _odd_checkpoints(ledger)
+            if more := sum(1 for _ in found):
+                yield Finding("projection", None, f"{more} more rows of {table} are not what the events say", REBUILD)
+
+
+def _order(sql: Statements, key: Sequence[str]) -> str:
+    """Return the order of a key, of texts that of their bytes."""
+    collation = ' COLLATE "C"' if sql.postgres else ""
+    return ", ".join(f'"{one}"{"" if one in ("position", "key") else collation}' for one in key)
+
+
+def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
+    """Writing a file is not an event, so only the form of its checkpoint is checked."""
+    query = (
+        "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection WHERE playbook_id = ?"
+    )
+    (end,) = sql.run("SELECT max(position) FROM event WHERE playbook_id = ?").fetchone()
+    for name, version, policy, position, state_hash, updated_at in sql.run(query).fetchall():
+        there = 0 <= position <= (end or 0) and _HASH.fullmatch(state_hash) is not None
+        if name != TABLES and not (there and 0 < version <= CODE_VERSION and (policy, updated_at) == ("", None)):
+            yield Finding("projection", None, f"the checkpoint {name!r} is not one that reflector writes", REBUILD)
+
+
+def _differences(
+    table: str, columns: Sequence[str], key: int, there: Iterable[Any], made: Iterable[Any]
+) -> Iterator[tuple[int | None, str]]:
+    """Yield (position, what) of each row that is in one of two sorted streams only, or differs in a column."""
+    left, right = iter(there), iter(made)
+    got, wanted = next(left, None), next(right, None)
+    while got is not None or wanted is not None:
+        if got == wanted:
+            got, wanted = next(left, None), next(right, None)
+            continue
+        too_many = wanted is None or (got is not None and got[:key] < wanted[:key])
+        row = got if too_many else wanted
+        assert row is not None
+        position = row[0] if columns[0] == "position" and isinstance(row[0], int) else None
+        name = f"{table} {', '.join(map(str, row[:key]))[:100]}"
+        if wanted is None or too_many:
+            yield position, f"{name} is in the table, and the events have none there"
+            got = next(left, None)
+        elif got is None or wanted[:key] < got[:key]:
+            yield position, f"{name} is missing in the table"
+            wanted = next(right, None)
+        else:
+            apart = [
+                f"{column} is {_shown(one)} in the table, {_shown(other)} by the events"
+                for column, one, other in zip(columns, got, wanted, strict=True)
+                if one != other
+            ]
+            yield position, f"{name}: {', '.join(apart)}"
+            got, wanted = next(left, None), next(right, None)
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else repr(str(value)[:60])
