@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from reflector.files import read_bounded, read_ours
-from reflector.folders import error_words
+from reflector.files import error_words, read_bounded, read_ours
 from reflector.locate import parse_toml, user_config, user_folder
 from reflector.playbook.ranking import RANKINGS
 
@@ -282,7 +281,7 @@ def from_text(key: str, text: str) -> Any:
 
 
 def _check_private(path: Path) -> None:
-    if os.name == "posix" and path.stat().st_mode & 0o077:
+    if path.stat().st_mode & 0o077:
         raise ConfigError(f"{path} holds api_key and others may read it; run: chmod 600 {path}")
 
 

@@ -1,53 +1,222 @@
-"""Files that somebody else may have put there, such as those that a clone brings: read, replaced whole, and locked.
+"""Files and folders that somebody else may have put there, such as those that a clone brings.
 
-Invariant: a read ends, is bounded and follows no link to other places. A repository can hold a link to `/dev/zero`, and
-opening a pipe waits for its other end, so only regular files are opened and a limited number of bytes is read. No link
-below a project's `.claude` is followed (`folders.Folder`).
+Invariant: no link below a `.claude` is followed; a read ends, is bounded and never waits; and a file that was written
+is on disk, whole, before the call returns. A repository can hold a link to `/dev/zero`, and opening a pipe waits for
+its other end, so only regular files are opened and a limited number of bytes is read. Files of ours are reached by
+their folder, held open, so that a path that changes meanwhile leads nowhere else.
+
+The hook loads this at every start, so it imports next to nothing.
 """
 
-from __future__ import annotations
+# pathlib and os would cost more than everything that is done here:
+# ruff: noqa: PTH100
 
-import errno
-import os
-import stat
-import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import BinaryIO
+import posix as system
+from time import time_ns
 
-from reflector import folders
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import BinaryIO
 
-Folder = folders.Folder
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file to read, links followed. Raises OSError, also for anything else."""
-    return _regular(os.open(path, os.O_RDONLY | folders.NO_WAIT | folders.BINARY), path)
-
-
-def open_ours(path: Path) -> BinaryIO:
-    """Open a regular file of a project to read. Raises OSError, for a link and for anything else as well."""
-    with folder_of(path) as folder:
-        return _regular(folder.open(path.name), path)
-
-
-def read_bounded(path: Path, limit: int) -> bytes:
-    """Return a regular file's bytes. Raises OSError, for one of more than `limit` bytes as well."""
-    return _bounded(open_regular(path), path, limit)
-
-
-def read_ours(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit` bytes as well."""
-    return _bounded(open_ours(path), path, limit)
+NO_FOLLOW, NO_WAIT = system.O_NOFOLLOW, system.O_NONBLOCK
+FOLDER = system.O_RDONLY | system.O_DIRECTORY
+NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL
+NOT_OURS = (
+    "is a link, or a file in the place of a folder: put there what should be there, or name the project that it leads "
+    "to with --project"
+)
+_NOT_REGULAR = "is not a regular file; put one there, or remove it"
+#: Tells names apart that one process makes within one tick of a coarse clock.
+SERIAL = iter(range(1 << 62))
 
 
 class Changed(Exception):
     """A file was written by somebody else since it was read; it is left as it is."""
 
 
-def replace_read(path: Path, read: bytes | None, content: bytes) -> None:
+class Folder:
+    """One of our folders, held open: its files are reached by it, not by its path, which is absolute.
+
+    Links are followed above the last `.claude` only: a repository could ship one, and we would read and write wherever
+    it points. Raises OSError for a link, and for anything else that is not a folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        top, claude, below = f"{path}/".rpartition("/.claude/")
+        fd = system.open(f"{top}/" if claude else below, FOLDER)
+        try:
+            for name in f".claude/{below}".rstrip("/").split("/") if claude else ():
+                top += f"/{name}"
+                above, fd = fd, system.open(name, FOLDER | NO_FOLLOW, dir_fd=fd)
+                system.close(above)
+        except OSError as error:
+            system.close(fd)
+            raise with_path(error, top) from None
+        self.fd = fd
+
+    def __enter__(self) -> "Folder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        system.close(self.fd)
+
+    def open(self, name: str, flags: int = system.O_RDONLY, mode: int = 0o600) -> int:
+        """Return a descriptor of a file in it, which is neither followed as a link nor waited for as a pipe."""
+        try:
+            return system.open(name, flags | NO_FOLLOW | NO_WAIT, mode, dir_fd=self.fd)
+        except OSError as error:
+            # A new file may have a name that nobody knows, and what refuses it is its folder.
+            is_new = flags & NEW == NEW and error.errno != 17  # EEXIST
+            raise with_path(error, self.path if is_new else f"{self.path}/{name}") from None
+
+    def stat(self, name: str) -> "os.stat_result":
+        """Return the state of what has this name here, be it a link."""
+        return system.stat(name, dir_fd=self.fd, follow_symlinks=False)
+
+    def replace(self, old: str, new: str) -> None:
+        """Give a file in it another name, durably."""
+        try:
+            system.replace(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except OSError as error:
+            raise with_path(error, f"{self.path}/{new}") from None
+        self.sync()
+
+    def remove(self, name: str) -> None:
+        """Remove a file from it."""
+        try:
+            system.unlink(name, dir_fd=self.fd)
+        except OSError as error:
+            raise with_path(error, f"{self.path}/{name}") from None
+
+    def sync(self) -> None:
+        """Make the names in it durable, where the file system can sync folders."""
+        try:
+            system.fsync(self.fd)
+        except OSError as error:
+            if error.errno != 22:  # EINVAL: this file system has no such thing
+                raise
+
+
+def with_path(error: OSError, path: str) -> OSError:
+    """Return an error with the whole path, and in words where a link or a file has the place of what is ours."""
+    # ENOTDIR, and ELOOP on Linux and macOS
+    return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
+
+
+def error_words(error: BaseException) -> str:
+    """Return an error's text; of the system's own, the path and what is wrong, without the number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+
+
+def folder_of(path: "Path") -> Folder:
+    """Return the folder of a file, open: reached through no link below a `.claude`. Raises OSError."""
+    return Folder(absolute(path.parent))
+
+
+def absolute(path: "str | Path") -> str:
+    """Return a path without `.` and `..`; its links are not followed."""
+    from os.path import abspath
+
+    return abspath(path)
+
+
+def open_regular(path: "Path") -> "BinaryIO":
+    """Open a regular file to read, links followed. Raises OSError, also for anything else."""
+    return _regular(system.open(path, system.O_RDONLY | NO_WAIT), path)
+
+
+def open_ours(path: "Path") -> "BinaryIO":
+    """Open a regular file of a project to read. Raises OSError, for a link and for anything else as well."""
+    with folder_of(path) as folder:
+        return _regular(folder.open(path.name), path)
+
+
+def read_bounded(path: "Path", limit: int) -> bytes:
+    """Return a regular file's bytes. Raises OSError, for one of more than `limit` bytes as well."""
+    return _bounded(open_regular(path), path, limit)
+
+
+def read_ours(path: "Path", limit: int) -> bytes:
+    """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit` bytes as well."""
+    return _bounded(open_ours(path), path, limit)
+
+
+def read_file(path: str, limit: int) -> bytes:
+    """At most `limit` bytes of a file of ours. Raises OSError for a link, and for what is not a regular file."""
+    above, _, name = path.rpartition("/")
+    with Folder(above) as folder:
+        fd = folder.open(name)
+    try:
+        _check_regular(fd, path)
+        return read_all(fd, limit)[:limit]
+    finally:
+        system.close(fd)
+
+
+def read_all(fd: int, limit: int) -> bytes:
+    """Up to `limit` + 1 bytes: one more than allowed shows that there was more."""
+    data = bytearray()
+    while len(data) <= limit:
+        try:
+            part = system.read(fd, min(limit + 1 - len(data), 1 << 20))
+        except BlockingIOError:  # a client may leave its pipes non-blocking
+            from select import select
+
+            select([fd], [], [])
+            continue
+        if not part:
+            break
+        data += part
+    return bytes(data)
+
+
+def _regular(fd: int, path: "Path") -> "BinaryIO":
+    try:
+        _check_regular(fd, str(path))
+    except OSError:
+        system.close(fd)
+        raise
+    return open(fd, "rb")
+
+
+def _check_regular(fd: int, path: str) -> None:
+    if system.fstat(fd).st_mode & 0o170000 != 0o100000:
+        raise OSError(22, _NOT_REGULAR, path)
+
+
+def _bounded(opened: "BinaryIO", path: "Path", limit: int) -> bytes:
+    with opened as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(27, f"has more than {limit:,} bytes; make it smaller, or remove it", str(path))  # EFBIG
+    return content
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, however often the system takes a part."""
+    while data:
+        data = data[system.write(fd, data) :]
+
+
+def write_durably(folder: str, data: bytes, name: str = "") -> str:
+    """Put `data` into `folder` as `name`, else under a new name; whole and on disk, or OSError.
+
+    The temporary file's name carries time and process: a reader recognises the files of a killed hook.
+    """
+    own = f"{time_ns():020d}-{system.getpid()}-{next(SERIAL)}.json"
+    name = name or own
+    with Folder(folder) as held:
+        put(held, f".{own}.tmp", name, data)
+    return f"{folder}/{name}"
+
+
+def replace_read(path: "Path", read: bytes | None, content: bytes) -> None:
     """Replace a file of a project by what was made of its bytes, None where there was none. Raises Changed, OSError.
 
     People save their files at any time: it is read once more when all but the name is on disk.
@@ -66,7 +235,7 @@ def replace_read(path: Path, read: bytes | None, content: bytes) -> None:
 
 
 def replace_file(
-    path: Path, content: bytes, mode: int | None = None, *, last_look: Callable[[], None] | None = None
+    path: "Path", content: bytes, mode: int | None = None, *, last_look: "Callable[[], None] | None" = None
 ) -> None:
     """Write a file whole or not at all, surviving a crash; what is there is replaced and keeps its mode.
 
@@ -77,84 +246,111 @@ def replace_file(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = f".{path.name}.tmp"
     with folder_of(path) as folder:
-        with suppress(FileNotFoundError):
+        try:
             there = folder.stat(path.name).st_mode
-            if not stat.S_ISREG(there):
-                raise _not_regular(path)
+            if there & 0o170000 != 0o100000:
+                raise OSError(22, _NOT_REGULAR, str(path))
             mode = mode or there & 0o777
-        with suppress(FileNotFoundError):
+        except FileNotFoundError:
+            pass
+        try:  # noqa: SIM105  contextlib is not worth its import
             folder.remove(temporary)
-        folders.replace_file(folder, temporary, path.name, content, mode or 0o644, last_look)
+        except FileNotFoundError:
+            pass
+        put(folder, temporary, path.name, content, mode or 0o644, last_look)
 
 
-def folder_of(path: Path) -> Folder:
-    """Return the folder of a file, open: reached through no link below a `.claude`. Raises OSError."""
-    return Folder(os.path.abspath(path.parent))  # noqa: PTH100 - resolve() would follow the links
+def put(
+    folder: Folder,
+    temporary: str,
+    name: str,
+    data: bytes,
+    mode: int = 0o600,
+    last_look: "Callable[[], None] | None" = None,
+) -> None:
+    """Put `data` into an open folder as `name`, by way of a temporary file; whole and on disk, or OSError.
+
+    What `last_look` raises, once everything is on disk but the name, leaves the file that is there.
+    """
+    fd = folder.open(temporary, NEW)
+    try:
+        try:
+            if mode != 0o600:
+                system.fchmod(fd, mode)
+            write_all(fd, data)
+            system.fsync(fd)
+        finally:
+            system.close(fd)
+        if last_look is not None:
+            last_look()
+        folder.replace(temporary, name)
+    except BaseException as error:
+        try:  # noqa: SIM105
+            folder.remove(temporary)
+        except OSError:  # the first error says why
+            pass
+        if isinstance(error, OSError):
+            raise with_path(error, f"{folder.path}/{name}") from None
+        raise
 
 
-def make_state(root: Path) -> None:
-    """Create a project's state folder, private and ignored by git, where it is missing. Raises OSError."""
-    folders.open_state(os.path.abspath(root))  # noqa: PTH100
-
-
-def private_folder(path: Path) -> Path:
-    """Make a folder for this user alone where it is missing. Raises OSError if a link or anything else is there."""
-    return Path(folders.private_folder(os.path.abspath(path)))  # noqa: PTH100
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable, on systems that can sync folders."""
-    folders.sync_folder(os.path.abspath(path))  # noqa: PTH100
-
-
-def _regular(fd: int, path: Path) -> BinaryIO:
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise _not_regular(path)
-    return open(fd, "rb")
-
-
-def _not_regular(path: Path) -> OSError:
-    return OSError(errno.EINVAL, "is not a regular file; put one there, or remove it", str(path))
-
-
-def _bounded(opened: BinaryIO, path: Path, limit: int) -> bytes:
-    with opened as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
-        raise OSError(errno.EFBIG, f"has more than {limit:,} bytes; make it smaller, or remove it", str(path))
-    return content
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def lock(fd: int, *, wait: bool, shared: bool = False) -> bool:
-        """Lock an open file for this process, and return whether it is locked. Raises OSError where none can be."""
-        while not shared:
+def private_folder(path: str) -> str:
+    """Make `path` a folder for this user alone. Raises OSError if a link or anything else is there."""
+    try:
+        folder = Folder(path)
+    except FileNotFoundError:
+        above, _, name = path.rpartition("/")
+        with Folder(above) as parent:
             try:
-                msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-                break
-            except OSError:
-                if not wait:
-                    return False
-                time.sleep(0.05)
-        return True
+                system.mkdir(name, 0o700, dir_fd=parent.fd)
+                parent.sync()
+            except FileExistsError:  # another hook was first
+                pass
+        folder = Folder(path)
+    with folder:
+        if system.fstat(folder.fd).st_mode & 0o077:
+            system.fchmod(folder.fd, 0o700)
+    return path
 
-    def unlock(fd: int) -> None:
-        """Let go of a file's lock; closing the file does so too."""
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
-else:
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable, where the file system can sync folders."""
+    with Folder(path) as folder:
+        folder.sync()
+
+
+def state_folder(project: str) -> str:
+    """Return where a project's state is: `<project>/.claude/reflector`. Touches nothing."""
+    return f"{project.rstrip('/')}/.claude/reflector"
+
+
+def open_state(project: str) -> str:
+    """Return the project's state folder, private and ignored by git, made where it is missing. Raises OSError."""
+    if not project:
+        raise FileNotFoundError(2, "the hook ran in a folder that is gone, and no project was named")
+    state = state_folder(project)
+    try:
+        private_folder(state)
+    except FileNotFoundError:
+        try:  # noqa: SIM105
+            system.mkdir(state[: state.rindex("/")])
+        except FileExistsError:  # another hook was first
+            pass
+        private_folder(state)
+    try:
+        with Folder(state) as folder:
+            folder.stat(".gitignore")
+    except FileNotFoundError:
+        write_durably(state, b"*\n", ".gitignore")
+    return state
+
+
+def lock(fd: int, *, wait: bool, shared: bool = False) -> bool:
+    """Lock an open file for this process, and return whether it is locked. Raises OSError where none can be."""
     import fcntl
 
-    def lock(fd: int, *, wait: bool, shared: bool = False) -> bool:
-        """Lock an open file for this process, and return whether it is locked. Raises OSError where none can be."""
-        try:
-            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            return False
-        return True
-
-    def unlock(fd: int) -> None:
-        """Let go of a file's lock; closing the file does so too."""
-        fcntl.flock(fd, fcntl.LOCK_UN)
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True

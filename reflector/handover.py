@@ -5,17 +5,12 @@ from. The hook loads this at every start, so it imports rarely needed modules wh
 """
 
 # pathlib would cost more than everything that is done here:
-# ruff: noqa: PTH109, PTH116
 
+import posix as system
 from time import time_ns
 
-from reflector.folders import private_folder, write_all, write_durably
+from reflector.files import private_folder, write_all, write_durably
 from reflector.locate import user_folder, user_settings
-
-try:
-    import posix as system
-except ImportError:  # Windows: slower, and the same from here on
-    import os as system  # type: ignore[no-redef]
 
 #: More than this on stdin is not a hook payload; its first part is kept aside as broken.
 MAX_PAYLOAD = 8 * 1024 * 1024
@@ -106,7 +101,7 @@ def record(project: str, payload: dict[str, object], text: str) -> bytes:
     except (OSError, ValueError):  # not there (yet), or no path at all
         size = "null"
     cwd = ""
-    if path[:1] not in ("", "/", "\\", "~") and path[1:2] != ":":
+    if path[:1] not in ("", "/", "~"):
         try:  # noqa: SIM105  contextlib is not worth its import
             cwd = system.getcwd()
         except OSError:  # the folder is gone, and the file with it

@@ -9,19 +9,13 @@ files that git itself keeps (gitrepository-layout). Both ends must name each oth
 file that points into any repository of the user's.
 """
 
-# ruff: noqa: PTH116, PTH208  pathlib would cost more than everything that is done here
-
+import posix as system
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
-
-try:
-    import posix as system
-except ImportError:  # Windows
-    import os as system  # type: ignore[no-redef]
 
 #: The files that agents read by themselves, below a project's folder.
 AGENT_FILES = (
@@ -55,7 +49,7 @@ def environment(name: str, environ: "Mapping[str, str] | None" = None) -> str:
 
 def home_folder(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the user's home folder as the environment names it, "" where it does not."""
-    return environment("HOME", environ) or environment("USERPROFILE", environ)
+    return environment("HOME", environ)
 
 
 def agent_folder(environ: "Mapping[str, str] | None" = None) -> str:
@@ -97,7 +91,7 @@ def worktree_notes(environ: "Mapping[str, str] | None" = None) -> str:
 def _base_folder(variable: str, below_home: str, environ: "Mapping[str, str] | None") -> str:
     """Return a folder of the XDG specification: relative paths are to be ignored."""
     base = environment(variable, environ)
-    return base if base[:1] == "/" or base[1:2] == ":" else home_folder(environ) + below_home
+    return base if base[:1] == "/" else home_folder(environ) + below_home
 
 
 def find_project(start: str, home: str, *, users_config: str = "", notes: str = "") -> str:
@@ -208,8 +202,6 @@ def _upward(folder: str, home: str) -> list[str]:
         if folder == home:
             break
         found.append(folder)
-        if folder[1:] == ":":  # a Windows drive
-            break
     return found
 
 
@@ -284,8 +276,6 @@ def _is_a_persons(folder: str) -> bool:
 
     A playbook that somebody leaves in `/tmp` would otherwise apply everywhere below it, and one in `/` everywhere.
     """
-    if system.__name__ != "posix":
-        return folder[2:] not in ("", "/")
     try:
         mode = int(system.lstat(folder).st_mode)
         return folder != "/" and not mode & 0o002 and system.lstat(folder + "/.claude").st_uid == system.geteuid()
@@ -312,7 +302,7 @@ def _read(path: str, limit: int) -> bytes:
     if _kind(path) != _FILE:
         return b""
     try:
-        fd = system.open(path, system.O_RDONLY | getattr(system, "O_NOFOLLOW", 0) | getattr(system, "O_NONBLOCK", 0))
+        fd = system.open(path, system.O_RDONLY | system.O_NOFOLLOW | system.O_NONBLOCK)
         try:
             text = system.read(fd, limit + 1)
         finally:
@@ -324,9 +314,8 @@ def _read(path: str, limit: int) -> bytes:
 
 def _joined(base: str, path: str) -> str:
     """An absolute path without `.` and `..`, as git writes them into these files: relative to `base`, or absolute."""
-    path = path.replace("\\", "/") if path[1:2] == ":" else path
     parts: list[str] = []
-    for part in (path if path[:1] == "/" or path[1:2] == ":" else f"{base}/{path}").split("/"):
+    for part in (path if path[:1] == "/" else f"{base}/{path}").split("/"):
         if part == "..":
             parts[1:] = parts[1:-1]
         elif part not in ("", ".") or not parts:

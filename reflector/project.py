@@ -14,7 +14,7 @@ from typing import Any
 
 from reflector import locate
 from reflector.config import SETTINGS, Config, Layer, load_config
-from reflector.files import make_state
+from reflector.files import absolute, open_state
 from reflector.git import tracked_below
 from reflector.ledger.errors import LedgerForeign, LedgerUnavailable
 from reflector.ledger.sqlite_file import had_ledger
@@ -112,9 +112,9 @@ class Project:
         self._refuse_foreign()
         try:
             if self.outer is not None:
-                make_state(self.outer)
+                open_state(absolute(self.outer))
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700 if self.is_users else 0o777)
-            make_state(self.root)
+            open_state(absolute(self.root))
         except OSError as error:
             raise LedgerUnavailable(
                 f"{error.filename or self.state_dir} cannot be made or used ({error.strerror}); check the permissions, "

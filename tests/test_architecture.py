@@ -42,7 +42,6 @@ _LAYERS["cli"] = set(_LAYERS)
 #: Modules of the package itself that any layer may use: they know of no layer above the ledger.
 _SHARED = {
     "reflector.files",
-    "reflector.folders",
     "reflector.git",
     "reflector.handover",
     "reflector.resources",

@@ -15,7 +15,7 @@ from pathlib import Path
 from reflector.curation.bullets import is_taken
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.files import private_folder, read_ours, replace_file
+from reflector.files import absolute, private_folder, read_ours, replace_file
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault, same_words
@@ -151,14 +151,18 @@ def digest(content: bytes | str) -> str:
 
 def keep(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
     """Return a copy of a file's bytes in the state folder, named by their digest. Raises OSError, LedgerUnavailable."""
-    path = private_folder(project.make_state_dir() / "kept") / f"{kind}-{digest(raw)[:12]}.json"
+    path = _kept(project) / f"{kind}-{digest(raw)[:12]}.json"
     replace_file(path, raw, 0o600)
     return path
 
 
 def keep_edited(project: Project, raw: bytes) -> None:
     """Keep an edited file until it is written. Raises OSError, LedgerUnavailable."""
-    replace_file(private_folder(project.make_state_dir() / "kept") / _EDITED, raw, 0o600)
+    replace_file(_kept(project) / _EDITED, raw, 0o600)
+
+
+def _kept(project: Project) -> Path:
+    return Path(private_folder(absolute(project.make_state_dir() / "kept")))
 
 
 def edited(project: Project) -> bytes | None:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reflector.files import sync_folder
+from reflector.files import absolute, sync_folder
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
 from reflector.ledger.lock import file_lock
 from reflector.ledger.sqlite_file import claim_file, sqlite_module
@@ -90,7 +90,7 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
         _settle(staged)
         # Another file of this name may have come meanwhile: a link is refused then, a rename would replace it.
         os.link(staged, to)
-    sync_folder(to.parent)
+    sync_folder(absolute(to.parent))
     return end
 
 
@@ -124,7 +124,7 @@ def restore(
                     source.backup(target)
             else:
                 staged.replace(present)
-    sync_folder(present.parent)
+    sync_folder(absolute(present.parent))
     return Restored(end.position, end.chain, kept)
 
 

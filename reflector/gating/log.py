@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reflector.folders import NO_WAIT
+from reflector.files import NO_WAIT
 from reflector.gating.config import GatedConfig
 
 if TYPE_CHECKING:

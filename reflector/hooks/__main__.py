@@ -6,7 +6,7 @@ once; compiling the hook took a quarter of its time.
 
 import sys
 
-sys.path.insert(0, __file__.replace("\\", "/").rsplit("/", 3)[0])
+sys.path.insert(0, __file__.rsplit("/", 3)[0])
 
 from reflector.hooks import fast
 

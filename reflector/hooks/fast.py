@@ -13,19 +13,14 @@ The state folder that it fills is described in `reflector.sessions.spool`.
 """
 
 # pathlib would cost more than everything that is done here:
-# ruff: noqa: PTH109, PTH116, PTH208
 
+import posix as system
 import sys
 
-try:
-    import posix as system
-except ImportError:  # Windows: slower, and the same from here on
-    import os as system  # type: ignore[no-redef]
-
 if __name__ == "__main__":
-    sys.path.insert(0, __file__.replace("\\", "/").rsplit("/", 3)[0])
+    sys.path.insert(0, __file__.rsplit("/", 3)[0])
 
-from reflector.folders import (
+from reflector.files import (
     Folder,
     error_words,
     open_state,
@@ -153,11 +148,11 @@ def physical(folder: str) -> str:
         system.chdir(folder)
         folder = system.getcwd()
     except (OSError, ValueError):
-        if folder[:1] != "/" and folder[1:2] != ":":
+        if folder[:1] != "/":
             return ""
     if here:
         system.chdir(here)  # the payload's paths may be relative to it
-    return (folder.replace("\\", "/") if folder[1:2] == ":" else folder).rstrip("/") or "/"
+    return folder.rstrip("/") or "/"
 
 
 def keeper_of(project: str) -> str:
@@ -292,8 +287,8 @@ def note_fired(project: str, event: object) -> None:
     try:
         try:
             with Folder(folder) as fired:
-                system.utime(fired.at + event, dir_fd=fired.fd, follow_symlinks=False)
-        except (FileNotFoundError, NotImplementedError):  # no such file yet, or a system without folders held open
+                system.utime(event, dir_fd=fired.fd, follow_symlinks=False)
+        except FileNotFoundError:
             with Folder(private_folder(folder)) as fired:
                 system.close(fired.open(event, system.O_WRONLY | system.O_CREAT | system.O_TRUNC))
     except OSError:

@@ -28,12 +28,12 @@ class Fix:
 
 
 def open_to_others(path: Path) -> bool:
-    """Return whether others than the owner may do anything with a file or folder; False for a link, and on Windows."""
+    """Return whether others than the owner may do anything with a file or folder; False for a link."""
     try:
         found = path.lstat()
     except OSError:
         return False
-    return os.name == "posix" and not stat.S_ISLNK(found.st_mode) and bool(stat.S_IMODE(found.st_mode) & 0o077)
+    return not stat.S_ISLNK(found.st_mode) and bool(stat.S_IMODE(found.st_mode) & 0o077)
 
 
 def close_to_others(*paths: Path) -> None:

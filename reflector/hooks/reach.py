@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from reflector import folders, locate
+from reflector import files, locate
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
 from reflector.hooks.install import Handler, MalformedSettings, hook_command, parsed
 from reflector.hooks.mending import Fix
@@ -141,7 +141,7 @@ def missing_program(command: str) -> str | None:
 
 
 def _fired(project: Project, callers: list[Agent]) -> Iterator[Check]:
-    folder = Path(folders.state_folder(str(project.root))) / "fired"
+    folder = Path(files.state_folder(str(project.root))) / "fired"
     # A folder without anything of ours gets no state for a hook that fired.
     first = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
     for event in dict.fromkeys(event for agent in callers for event in agent.events):

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reflector import folders
+from reflector import files
 from reflector.files import Changed, lock
 from reflector.hooks.agents import Form
 from reflector.hooks.install import MalformedSettings
@@ -205,11 +205,11 @@ def _write(target: Path, data: bytes, like: os.stat_result | int, last_look: Cal
                 os.chown(target.with_name(temporary), like.st_uid, like.st_gid)
         last_look()
 
-    with folders.Folder(os.path.realpath(target.parent)) as folder:
+    with files.Folder(os.path.realpath(target.parent)) as folder:
         with suppress(FileNotFoundError):
             folder.remove(temporary)  # of a command that was killed
         mode = like if isinstance(like, int) else stat.S_IMODE(like.st_mode)
-        folders.replace_file(folder, temporary, target.name, data, mode, finish)
+        files.put(folder, temporary, target.name, data, mode, finish)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ prints nothing. It imports what the hook imports, for the agent runs it after ev
 
 import sys
 
-from reflector.folders import read_all, read_file, state_folder, write_all
+from reflector.files import read_all, read_file, state_folder, write_all
 from reflector.handover import INJECTION_FORM, MAX_PAYLOAD, injection_stamp
 from reflector.hooks import fast
 from reflector.hooks.fast import MAX_INJECTION, keeper_of, physical, user_home

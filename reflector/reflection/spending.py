@@ -27,9 +27,7 @@ from reflector.locate import user_state
 _MOST_BYTES = 64 << 20
 #: Ledger (a digest of its origin), tokens it took this month, tokens it has reserved.
 _LINE = re.compile(rb"^([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})$", re.M)
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
-for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
-    _FLAGS |= getattr(os, _flag, 0)
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Spending:

@@ -9,7 +9,7 @@ system may empty: `${TMPDIR:-/tmp}/reflector-<user id>`.
 import os
 from pathlib import Path
 
-from reflector import folders
+from reflector import files
 from reflector.handover import keep
 from reflector.locate import environment, user_state
 
@@ -47,20 +47,20 @@ def open_own() -> str:
     if not state:
         raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
     Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folders.private_folder(state)
+    return files.private_folder(state)
 
 
 def open_temporary() -> str:
     """The user's folder among the temporary files, made where it is missing. Raises OSError where it is not ours."""
-    state = folders.private_folder(_temporary())
+    state = files.private_folder(_temporary())
     if not _is_ours(state):
         raise PermissionError(13, "belongs to another user", state)
     return state
 
 
 def _temporary() -> str:
-    base = environment("TMPDIR") or environment("TEMP") or "/tmp"
-    return f"{base.rstrip('/')}/reflector-{_user()}"
+    base = environment("TMPDIR") or "/tmp"
+    return f"{base.rstrip('/')}/reflector-{os.geteuid()}"
 
 
 def _is_ours(folder: str) -> bool:
@@ -69,8 +69,4 @@ def _is_ours(folder: str) -> bool:
         found = Path(folder).lstat()
     except OSError:
         return False
-    return found.st_mode & 0o170077 == 0o040000 and found.st_uid == _user() if os.name == "posix" else True
-
-
-def _user() -> int:
-    return os.geteuid() if os.name == "posix" else 0
+    return found.st_mode & 0o170077 == 0o040000 and found.st_uid == os.geteuid()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from reflector import __version__, folders
+from reflector import __version__, files
 from reflector.git import repository
 from reflector.handover import state_of
 from reflector.locate import AGENT_FILES, user_folder, user_settings
@@ -65,7 +65,7 @@ def was_seen(project: Project, now: str | None) -> bool:
     if now is None:
         return False
     try:
-        return folders.read_file(f"{project.state_dir}/{SEEN}", _MOST_BYTES) == _bytes(now)
+        return files.read_file(f"{project.state_dir}/{SEEN}", _MOST_BYTES) == _bytes(now)
     except (OSError, ValueError):
         return False
 
@@ -73,7 +73,7 @@ def was_seen(project: Project, now: str | None) -> bool:
 def keep(project: Project, now: str) -> None:
     """Leave the text to the next question, where the state folder can be written."""
     with suppress(OSError, ValueError):
-        folders.write_durably(folders.open_state(os.fspath(project.root)), _bytes(now), SEEN)
+        files.write_durably(files.open_state(os.fspath(project.root)), _bytes(now), SEEN)
 
 
 def _bytes(text: str) -> bytes:

@@ -26,9 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reflector import folders
-from reflector.files import open_ours
-from reflector.folders import read_file, state_folder
+from reflector.files import error_words, open_ours, open_state, read_file, state_folder, write_durably
 from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp
 from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet
@@ -176,7 +174,7 @@ def keep_lessons(project: Path, book: LessonBook) -> bool:
         return False
     fields = ({"id": one.name, "text": one.text, "helpful": one.helpful, "harmful": one.harmful} for one in kept)
     content = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in fields).encode()
-    folders.write_durably(folders.open_state(os.fspath(project)), content, LESSONS_FILE)
+    write_durably(open_state(os.fspath(project)), content, LESSONS_FILE)
     return True
 
 
@@ -225,7 +223,7 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     except FileNotFoundError:
         pass
     except OSError as error:
-        complain(f"the user's playbook is not shown: {folders.error_words(error)}")
+        complain(f"the user's playbook is not shown: {error_words(error)}")
     bullets += lessons_to_tell(folder)
     standing = standing_of(folder, users)
     rendered = render(bullets, template(folder) if bullets else "", files, troubles, standing)
@@ -234,9 +232,9 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
     content = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
     try:
-        folders.write_durably(folders.open_state(os.fspath(project)), content, "injection.txt")
+        write_durably(open_state(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
-        complain(f"the rendered playbook was not stored; the next start renders it again: {folders.error_words(error)}")
+        complain(f"the rendered playbook was not stored; the next start renders it again: {error_words(error)}")
     return content
 
 
@@ -249,7 +247,7 @@ def _in_short(text: str) -> str:
 def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
     """Return what the start hook told a session, by its own record, oldest first; () where it has none."""
     try:
-        lines = folders.read_file(f"{folders.state_folder(os.fspath(project))}/{TOLD}", 2 * MAX_TOLD).splitlines()
+        lines = read_file(f"{state_folder(os.fspath(project))}/{TOLD}", 2 * MAX_TOLD).splitlines()
     except (OSError, ValueError):
         return ()
     beginning = f"{session_id}\t".encode("utf-8", "replace")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector import folders
+from reflector import files
 from reflector.handover import LAST_SESSION, WAITING
 from reflector.text.bounds import clean
 
@@ -39,9 +39,9 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
     if session is None:
         return
     windows = [one for one in reflected if one.session_id == session]
-    state = folders.state_folder(str(project))
+    state = files.state_folder(str(project))
     try:
-        before, _, left_of = folders.read_file(f"{state}/{LAST_SESSION}", 1000).decode().partition("\n")
+        before, _, left_of = files.read_file(f"{state}/{LAST_SESSION}", 1000).decode().partition("\n")
     except (OSError, ValueError):
         before = left_of = ""
     last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
@@ -61,12 +61,12 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
         said = "nothing cited" if last.detail == CITES_NOTHING else said + clean(last.detail, _MOST_SAID)
     with suppress(OSError):
         content = f"{said}\n{session}\n".encode("utf-8", "replace")
-        folders.write_durably(folders.open_state(str(project)), content, LAST_SESSION)
+        files.write_durably(files.open_state(str(project)), content, LAST_SESSION)
 
 
 def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
     """Leave how many proposals wait for a person; nothing where none does."""
-    state = folders.state_folder(str(project))
+    state = files.state_folder(str(project))
     said = (
         f"{count} proposal{' waits' if count == 1 else 's wait'}: reflector {'--user ' if is_users else ''}proposals\n"
     )
@@ -74,11 +74,11 @@ def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
         if not count:
             Path(state, WAITING).unlink(missing_ok=True)
         elif not _says(state, said.encode()):
-            folders.write_durably(folders.open_state(str(project)), said.encode(), WAITING)
+            files.write_durably(files.open_state(str(project)), said.encode(), WAITING)
 
 
 def _says(state: str, said: bytes) -> bool:
     try:
-        return folders.read_file(f"{state}/{WAITING}", 1000) == said
+        return files.read_file(f"{state}/{WAITING}", 1000) == said
     except FileNotFoundError:
         return False

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from reflector import folders
-from reflector.files import lock, unlock
+from reflector import files
+from reflector.files import lock
 from reflector.ledger.lock import NO_LOCKS
 from reflector.sessions.fallback import open_temporary
 
@@ -28,7 +28,7 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     it let go: a delivery is on disk before its drain asks for the lock.
     """
     state_dir.parent.mkdir(parents=True, exist_ok=True)
-    fd = _open(folders.private_folder(str(state_dir)), name)
+    fd = _open(files.private_folder(str(state_dir)), name)
     try:
         try:
             held = lock(fd, wait=wait)
@@ -38,11 +38,7 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
             os.close(fd)
             fd = _open(open_temporary(), _stand_in(state_dir, name))
             held = lock(fd, wait=wait)
-        try:
-            yield held
-        finally:
-            if held:
-                unlock(fd)
+        yield held
     finally:
         os.close(fd)
 
@@ -63,7 +59,7 @@ def why_none(folder: Path) -> str:
 
 
 def _open(folder: str, name: str) -> int:
-    with folders.Folder(folder) as held:
+    with files.Folder(folder) as held:
         return held.open(name, os.O_RDWR | os.O_CREAT)
 
 

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from reflector import folders
+from reflector import files
 from reflector.playbook.ranking import RANKINGS, Standing
 
 if TYPE_CHECKING:  # the hook starts without SQLAlchemy
@@ -46,7 +46,7 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config) -> bool:
         return False
     found = ranks(ledger, config)
     content = {"of": of, "told": dict(found.told), "idle": dict(found.idle)}
-    folders.write_durably(folders.open_state(os.fspath(root)), json.dumps(content).encode(), RANKS)
+    files.write_durably(files.open_state(os.fspath(root)), json.dumps(content).encode(), RANKS)
     return True
 
 
@@ -63,8 +63,8 @@ def standing_of(root: Path, users: Path) -> Standing:
 
 def _read(root: Path) -> dict[str, Any]:
     try:
-        path = f"{folders.state_folder(os.fspath(root))}/{RANKS}"
-        found = json.loads(folders.read_file(path, _MOST_BYTES))
+        path = f"{files.state_folder(os.fspath(root))}/{RANKS}"
+        found = json.loads(files.read_file(path, _MOST_BYTES))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -73,7 +73,7 @@ def _read(root: Path) -> dict[str, Any]:
 def told_names(project: Path) -> set[str] | None:
     """Return the names of the bullets that the next session is told; None where no text is rendered."""
     try:
-        text = folders.read_file(f"{folders.state_folder(os.fspath(project))}/injection.txt", 1 << 20)
+        text = files.read_file(f"{files.state_folder(os.fspath(project))}/injection.txt", 1 << 20)
     except OSError:
         return None
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))

@@ -87,7 +87,7 @@ def _keep(folder: Path, path: Path, held: dict[str, Any] | None) -> None:
         if held is None:
             _file(folder, path).unlink(missing_ok=True)
             return
-        files.private_folder(folder)
+        files.private_folder(files.absolute(folder))
         files.replace_file(_file(folder, path), json.dumps(held, separators=(",", ":")).encode(), 0o600)
         kept = list(folder.iterdir())
         for oldest in sorted(kept, key=lambda path: path.lstat().st_mtime_ns)[: max(0, len(kept) - _MOST)]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from reflector import folders
+from reflector import files
 from reflector.ledger.canonical import PREFIX
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
@@ -72,7 +72,7 @@ def keep(project: Project, ledger: Ledger) -> None:
         # As `reflector head` prints it, so that `reflector verify --anchor` takes the file.
         where = f"# {ledger.engine.url.place}, playbook {head.playbook}, seen at {head.recorded_at}"
         text = f"{where}\n{head.position}:{head.chain}\n"
-        folders.write_durably(folders.private_folder(str(file.parent)), text.encode(), file.name)
+        files.write_durably(files.private_folder(str(file.parent)), text.encode(), file.name)
 
 
 def _file(project: Project, ledger: Ledger) -> Path:
@@ -84,7 +84,7 @@ def _file(project: Project, ledger: Ledger) -> Path:
 
 def _read(file: Path) -> Anchor | None:
     try:
-        text = folders.read_file(str(file), _MOST_BYTES).decode("ascii", "replace")
+        text = files.read_file(str(file), _MOST_BYTES).decode("ascii", "replace")
     except OSError:
         return None
     found = re.search(rf"^([0-9]{{1,15}}):({PREFIX}[0-9a-f]{{64}})\n\Z", text, re.MULTILINE)

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reflector import folders
+from reflector import files
 from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, words
 from reflector.sessions.fallback import is_of, stand_ins
 from reflector.sessions.pauses import is_over
@@ -115,7 +115,7 @@ def waiting_for(project: Path) -> list[Delivery]:
 
 
 def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
-    found = read(Path(folders.state_folder(str(project))) / "spool")
+    found = read(Path(files.state_folder(str(project))) / "spool")
     for state in stand_ins():
         found += [delivery for delivery in read(state / "spool") if is_of(project, delivery.project)]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
@@ -170,8 +170,8 @@ def accept(project: Path, payload: bytes) -> Delivery:
     except Broken as error:
         raise ValueError(f"this is not a hook payload: {error}") from None
     folder = str(project.absolute())
-    spool_dir = folders.private_folder(folders.open_state(folder) + "/spool")
-    return _read(Path(folders.write_durably(spool_dir, record(folder, parsed, text))))
+    spool_dir = files.private_folder(files.open_state(folder) + "/spool")
+    return _read(Path(files.write_durably(spool_dir, record(folder, parsed, text))))
 
 
 def claim(delivery: Delivery) -> Delivery | None:
@@ -197,7 +197,7 @@ def settle(delivery: Delivery) -> None:
     spool_dir = pulled.path.parent
     pulled.path.unlink(missing_ok=True)
     (spool_dir / "failed" / pulled.path.name).with_suffix(".error").unlink(missing_ok=True)
-    folders.sync_folder(str(spool_dir))
+    files.sync_folder(str(spool_dir))
     if pulled.event == "SessionEnd" and pulled.session_id:
         try:
             stop = _read(spool_dir / "waiting" / file_name(pulled.session_id))
@@ -221,15 +221,15 @@ def fail(delivery: Delivery, error: Exception) -> Path:
 
 
 def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
-    folder = Path(folders.private_folder(str(spool_dir / "failed")))
+    folder = Path(files.private_folder(str(spool_dir / "failed")))
     target = folder / path.name
     note = {
-        "error": folders.error_words(error)[:4000],
+        "error": files.error_words(error)[:4000],
         "attempts": _failure(target).attempts + 1,
         "failed_at_ns": time.time_ns(),
     }
     # The reason first: a crash in between leaves the delivery pending, never a failure without its reason.
-    folders.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
+    files.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
     path.rename(target)
     _sync(folder, path.parent)
     return target
@@ -248,7 +248,7 @@ def keep_silent(delivery: Delivery) -> None:
     pulled = _pulled(delivery)
     if pulled is None:
         return
-    folder = Path(folders.private_folder(str(pulled.path.parent / "silent")))
+    folder = Path(files.private_folder(str(pulled.path.parent / "silent")))
     pulled.path.rename(folder / pulled.path.name)
     _sync(folder, pulled.path.parent)
     for old in _records(folder)[:-MOST_SILENT]:
@@ -299,16 +299,16 @@ def sweep(spool_dir: Path, *, now: float | None = None) -> None:
             except FileNotFoundError:  # its hook was alive after all, or another sweep was faster
                 continue
     if recovered:
-        folders.sync_folder(str(spool_dir))
+        files.sync_folder(str(spool_dir))
 
 
 def drop_words(path: Path) -> None:
     """Leave of a delivery what taking it in needs; what cannot be read as one stays as it is. Raises OSError."""
     with suppress(ValueError):
         payload = _read(path).payload
-        record = json.loads(folders.read_file(str(path), MAX_RECORD))
+        record = json.loads(files.read_file(str(path), MAX_RECORD))
         record["payload"] = {key: payload[key] for key in _NEEDED if key in payload}
-        folders.write_durably(str(path.parent), json.dumps(record).encode() + b"\n", path.name)
+        files.write_durably(str(path.parent), json.dumps(record).encode() + b"\n", path.name)
 
 
 def _records(folder: Path) -> list[Path]:
@@ -339,7 +339,7 @@ def _read_all(spool_dir: Path, part: str = "") -> list[Delivery]:
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
             _set_aside(path, spool_dir, error)
         except ValueError:
-            aside = Path(folders.private_folder(str(spool_dir / "broken")))
+            aside = Path(files.private_folder(str(spool_dir / "broken")))
             with suppress(FileNotFoundError):  # another reader was first
                 path.rename(aside / f"{time.time_ns():020d}-{path.name}")
             _sync(aside, path.parent)
@@ -352,7 +352,7 @@ class _Newer(ValueError):
 
 def _read(path: Path) -> Delivery:
     """One record. Raises _Newer, ValueError for what no hook wrote, OSError where it cannot be read."""
-    raw = folders.read_file(str(path), MAX_RECORD + 1)
+    raw = files.read_file(str(path), MAX_RECORD + 1)
     try:
         data: Any = json.loads(raw) if len(raw) <= MAX_RECORD else None
     except RecursionError as error:
@@ -389,7 +389,7 @@ def _path(payload: Mapping[str, Any], key: str, cwd: str) -> str | None:
 
 def _failure(path: Path) -> Failure:
     try:
-        note = json.loads(folders.read_file(str(path.with_suffix(".error")), 64 * 1024))
+        note = json.loads(files.read_file(str(path.with_suffix(".error")), 64 * 1024))
         return Failure(path, str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"]))
     except (OSError, ValueError, KeyError, TypeError):
         return Failure(path, "", 0, 0)
@@ -397,4 +397,4 @@ def _failure(path: Path) -> Failure:
 
 def _sync(*parts: Path) -> None:
     for folder in parts:
-        folders.sync_folder(str(folder))
+        files.sync_folder(str(folder))

@@ -26,4 +26,4 @@ def open_file(path: str | PathLike[str]) -> FileIO:
 
 def _open_at_once(path: str, flags: int) -> int:
     """Open without waiting: a hook may name any path, and opening a pipe waits for its other end."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return os.open(path, flags | os.O_NONBLOCK)

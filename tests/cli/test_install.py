@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reflector import folders
+from reflector import files
 from reflector.hooks.agents import AGENTS, HookList
 from reflector.hooks.install import EVENTS, hook_command, install
 from tests.hooks.shapes import REFUSED, SHAPES
@@ -380,14 +380,14 @@ def test_a_write_of_another_program_meanwhile_is_not_lost(agent: Agent, monkeypa
 def test_a_folder_that_cannot_be_written_is_named(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Permissions do not bind root, so the system refuses here by hand."""
     path = put(agent, b"{}")
-    opened = folders.system.open
+    opened = files.system.open
 
     def refusing(name: str, flags: int, *rest: Any, **more: Any) -> int:
-        if flags & folders.NEW == folders.NEW:
+        if flags & files.NEW == files.NEW:
             raise PermissionError(13, "Permission denied", name)
         return int(opened(name, flags, *rest, **more))
 
-    monkeypatch.setattr(folders.system, "open", refusing)
+    monkeypatch.setattr(files.system, "open", refusing)
     told = agent.call("install", code=1).err
     assert told == f"reflector: {path.parent}: Permission denied; check its permissions\n"
 

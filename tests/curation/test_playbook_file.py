@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reflector import folders
+from reflector import files
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from tests.road.agent import Agent
@@ -364,14 +364,14 @@ def test_an_edit_whose_taking_in_was_killed_is_taken_in_once(agent: Agent, step:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[], Any]) -> None:
     """Let something happen when a file is about to be written for the next time."""
-    really, left = folders.replace_file, [happens]
+    really, left = files.put, [happens]
 
     def writing(folder: Folder, temporary: str, name: str, *rest: Any) -> None:
         if name == path.name and left:
             left.pop()()
         really(folder, temporary, name, *rest)
 
-    monkeypatch.setattr(folders, "replace_file", writing)
+    monkeypatch.setattr(files, "put", writing)
 
 
 @pytest.mark.parametrize("had", ["a session", "a session and an edit"])

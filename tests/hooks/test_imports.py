@@ -35,7 +35,7 @@ def test_the_installed_hook_imports_next_to_nothing(project: Project, name: str)
     modules = loaded(project, ["-I", "-S", "-X", "importtime", SCRIPT], payload)
     assert "_json" in modules  # the list is a list
     assert modules & SLOW == set()
-    ours = {"reflector", "reflector.folders", "reflector.locate", "reflector.handover"}
+    ours = {"reflector", "reflector.files", "reflector.locate", "reflector.handover"}
     ours |= {"reflector.hooks", "reflector.hooks.fast"}
     assert {module for module in modules if module.startswith("reflector")} == ours
 
