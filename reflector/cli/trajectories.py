@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
     from reflector.project import Project
     from reflector.reflection.protocol import Backend
-    from reflector.reflection.truth.agent import Ran
+    from reflector.reflection.recording import Reflected
+    from reflector.reflection.truth.asking import Talk
     from reflector.reflection.truth.builder import Language, ReflectorPromptBuilder
     from reflector.reflection.truth.reading import Entry
+
+    _Ran = tuple[Talk, Reflected | None]
 
 _MOST_PROBLEMS = 20
 
@@ -105,12 +108,12 @@ class _Shown:
         self.notes: list[str] = []
         self.failed: list[str] = []
 
-    def add(self, where: str, dataset: str, ran: Ran | str) -> None:
+    def add(self, where: str, dataset: str, ran: _Ran | str) -> None:
         """Take in how a trajectory was judged, or why it is not recorded."""
         if isinstance(ran, str):
             self.failed.append(f"{where}: {ran}")
             return
-        said, reflected = ran.said, ran.reflected
+        said, reflected = ran
         told = ", ".join(f"{one.bullet_id} {one.tag}" for one in said.evaluations)
         outcome = told or (reflected.outcome if reflected is not None else "neutral")
         if reflected is None:
@@ -165,27 +168,28 @@ def _read(files: tuple[Path, ...], failed: list[str], empty: list[str]) -> Itera
 
 def _judge(
     place: Place, project: Project, asked: _Asked, entries: list[Entry], given: tuple[str, str], iterations: int
-) -> Iterator[tuple[Entry, Ran | str]]:
+) -> Iterator[tuple[Entry, _Ran | str]]:
     """Yield each trajectory of a dataset with how it was judged, or why it is not recorded."""
     from reflector.reflection.gate import Gate
     from reflector.reflection.protocol import OUTAGES
-    from reflector.reflection.runner import Runner
+    from reflector.reflection.recording import Recorder
     from reflector.reflection.truth.agent import run_recorded
+    from reflector.reflection.truth.asking import Case
     from reflector.sessions import locks
 
     place.write(project)
     away = False
     with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
-        runner = Runner(ledger, asked.judge, gate=Gate(project.config, project.root))
+        recorder = Recorder(ledger, asked.judge, gate=Gate(project.config, project.root))
         for entry in entries:
             own = entry.ground_truth, entry.test_report
             texts = [mine if mine is not None else theirs for mine, theirs in zip(own, given, strict=True)]
-            case = (entry.trajectory, texts[0], texts[1], project.config.playbook, iterations)
+            case = Case(entry.trajectory, texts[0], texts[1], project.config.playbook, iterations)
             try:
-                ran = run_recorded(runner, asked.builder, *case, ask=not away)
+                said, reflected = run_recorded(recorder, asked.builder, case, ask=not away)
             except Mistake as mistake:
                 yield entry, str(mistake)
                 continue
-            away = away or (ran.reflected is not None and ran.reflected.stage in OUTAGES)
-            yield entry, ran
+            away = away or (reflected is not None and reflected.stage in OUTAGES)
+            yield entry, (said, reflected)
     place.write(project)

@@ -12,16 +12,16 @@ import inspect
 import logging
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from reflector.config import load_config
-from reflector.ledger.store import Ledger, WindowRow
+from reflector.ledger.store import Ledger
 from reflector.project import Project
 from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError, Completes, Request, reply_of
+from reflector.reflection.protocol import Answer, Backend, BackendError, Completes, Replies, Request, reply_of
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.truth import running
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
@@ -119,16 +119,6 @@ class _Foreign:
         return asyncio.run_coroutine_threadsafe(wait(), self.loop).result() if self.loop else asyncio.run(wait())
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A run: what its answers say, and in a ledger the window, whether it was new, and how it ended."""
-
-    said: Talk
-    is_new: bool = True
-    window: WindowRow | None = None
-    reflected: Reflected | None = None
-
-
 class ReflectorAgent:
     """Reflects on trajectories.
 
@@ -150,58 +140,46 @@ class ReflectorAgent:
         The insights are those of the last iteration that could be read; after three in a row that could not, no other
         is asked for. Raises ValueError, LedgerError and what the prompt builder raises.
         """
-        return self._run(trajectory, ground_truth, test_report, dataset, max_iterations, None)
+        return self._run(Case(trajectory, ground_truth, test_report, dataset, max_iterations), None)
 
     async def arun(
         self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
     ) -> ReflectionResult:
         """Do the same as `run` without holding up the event loop; the model's call may be a coroutine."""
-        loop = asyncio.get_running_loop()
-        return await asyncio.to_thread(self._run, trajectory, ground_truth, test_report, dataset, max_iterations, loop)
+        case = Case(trajectory, ground_truth, test_report, dataset, max_iterations)
+        return await asyncio.to_thread(self._run, case, asyncio.get_running_loop())
 
-    def _run(
-        self,
-        trajectory: Trajectory,
-        ground_truth: str,
-        test_report: str,
-        dataset: str,
-        most: int,
-        loop: asyncio.AbstractEventLoop | None,
-    ) -> ReflectionResult:
-        checked_dataset(dataset)
+    def _run(self, case: Case, loop: asyncio.AbstractEventLoop | None) -> ReflectionResult:
+        checked_dataset(case.dataset)
         ours = isinstance(self.llm_client, BackendClient) or not hasattr(self.llm_client, "invoke_with_template")
-        ours = ours and hasattr(self.llm_client, "reply")
+        ours = ours and isinstance(self.llm_client, Replies)
         backend: Backend = self.llm_client if ours else _Foreign(self.llm_client, loop)
-        if most < 1:
-            said = Talk(problems=[f"max_iterations is {most}, so nothing was asked"])
+        if case.iterations < 1:
+            said = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
         elif isinstance(self.playbook_store, LedgerPlaybooks):
-            with self.playbook_store.ledger(dataset) as ledger:
-                project = self.playbook_store.project
+            project = self.playbook_store.project
+            with self.playbook_store.ledger(case.dataset) as ledger:
                 recorder = Recorder(ledger, backend, gate=Gate(load_config(project), project))
-                said = run_recorded(
-                    recorder, self.prompt_builder, trajectory, ground_truth, test_report, dataset, most
-                ).said
+                said, _ = run_recorded(recorder, self.prompt_builder, case)
         else:
-            said = self._unrecorded(backend, trajectory, ground_truth, test_report, dataset, most)
+            said = self._unrecorded(backend, case)
         for problem in said.problems:
             _log.warning("%s", quote(problem, 500))
         return ReflectionResult(
             insights=said.insights,
             bullet_evaluations=said.evaluations,
-            trajectory_query=trajectory.query,
-            trajectory_dataset=trajectory.dataset,
+            trajectory_query=case.trajectory.query,
+            trajectory_dataset=case.trajectory.dataset,
             iteration_count=said.iterations,
         )
 
-    def _unrecorded(
-        self, backend: Backend, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, most: int
-    ) -> Talk:
-        """Return what a trajectory teaches by a playbook that may have any bullets, which a ledger could not hold."""
+    def _unrecorded(self, backend: Backend, case: Case) -> Talk:
+        """Judge by a playbook that may have any bullets, which no ledger could hold."""
         try:
-            known = {bullet.id: bullet for bullet in self.playbook_store.load(dataset).bullets}
+            known = {bullet.id: bullet for bullet in self.playbook_store.load(case.dataset).bullets}
         except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
             return Talk(problems=[f"the playbook cannot be loaded: {type(error).__name__}: {error}"])
-        used = list(dict.fromkeys(trajectory.used_bullet_ids))
+        used = list(dict.fromkeys(case.trajectory.used_bullet_ids))
 
         def ask(question: Question) -> str:
             try:
@@ -209,29 +187,21 @@ class ReflectorAgent:
             except Exception as error:  # requirement B-16: a model's failure is never the caller's
                 raise Unanswered(f"{type(error).__name__}: {error}") from error
 
-        case = Case(trajectory, ground_truth, test_report, [known[id_] for id_ in used if id_ in known])
-        said = talk(case, self.prompt_builder, dataset, most, ask)
+        said = talk(replace(case, bullets=[known[id_] for id_ in used if id_ in known]), self.prompt_builder, ask)
         said.problems[:0] = _unknown(id_ for id_ in used if id_ not in known)
         return said
 
 
 def run_recorded(
-    recorder: Recorder,
-    builder: PromptBuilder,
-    trajectory: Trajectory,
-    ground_truth: str,
-    test_report: str,
-    dataset: str,
-    iterations: int,
-    *,
-    ask: bool = True,
-) -> Ran:
+    recorder: Recorder, builder: PromptBuilder, case: Case, *, ask: bool = True
+) -> tuple[Talk, Reflected | None]:
     """Record a trajectory and judge it, unless nobody is to `ask`; one that was judged before is read back.
 
-    Raises TrajectoryRefused and LedgerError.
+    Returns what its answers say, and how it ended, None where it had ended before. Raises TrajectoryRefused and
+    LedgerError.
     """
     ledger = recorder.ledger
-    window, is_new = running.record(ledger, trajectory, ground_truth, test_report, dataset, iterations)
+    window = running.record(ledger, case)
     reflected, said = None, Talk()
     recorded = ledger.event(window.event_id)
     if not ask and window.state != "completed":
@@ -243,7 +213,7 @@ def run_recorded(
     if reflected is not None and not said.problems and reflected.outcome != "completed":
         said.problems.append(reflected.detail)
     said.problems[:0] = _unknown((recorded.data or {}).get("unknown", ()) if recorded is not None else ())
-    return Ran(said, is_new, window, reflected)
+    return said, reflected
 
 
 def _unknown(ids: Iterable[str]) -> list[str]:

@@ -47,12 +47,19 @@ _EVALUATION = _schema(bullet_id=_TEXT, reason=_TEXT, tag={"type": "string", "enu
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is judged: a trajectory, what it should have been, what the tests said, and the bullets that it used."""
+    """What is judged: a trajectory, the right answer, and what the tests said.
+
+    dataset     whose playbook and whose prompts are used
+    iterations  rounds of insights to ask for
+    bullets     of the playbook, those that the trajectory used, in its order
+    """
 
     trajectory: Trajectory
     ground_truth: str
     test_report: str
-    bullets: Sequence[Bullet]
+    dataset: str
+    iterations: int
+    bullets: Sequence[Bullet] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +125,12 @@ class Talk:
         return value
 
 
-def talk(case: Case, builder: PromptBuilder, dataset: str, iterations: int, ask: Ask) -> Talk:
-    """Ask for insights, `iterations` times, each time with those before, then for a verdict on each bullet.
+def talk(case: Case, builder: PromptBuilder, ask: Ask) -> Talk:
+    """Ask for insights, each time with those before, then for a verdict on each bullet.
 
     Raises what the builder raises, and TypeError where it makes no text.
     """
-    said = Talk()
+    said, iterations = Talk(), case.iterations
     good = failed = 0
     for iteration in range(1, iterations + 1):
         if iteration > MOST_ITERATIONS:
@@ -132,8 +139,8 @@ def talk(case: Case, builder: PromptBuilder, dataset: str, iterations: int, ask:
         if failed == MOST_FAILED:
             said.problems.append(f"{failed} iterations failed in a row; iteration {iteration} was not asked for")
             break
-        before = said.insights or None
-        made = builder.build(case.trajectory, case.ground_truth, case.test_report, case.bullets, dataset, before)
+        given = (case.trajectory, case.ground_truth, case.test_report, case.bullets, case.dataset)
+        made = builder.build(*given, said.insights or None)
         insights = said.hear(Question(case, _prompt(made), iteration, 1, _INSIGHTS), ask, read_insights)
         failed = 0 if insights is not None else failed + 1
         if insights is not None:

@@ -12,7 +12,7 @@ is taken, then `default.txt`, then ours in the language.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -142,9 +142,7 @@ class ReflectorPromptBuilder:
         names = report.names()
         previous = _previous(previous_insights or (), words)
         values = {
-            "query": trajectory.query,
-            "generated_answer": trajectory.generated_answer,
-            "ground_truth": ground_truth,
+            **_asked(trajectory, ground_truth),
             "test_report": f"{words.failing}\n{names}\n\n{test_report}" if names else test_report,
             "reasoning_steps": "\n".join(steps) or words.no_steps,
             "used_bullets": "\n\n".join(bullets) or words.no_bullets,
@@ -157,38 +155,38 @@ class ReflectorPromptBuilder:
 
     def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> str:
         """Return the prompt that asks for a verdict on one bullet."""
-        values = {
-            "query": trajectory.query,
-            "generated_answer": trajectory.generated_answer,
-            "ground_truth": ground_truth,
-            "bullet_id": bullet.id,
-            "bullet_section": bullet.section,
-            "bullet_content": bullet.content,
-        }
+        about = {"bullet_id": bullet.id, "bullet_section": bullet.section, "bullet_content": bullet.content}
+        values = {**_asked(trajectory, ground_truth), **about}
         return self._filled((_EVALUATION,), _OF_BULLET, values, [])
 
     def _filled(
         self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str], problems: list[str]
     ) -> Prompt:
-        for find in self._places(names, known):
+        for name in names:
             try:
-                template = find()
+                if (template := self._own(name, known)) is not None:
+                    break
             except TemplateError as error:
                 problems.append(f"another template is used: {error}")
-                continue
-            if template is not None:
-                return Prompt(template.fill(values), template.sha256, problems)
-        raise AssertionError("our own template can be used")
+        else:
+            ours = resource_dir("prompts") / FOLDER / self.language / names[-1]
+            template = read_template(names[-1], ours, known=known)
+        return Prompt(template.fill(values), template.sha256, problems)
 
-    def _places(self, names: Sequence[str], known: Sequence[str]) -> Iterator[Callable[[], Template | None]]:
-        """Yield a way to each template that may be there, the nearest first; ours is the last one."""
-        for name in names:
-            if self.prompts_dir is None:
-                yield lambda name=name: find_own(f"{FOLDER}/{name}", self.project, known)  # type: ignore[misc]
-            elif (path := self.prompts_dir / name).exists():
-                yield lambda name=name, path=path: read_template(name, path, known=known)  # type: ignore[misc]
-        ours = resource_dir("prompts") / FOLDER / self.language / names[-1]
-        yield lambda: read_template(names[-1], ours, known=known)
+    def _own(self, name: str, known: Sequence[str]) -> Template | None:
+        """Return a template of the person or the project; None where there is none. Raises TemplateError."""
+        if self.prompts_dir is None:
+            return find_own(f"{FOLDER}/{name}", self.project, known)
+        path = self.prompts_dir / name
+        return read_template(name, path, known=known) if path.exists() else None
+
+
+def _asked(trajectory: Trajectory, ground_truth: str) -> dict[str, str]:
+    return {
+        "query": trajectory.query,
+        "generated_answer": trajectory.generated_answer,
+        "ground_truth": ground_truth,
+    }
 
 
 def _previous(insights: Sequence[Insight], words: _Words) -> str:

@@ -51,31 +51,30 @@ class TrajectoryRefused(Mistake):
     """A trajectory that is too long to be kept."""
 
 
-def record(
-    ledger: Ledger, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, iterations: int
-) -> tuple[WindowRow, bool]:
-    """Record a trajectory; return its window, and whether it is new. Raises TrajectoryRefused and LedgerError."""
+def record(ledger: Ledger, case: Case) -> WindowRow:
+    """Record a trajectory, once; return its window. Raises TrajectoryRefused and LedgerError."""
+    trajectory = case.trajectory
     said = trajectory.model_dump(exclude={"created_at", "dataset"})
-    whole = json.dumps([dataset, said, ground_truth, test_report], sort_keys=True, ensure_ascii=False)
+    given = [case.dataset, said, case.ground_truth, case.test_report]
+    whole = json.dumps(given, sort_keys=True, ensure_ascii=False)
     digest = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
     event_id = identity(ev.TRAJECTORY_RECORDED, digest)
     session_id = digest[:32]
-    is_new = ledger.event(event_id) is None
-    if is_new:
+    if ledger.event(event_id) is None:
         known = {row.name for row in ledger.rows()}
         used = list(dict.fromkeys(trajectory.used_bullet_ids))
         data = {
             "query": _kept(trajectory.query),
-            "dataset": dataset,
+            "dataset": case.dataset,
             "answer": _kept(trajectory.generated_answer),
             "steps": [_kept(step) for step in trajectory.reasoning_steps],
             "status": trajectory.status,
             "error": None if trajectory.error_message is None else _kept(trajectory.error_message),
             "cited": [id_ for id_ in used if id_ in known],
             "unknown": [quote(id_, 200) for id_ in used if id_ not in known],
-            "ground_truth": _kept(ground_truth),
-            "test_report": _kept(test_report),
-            "iterations": iterations,
+            "ground_truth": _kept(case.ground_truth),
+            "test_report": _kept(case.test_report),
+            "iterations": case.iterations,
         }
         if fault := fault_of(ev.TRAJECTORY_RECORDED, data):
             field, _, why = fault.partition(" ")
@@ -85,7 +84,7 @@ def record(
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
         ledger.append([event])
-    return _window(ledger, session_id, event_id), is_new
+    return _window(ledger, session_id, event_id)
 
 
 def _kept(text: str) -> str:
@@ -128,7 +127,8 @@ def case_of(ledger: Ledger, recorded: Event) -> Case:
     )
     bullets = {bullet.id: bullet for bullet in playbook_of(ledger).bullets}
     used = [bullets[name] for name in trajectory.used_bullet_ids if name in bullets]
-    return Case(trajectory, data.get("ground_truth", ""), data.get("test_report", ""), used)
+    truth, report = data.get("ground_truth", ""), data.get("test_report", "")
+    return Case(trajectory, truth, report, trajectory.dataset, _iterations(recorded), used)
 
 
 def _iterations(recorded: Event) -> int:
@@ -158,7 +158,7 @@ def finish(
     builder = builder or ReflectorPromptBuilder(project=recorder.gate.project)
     asking = _Asking(recorder, recorded, gate, forced)
     try:
-        said = talk(case, builder, case.trajectory.dataset, _iterations(recorded), asking)
+        said = talk(case, builder, asking)
     except DatasetRefused as error:  # a file may bring any name
         return recorder.failed(window, "request", str(error), final=True), Talk()
     if asking.ended is not None:
