@@ -65,7 +65,6 @@ lint: $(STAMP)   ## ruff, formatting and types
 
 docs: $(STAMP)   ## write what is made from elsewhere: tables of docs/json.md, pictures of terminals
 	$(BIN)/python -m tests.schemas
-	$(BIN)/python -m tests.cli.reviewing
 	$(BIN)/python -m tests.recording
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor

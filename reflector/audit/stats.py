@@ -6,16 +6,12 @@ belongs to the answer that it was read from; days are those of UTC, as the ledge
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reflector.events.registry import WINDOW_TYPES
 from reflector.events.spent import Spent
 from reflector.ledger.answers import Group as Counted
 from reflector.ledger.answers import answers
-from reflector.reflection.window import HUMAN, verdicts
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
@@ -56,21 +52,6 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """How often people judged a citation as a judge had by one of its rules.
-
-    rule     how the judge's reason begins: what it found, without the words that it quotes
-    judged   citations that a person judged too
-    agreed   those on which both say the same
-    """
-
-    judge: str
-    rule: str
-    judged: int
-    agreed: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stats:
     """Figures of a ledger; `groups` by kind, each in order of its keys, days oldest first."""
 
@@ -80,7 +61,6 @@ class Stats:
     states: dict[str, int]
     whole: Group
     groups: dict[str, list[Group]]
-    agreements: list[Agreement]
 
 
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
@@ -99,21 +79,4 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
         kind: [group for _, group in sorted(found.items()) if group.answers or group.reflections]
         for kind, found in groups.items()
     }
-    agreements = _agreements(ledger, tally.people, upto)
-    return Stats(upto, tally.sessions, tally.windows, tally.states, whole, ordered, agreements)
-
-
-def _agreements(ledger: Ledger, sessions: Iterable[str], upto: int) -> list[Agreement]:
-    """Return how people and judges agree, by judge and rule: of each the last verdict on a bullet in a session."""
-    found: dict[tuple[str, str], list[bool]] = {}
-    for session_id in sorted(sessions):
-        windows = list(ledger.events(types=WINDOW_TYPES, session_id=session_id, upto=upto))
-        if not windows or windows[-1].data is None:
-            continue
-        said = {(one.name, one.tag.actor): one for one in verdicts(ledger, windows[-1]) if one.tag.position <= upto}
-        for (name, actor), one in said.items():
-            person = said.get((name, HUMAN))
-            if person is not None and actor != HUMAN:
-                rule = re.split(r"[:(]", one.reason)[0].strip() or "no reason"
-                found.setdefault((actor, rule), []).append(one.verdict == person.verdict)
-    return [Agreement(*key, len(same), sum(same)) for key, same in sorted(found.items())]
+    return Stats(upto, tally.sessions, tally.windows, tally.states, whole, ordered)

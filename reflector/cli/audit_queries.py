@@ -224,7 +224,7 @@ def _print_doubles(place: Place, found: DoubleCounts) -> None:
     policies = list(next(iter(differing.values())))
     lines = [(name, *("/".join(map(str, totals[p])) for p in policies)) for name, totals in differing.items()]
     table(("name", *policies), lines[:_MOST], numbers=policies)
-    trial = place.command("replay --counting", policies[-1])
+    trial = place.command("list --counting", policies[-1])
     note(f"In force: {found.counting}. Another one on trial: {trial}")
 
 
@@ -266,7 +266,6 @@ def stats_fields(found: Stats, month: dict[str, Any] | None, learned: dict[str, 
         **fields(found, "events sessions windows states"),
         **_figures(found.whole),
         **{f"by_{kind}": [{kind: g.key, **_figures(g)} for g in gs] for kind, gs in found.groups.items()},
-        "agreement": [asdict(one) for one in found.agreements],
         **({"lessons": learned} if is_used(learned) else {}),
     }
 
@@ -295,10 +294,6 @@ def _print_stats(found: Stats, days: int) -> None:
         ]
         click.echo()
         table(columns, rows, numbers=columns[1:], extra=("helpful %", "undecided", "USD"))
-    if found.agreements:
-        click.echo()
-        both = [(one.judge, one.rule, one.judged, one.agreed) for one in found.agreements]
-        table(("judge", "rule", "people judged", "agreed"), both, numbers=("people judged", "agreed"))
 
 
 def _figures(group: Group) -> dict[str, Any]:

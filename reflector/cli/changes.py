@@ -234,7 +234,7 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
     if isinstance(named, list):
         _carry_out(place, find, dry_run=dry_run, as_json=as_json)
     elif dry_run:
-        raise click.UsageError("--dry-run shows changes of bullets; `reflector replay` shows other counts")
+        raise click.UsageError("--dry-run shows changes of bullets; `reflector list --counting` shows other counts")
     else:
         _take_back(place, named, why, as_json=as_json)
 

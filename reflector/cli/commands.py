@@ -84,15 +84,15 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "reparse": Command(
             "reflection", "Read recorded answers again with the current parser.", "--dry-run", "5f2a91c0"
         ),
-        "compare": Command(
-            "compare",
-            "Compare two reflectors over recorded sessions; counts nothing.",
-            "--a rules --b recorded",
-            "--a rules --b anthropic 5f2a91c0",
-        ),
     },
     "Playbook": {
-        "list": Command("playbook", "List the playbook's bullets with their counters.", "", "--as-of 2026-11-01"),
+        "list": Command(
+            "playbook",
+            "List the playbook's bullets with their counters.",
+            "",
+            "--as-of 2026-11-01",
+            "--counting once_per_session",
+        ),
         "show": Command("playbook", "Show one bullet with its history.", "pat-001"),
         "search": Command("changes", "Find bullets by their words, those that fit best first.", "'flaky tests'"),
         "add": Command("changes", "Add a bullet under the next free name.", "pat 'Run the tests before you commit'"),
@@ -122,7 +122,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         ),
         "promote": Command("promote", "Move a project's bullet to your own playbook.", "pat-001 --to user"),
         "proposals": Command("proposals", "List the proposed changes; approve or reject them.", "", "approve 3fa2c1d0"),
-        "review": Command("review", "Decide on the proposed changes with one key each, the evidence beside them.", ""),
         "duplicates": Command(
             "duplicates", "List pairs of bullets that may say the same or contradict each other.", "", "--propose"
         ),
@@ -132,7 +131,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "--dry-run",
             "--apply --after 50",
         ),
-        "rehearse": Command("rehearse", "Show what a proposed change would do; changes nothing.", "3fa2c1d0"),
         "mcp": Command("mcp", "Serve the playbook to the agent as tools, over stdio.", ""),
     },
     "Learning": {
@@ -160,13 +158,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "--dataset sums trajectories.jsonl",
             "--ground-truth answer.py trajectory.json",
         ),
-        "gate": Command(
-            "gate",
-            "Show the gate policies, or what one of them would have reflected on.",
-            "",
-            "--shadow turn",
-            "--shadow step --threshold 0.7",
-        ),
         "bench-reflection": Command(
             "gating",
             "Measure the gated reflection step on a fixed turn; writes nothing.",
@@ -190,13 +181,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "audit_queries", "Show tokens, cost and tags: by model, by prompt template, by day (UTC).", "--days 7"
         ),
         "diff": Command("trials", "Show how the playbook changed between two moments.", "2026-11-01..", "10..42"),
-        "replay": Command(
-            "trials",
-            "Show the playbook under another policy or without some evidence.",
-            "--counting once_per_session",
-            "--prune 'harmful > helpful'",
-            "--ranking best",
-        ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"
         ),

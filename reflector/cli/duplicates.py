@@ -28,7 +28,7 @@ def duplicates(place: Place, propose: bool, as_json: bool) -> None:
     differ in a number, a name, a path, a command or a negation are never a pair, nor are bullets that you decided to
     keep apart. Bullets of two sections are a pair only where case, punctuation or markup alone differ; they are shown
     with the move after which they can be merged, and not proposed. Nothing is merged before you accept it in
-    'reflector review'.
+    'reflector proposals'.
     """
     from reflector.curation.proposals import kept_pairs
     from reflector.playbook.duplicates import duplicates as find

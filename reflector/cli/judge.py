@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import BULLET, FILE, SESSION
-from reflector.cli.output import counted, json_option, note, print_json, print_json_lines, safe, short_id, short_time
+from reflector.cli.arguments import BULLET, SESSION
+from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time
 
 if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger
@@ -24,8 +23,6 @@ _KEYS = {"h": "helpful", "m": "harmful", "n": "neutral", "s": "skip", "f": "more
 _MENU = "[h]elpful  har[m]ful  [n]eutral  [s]kip  [f]ull evidence  [q]uit"
 #: Messages behind the citation, and the characters of each, that a screen has room for.
 _MESSAGES, _CHARACTERS = 12, 240
-#: Verdicts of a person below which a fit says nothing.
-_LEAST_LABELS = 20
 
 
 @click.command()
@@ -35,8 +32,6 @@ _LEAST_LABELS = 20
 @click.option("--why", default="", help="The reason, kept with the verdict.")
 @click.option("--since", metavar="MOMENT", help="Only sessions recorded after a position, a time or a session.")
 @click.option("--all", "decided", is_flag=True, help="Include citations that have a verdict.")
-@click.option("--labels", "wants_labels", is_flag=True, help="Print your verdicts as labels, without any text.")
-@click.option("--fit", type=FILE, help="Write weights for `rules`, moved by your verdicts.")
 @json_option
 @click.pass_obj
 def judge(
@@ -47,26 +42,18 @@ def judge(
     why: str,
     since: str | None,
     decided: bool,
-    wants_labels: bool,
-    fit: Path | None,
     as_json: bool,
 ) -> None:
     """Judge the citations that nothing decided, with the evidence on the screen.
 
     One key gives each verdict. Your verdict counts instead of those that others gave the bullet in that session;
     `blame` shows both, and `reflector retract` takes yours back. SESSION NAME VERDICT records one without asking.
-
-    `--labels` prints for each of your verdicts what `rules` had found, one JSON object a line; `--fit` writes weights
-    that these labels moved, for the setting `judgement_weights`.
     """
     from reflector.audit.moments import position_of
     from reflector.reflection.people import citations
 
     if (name is None) != (verdict is None):
         raise click.UsageError("a verdict needs all three: SESSION NAME VERDICT, such as 5f2a91c0 pat-001 helpful")
-    if wants_labels or fit is not None:
-        _use_labels(place, fit)
-        return
     with place.reading() as ledger:
         after = position_of(ledger, since) if since is not None else 0
         chosen = _session(ledger, session)
@@ -83,32 +70,6 @@ def judge(
         note("No citation waits for a verdict.")
     else:
         _walk(place, found, rows, why)
-
-
-def _use_labels(place: Place, fit: Path | None) -> None:
-    """Print a person's verdicts as labels, or write the weights that they ask for."""
-    from reflector.reflection.people import labels
-
-    with place.reading() as ledger:
-        found = list(labels(ledger))
-    if fit is None:
-        print_json_lines({"found": names, "label": verdict} for names, verdict in found)
-        return
-    from reflector.files import replace_file
-    from reflector.reflection.rules.fitting import Label, refitted, written
-    from reflector.reflection.rules.weighing import shipped
-
-    if len(found) < _LEAST_LABELS:
-        raise click.ClickException(
-            f"{counted(len(found), 'verdict')} of yours can be learned from, and {_LEAST_LABELS} are needed; "
-            "judge more with `reflector judge --all`"
-        )
-    done = refitted([Label(*one) for one in found], shipped(), place.project().config.judgement_precision)
-    replace_file(fit.absolute(), written(done.weights).encode())
-    was, now = (f"{right} of {said}" for right, said in (done.before, done.after))
-    note(f"{fit}: weights {done.weights.version} from {counted(done.labels, 'verdict')}.")
-    note(f"Right of the verdicts that are not neutral: {was} before, {now} after, each on labels that were held out.")
-    note(f"Use them: reflector config set --global judgement_weights {fit.absolute()}")
 
 
 def _session(ledger: Ledger, session: str | None) -> str | None:

@@ -202,42 +202,6 @@ def outcome(place: Place, lesson_id: str, said: str, why: str, source: str, sess
     )
 
 
-def policy_options(command: Any) -> Any:
-    """Return the command with the options of a lesson policy; each is None where it is not given."""
-    for option in (
-        click.option("--promotion", type=click.FloatRange(0, 1), help="Lessons: confidence at which one is due."),
-        click.option("--bank-size", type=click.IntRange(1), help="Lessons: how many of a kind are kept."),
-        click.option("--threshold", type=click.FloatRange(0, 1), help="Lessons: least confidence of one that is told."),
-        click.option("--alpha", type=click.FloatRange(0, 1), help="Lessons: weight of the newest outcome."),
-    ):
-        command = option(command)
-    return command
-
-
-def print_replayed(place: Place, moment: str | None, asked: dict[str, Any], *, as_json: bool) -> None:
-    """Print the lessons that another policy would show otherwise; no event changes."""
-    from reflector.lessons.book import LessonPolicy, lesson_book
-
-    policy = LessonPolicy(**asked)
-    with place.reading() as ledger:
-        of = moments.past(ledger, moment) or ledger
-        book, other = lesson_book(of), lesson_book(of, policy)
-    pairs = [(one, other.lessons[one.id]) for one in book]
-    seen = [(view(one, book.policy), view(two, policy)) for one, two in pairs]
-    if as_json:
-        print_json([{"id": one.id, "is": a, "would_be": b} for (one, _), (a, b) in zip(pairs, seen, strict=True)])
-        return
-    rows = [
-        (short_id(one.id), *(f"{a[name]} → {b[name]}" if a[name] != b[name] else str(a[name]) for name in a), one.text)
-        for (one, _), (a, b) in zip(pairs, seen, strict=True)
-        if a != b
-    ]
-    if not rows:
-        note(f"No lesson would be another; {len(pairs)} looked at.")
-        return
-    table(("id", *seen[0][0], "text"), rows)
-
-
 def view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
     """Return what a policy decides of a lesson."""
     told = one.is_tellable and one.confidence >= policy.threshold

@@ -27,6 +27,7 @@ from reflector.cli.output import (
     table,
 )
 from reflector.playbook.bullet import best_first
+from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ _ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None]], Any]] = {
 @click.option("--sort", type=click.Choice(list(_ORDERS)), help="The order; default: the best first.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many bullets.")
 @click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
+@click.option("--counting", type=click.Choice(COUNTINGS), help="Count under this policy; changes nothing.")
 @moments.as_of
 @json_option
 @click.pass_obj
@@ -69,6 +71,7 @@ def list_(
     sort: str | None,
     limit: int | None,
     everything: bool,
+    counting: Counting | None,
     moment: str | None,
     as_json: bool,
 ) -> None:
@@ -77,15 +80,22 @@ def list_(
     `used` is the number of sessions that cited the bullet and were judged, and `trend` the last eight verdicts: `+`
     helpful, `-` harmful, `.` neither. `--stale` and `--sort recent` show when it was last used, and `told` stands where
     the agent is not told all of them. `demoted` is in how many sessions a bullet was told since it last helped, where
-    these are so many that it gives way to others.
+    these are so many that it gives way to others. `--counting` shows the counters that another policy would give;
+    `reflector policy adopt` puts it in force.
     """
     from reflector.audit.use import use
+    from reflector.ledger.as_of import Past
     from reflector.sessions.ranks import ranks, told_names
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         standing = ranks(ledger, place.project().config, past.position if past else None)
-        rows = [row for row in (past or ledger).rows() if everything or row.status == "live"]
+        every = (past or ledger).rows()
+        if counting is not None:
+            counted_now, every = every, (past or Past(ledger)).rows(counting)
+            differing = sum(row != other for row, other in zip(counted_now, every, strict=True))
+            note(f"{differing} of {counted(len(every), 'bullet')} counted otherwise under {counting}; nothing changed.")
+        rows = [row for row in every if everything or row.status == "live"]
         uses = use(ledger, past)
         told = told_names(place.project().root) if moment is None else None
     is_empty = not rows

@@ -56,7 +56,7 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
         for line in alike_to(one.change, rows_now):
             note(f"{short_id(one.id)}: {line}")
     if waiting:
-        note(f"Decide: {place.command('proposals', 'approve', 'ID')} or reject, or {place.command('review')}")
+        note(f"Decide: {place.command('proposals', 'approve', 'ID')} or reject")
 
 
 class _Decision(NamedTuple):

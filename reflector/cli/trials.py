@@ -1,4 +1,4 @@
-"""Time and what-if: diff, replay, policy."""
+"""Time: diff, policy."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.lessons import changed_lessons, policy_options, print_changed, print_replayed
+from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.output import (
-    counted,
-    counters,
     fields,
     json_option,
     note,
@@ -20,15 +17,12 @@ from reflector.cli.output import (
     safe,
     short_id,
     short_time,
-    table,
 )
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
-from reflector.playbook.ranking import RANKINGS
 
 if TYPE_CHECKING:
     from reflector.audit.changes import Changed, Difference
-    from reflector.audit.replay import Replay
     from reflector.ledger.rows import BulletRow
 
 
@@ -117,127 +111,6 @@ def _print_difference(found: Difference) -> None:
             click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")
 
 
-def _total(pair: tuple[int, int]) -> str:
-    return f"{pair[0]}/{pair[1]}"
-
-
-@click.command()
-@click.option("--counting", type=click.Choice(COUNTINGS), help="Count under this policy.")
-@click.option(
-    "--without-session", "sessions", multiple=True, metavar="ID", help="Leave out this session's tags; repeatable."
-)
-@click.option(
-    "--without-backend", "backends", multiple=True, metavar="NAME", help="Leave out this judge's tags; repeatable."
-)
-@click.option(
-    "--precision",
-    type=click.IntRange(50, 99),
-    help="Leave out the verdicts of `rules` that a stricter `judgement_precision` would not give.",
-)
-@click.option("--prune", "text", metavar="CONDITION", help="Remove the bullets for which this condition holds.")
-@click.option("--ranking", type=click.Choice(RANKINGS), help="Show what sessions would have been told by this ranking.")
-@moments.as_of
-@click.option("--all", "everything", is_flag=True, help="Include bullets that do not change.")
-@policy_options
-@json_option
-@click.pass_obj
-def replay(
-    place: Place,
-    /,
-    counting: Counting | None,
-    sessions: tuple[str, ...],
-    backends: tuple[str, ...],
-    precision: int | None,
-    text: str | None,
-    ranking: str | None,
-    moment: str | None,
-    everything: bool,
-    as_json: bool,
-    **of_lessons: float | None,
-) -> None:
-    """Show the playbook under another policy or without some evidence.
-
-    Nothing is written. `reflector policy adopt` puts a policy in force, `reflector retract` takes evidence out.
-    CONDITION is a comparison, such as 'harmful >= 3 and harmful > helpful'. With an option of lessons, the lessons
-    are shown that another policy would see otherwise.
-    With --ranking, the newest 200 texts are shown that sessions were told, as that ranking would have chosen them.
-    """
-    from reflector.audit.replay import judges
-    from reflector.audit.replay import replay as ask
-    from reflector.cli.audit import session_named
-    from reflector.ledger.as_of import Past
-    from reflector.playbook.condition import condition
-
-    prune = condition(text) if text is not None else None
-    asked = {name: value for name, value in of_lessons.items() if value is not None}
-    of_bullets = counting or sessions or backends or precision is not None or text is not None
-    if ranking is not None:
-        if of_bullets or asked:
-            raise click.UsageError("ask for a ranking by itself: it changes no counter and no lesson")
-        from reflector.cli.retelling import print_retold
-
-        print_retold(place, moment, ranking, as_json=as_json)
-        return
-    if asked:
-        if of_bullets:
-            raise click.UsageError(
-                "ask for bullets and for lessons one after the other: they have policies of their own"
-            )
-        print_replayed(place, moment, asked, as_json=as_json)
-        return
-    with place.reading() as ledger:
-        past = moments.past(ledger, moment) or Past(ledger)
-        ids = [session_named(ledger, given) for given in sessions]
-        known = judges(ledger, past.position) if backends else []
-        for name in backends:
-            if name not in known:
-                told = f"these did: {', '.join(known)}" if known else "no backend did until then"
-                raise click.UsageError(f"no backend {name!r} judged a session here; {told}")
-        found = ask(ledger, past, counting=counting, sessions=ids, backends=backends, precision=precision, prune=prune)
-    if as_json:
-        print_json(_replayed(found))
-    else:
-        _print_replay(found, everything=everything)
-
-
-def _replayed(found: Replay) -> dict[str, Any]:
-    return {
-        "position": found.position,
-        "counting": {"before": found.counting[0], "after": found.counting[1]},
-        "left_out": found.left_out,
-        "bullets": [
-            {
-                **fields(one.row, "name status"),
-                "before": counters(one.row.helpful, one.row.harmful),
-                "after": counters(one.helpful, one.harmful),
-                **fields(one, "pruned differs"),
-            }
-            for one in found.bullets
-        ],
-    }
-
-
-def _print_replay(found: Replay, *, everything: bool) -> None:
-    shown = [one for one in found.bullets if one.row.status == "live" and (everything or one.differs)]
-    differing = sum(one.differs for one in shown)
-    if shown:
-        rows = [
-            (
-                one.row.name,
-                _total((one.row.helpful, one.row.harmful)),
-                _total((one.helpful, one.harmful)),
-                "removed" if one.pruned else "" if not one.differs else "counted otherwise",
-                one.row.text,
-            )
-            for one in shown
-        ]
-        table(("name", "is", "would be", "", "text"), rows, numbers=("is", "would be"))
-    live = sum(one.row.status == "live" for one in found.bullets)
-    out = f", {counted(found.left_out, 'tag')} left out" if found.left_out else ""
-    how = f"counting {found.counting[1]}{out}"
-    note(f"{differing} of {counted(live, 'bullet')} would differ ({how}); nothing was written.")
-
-
 @click.group(invoke_without_command=True)
 @json_option
 @click.pass_context
@@ -274,7 +147,7 @@ def policy(ctx: click.Context, as_json: bool) -> None:
 @click.option("--why", help="The reason; the ledger keeps it.")
 @click.pass_obj
 def adopt(place: Place, name: Counting, why: str | None) -> None:
-    """Put a counting policy in force; `reflector replay --counting POLICY` shows what it would change.
+    """Put a counting policy in force; `reflector list --counting POLICY` shows what it would change.
 
     POLICY is as_applied: each tag counts; once_per_reflection: a bullet's equal tags of one reflection count
     once; once_per_session: of one session.

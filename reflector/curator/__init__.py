@@ -65,15 +65,5 @@ def propose(config: Config, ledger: Ledger) -> str:
     return _waiting(propose_answered(ledger))
 
 
-def look_again(ledger: Ledger) -> str:
-    """Look at applied changes again; return what to tell the person. The playbook's lock must be held.
-
-    Raises LedgerError.
-    """
-    from reflector.curator.aftermath import look_again as run
-
-    return _waiting(run(ledger))
-
-
 def _waiting(count: int) -> str:
     return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`" if count else ""

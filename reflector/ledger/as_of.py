@@ -51,13 +51,6 @@ class Past:
         self.position = ledger.head().position if position is None else position
         self._book: Playbook = fold(ledger.events(types=RARE_TYPES, upto=self.position))
         self._covered: dict[int, tuple[str, str]] | None = None
-        self._left_out: Mapping[str, Collection[int]] = {}
-
-    def excluding(self, tags: Mapping[str, Collection[int]]) -> Past:
-        """Return the same playbook as if these tags, positions by the bullet's name, had never been given."""
-        other = Past(self.ledger, self.position)
-        other._left_out = tags
-        return other
 
     @property
     def counting(self) -> Counting:
@@ -95,10 +88,11 @@ class Past:
         """Return the bullets for which the evidence of one counts besides itself, or its evidence at a position."""
         return self._book.heirs(name, position)
 
-    def rows(self) -> list[BulletRow]:
-        """Return every bullet with its counters, in order of creation, tombstones included."""
+    def rows(self, counting: Counting | None = None) -> list[BulletRow]:
+        """Return every bullet with its counters, in order of creation, tombstones included; under the policy that was
+        in force or another one."""
         with self.ledger.asking() as sql:
-            totals = self._totals(sql, self.entries, self.counting)
+            totals = self._totals(sql, self.entries, counting or self.counting)
         return [_row(entry, *totals[entry.name]) for entry in self.entries.values()]
 
     def row(self, name: str) -> BulletRow | None:
@@ -129,8 +123,7 @@ class Past:
         with self.ledger.asking() as sql:
             rows = sql.run(query, name, self.position).fetchall()
             covered = self._covered_in(sql)
-        out = self._left_out.get(name, ())
-        return [(at, tag != 0 and at > after and at not in covered and at not in out) for at, tag in rows]
+        return [(at, tag != 0 and at > after and at not in covered) for at, tag in rows]
 
     def covered(self) -> dict[int, str]:
         """The id of a retraction that takes a tag out of the count, by the position of the tag. Of one that was undone
@@ -154,7 +147,7 @@ class Past:
         """Return (helpful, harmful) as today's counters less the tags since; of no bullet where that is not certain, or
         farther, and of none that has another's evidence."""
         (head,) = sql.run("SELECT position FROM playbook WHERE id = ?").fetchone()
-        if self._left_out or head - self.position > self.position:
+        if head - self.position > self.position:
             return {}
         if sql.run(_UNSETTLED, self.position).fetchone() is not None:
             return {}
@@ -170,7 +163,7 @@ class Past:
 
     def _out(self, sql: Statements) -> dict[str, set[int]]:
         """Return the positions of the tags that do not count, by the bullet's name."""
-        out: dict[str, set[int]] = {name: set(positions) for name, positions in self._left_out.items()}
+        out: dict[str, set[int]] = {}
         for position, (_, name) in self._covered_in(sql).items():
             out.setdefault(name, set()).add(position)
         return out

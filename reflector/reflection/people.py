@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -113,34 +112,6 @@ def judge(ledger: Ledger, citation: Citation, verdict: Verdict, why: str = "") -
     parsed = Parsed("", (tag,), "whole")
     events = facts.completed(window, answered.reflection_id or "", parsed, PARSER_VERSION, answered, status, [tag])
     ledger.append([answered, *_replaced(ledger, active, verdict), *events])
-
-
-def labels(ledger: Ledger) -> Iterator[tuple[tuple[str, ...], Verdict]]:
-    """Yield (what the rules found of a citation, what a person judged it), oldest first; no text of a session.
-
-    Citations that the rules did not judge, or judged before they recorded what they found, are left out.
-    """
-    for completed in ledger.events(types=[ev.REFLECTION_COMPLETED]):
-        window = ledger.event(completed.target_id or "") if completed.actor == HUMAN else None
-        given = verdicts(ledger, window) if window is not None and window.data is not None else []
-        for one in given:
-            if one.completed.event_id != completed.event_id or not _counts(ledger, one):
-                continue
-            others = [other for other in given if other.name == one.name and other.tag.actor == "rules"]
-            found = _found(ledger, others[-1]) if others else None
-            if found is not None:
-                yield found, cast(Verdict, one.verdict)
-
-
-def _found(ledger: Ledger, given: Given) -> tuple[str, ...] | None:
-    for event in ledger.targeting(given.window_id):
-        if event.type == ev.REFLECTION_ANSWERED and event.reflection_id == given.tag.reflection_id:
-            judgement: Any = event.meta.get("judgement")
-            bullets = judgement.get("bullets", {}) if isinstance(judgement, dict) else {}
-            found = bullets.get(given.name, {}).get("found")
-            if isinstance(found, list):
-                return tuple(map(str, found))
-    return None
 
 
 def _counts(ledger: Ledger, given: Given) -> bool:

@@ -113,7 +113,6 @@ class Pipeline:
                 self._rendered = _NEVER
             for text in self.users.notes:
                 self._note(text)
-        self._note(curator.look_again(self.ledger))
 
     def write(self, *, file: bool = True) -> None:
         """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.

@@ -1,4 +1,4 @@
-"""Differences between moments and replays: each equals what the folds say."""
+"""Differences between moments: each equals what the folds say."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.changes import difference
-from reflector.audit.replay import replay
 from reflector.events import event as ev
 from reflector.events.fold import fold
-from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
-from reflector.playbook.condition import condition
-from reflector.playbook.counting import COUNTINGS
 from tests.conftest import examples
 from tests.ledger.events import added, changed, reflected, retracted, window
 from tests.ledger.test_as_of import ACTIONS, lived
@@ -63,35 +59,6 @@ def test_a_difference_tells_what_happened_to_each_bullet() -> None:
         assert found["mis-001"].after is not None
         assert found["mis-001"].after.removed_into == "pat-001"
         assert difference(ledger, start, start).bullets == ()
-
-
-@settings(max_examples=examples(60))
-@given(
-    HISTORIES,
-    st.sampled_from([None, *COUNTINGS]),
-    st.lists(st.sampled_from(["s1", "s2"]), unique=True, max_size=2),
-    st.sampled_from([(), ("rules",), ("anthropic",)]),
-)
-def test_a_replay_is_the_fold_without_what_is_left_out(
-    actions: list[Any], counting: Any, sessions: list[str], backends: tuple[str, ...]
-) -> None:
-    with Ledger.open("sqlite://") as ledger:
-        lived(ledger, actions)
-        head = ledger.head().position
-        kept = [
-            event
-            for event in ledger.events()
-            if event.type != ev.BULLET_TAGGED or not (event.session_id in sessions or event.actor in backends)
-        ]
-        wanted = fold(kept, counting)
-        prune = condition("harmful > helpful")
-        found = replay(ledger, Past(ledger, head), counting=counting, sessions=sessions, backends=backends, prune=prune)
-        assert {one.row.name: (one.helpful, one.harmful) for one in found.bullets} == {
-            name: wanted.counters(name) for name in wanted.entries
-        }
-        for one in found.bullets:
-            assert one.pruned == (one.row.status == "live" and one.harmful > one.helpful)
-        assert ledger.head().position == head
 
 
 def test_a_bullet_whose_counters_were_set_by_hand_is_told_so_whenever_it_came() -> None:

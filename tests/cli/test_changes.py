@@ -319,7 +319,7 @@ def test_proposals_say_what_became_of_them_and_how_to_decide(agent: Agent) -> No
             ).id
             for n in range(3)
         ]  # fmt: skip
-    assert "Decide: reflector proposals approve ID or reject, or reflector review" in agent.call("proposals").err
+    assert "Decide: reflector proposals approve ID or reject" in agent.call("proposals").err
     agent.call("proposals", "approve", ids[0], ids[1])
     agent.call("undo", "oth-001")
     agent.call("proposals", "reject", ids[2])

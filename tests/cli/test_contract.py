@@ -40,7 +40,7 @@ QUESTIONS = [
     "double-counts",
     "stats",
     "diff 0..",
-    "replay",
+    "list --counting once_per_session",
     "policy",
     "head",
     "export --head heads.txt",
@@ -99,12 +99,6 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
     assert agent.call("--version").out.startswith("reflector, version ")
 
 
-def test_a_judge_that_there_is_none_of_is_named_with_those_that_there_are(agent: Agent, tmp_path: Path) -> None:
-    agent.call("ingest", Session("s-9").cites("pat-001").write(tmp_path / "s-9.jsonl"))
-    assert "these did: rules" in agent.call("replay", "--without-backend", "zz", code=2).err
-    assert "1 tag left out" in agent.call("replay", "--without-backend", "rules").err
-
-
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
@@ -123,9 +117,7 @@ def test_a_judge_that_there_is_none_of_is_named_with_those_that_there_are(agent:
         (["list", "--as-of", "2026-13-01"], "not a time"),
         (["diff", "1"], "A..B"),
         (["diff", "1..0"], "write 0..1"),
-        (["replay", "--prune", "__import__('os')"], "harmful >= 3 and harmful > helpful"),
-        (["replay", "--counting", "twice"], "once_per_session"),
-        (["replay", "--without-backend", "zz"], "no backend 'zz' judged a session here"),
+        (["list", "--counting", "twice"], "once_per_session"),
         (["demo", "--backend", "anthropic"], "needs a key in AGENTIC_CONTEXT_API_KEY"),
         (["log", "--follow", "--until", "1"], "--until"),
         (["verify", "--anchor", "7"], "POSITION:CHAIN"),

@@ -4,20 +4,49 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from benchmarks.duplicates import labelled, measure
+from reflector.curation.proposals import Proposal, Quote, propose
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
-from tests.cli.reviewing import project, proposed
 from tests.pages import section
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 PAGE = section("editing.md", "Proposals and duplicates")
+
+
+_BULLETS = {
+    "PATTERNS & APPROACHES": [
+        {"name": "pat-001", "text": "Write the failing test first.", "helpful": 7, "harmful": 1},
+        {"name": "pat-002", "text": "Keep functions small.", "helpful": 1, "harmful": 4},
+        {"name": "pat-003", "text": "You must always write a failing test first.", "helpful": 2, "harmful": 0},
+    ],
+    "MISTAKES TO AVOID": [
+        {"name": "mis-001", "text": "Mocking the database hides broken migrations.", "helpful": 0, "harmful": 0}
+    ],
+}
+
+
+def project(folder: Path) -> Agent:
+    """A project whose playbook has four bullets."""
+    agent = Agent.in_folder(folder, _BULLETS)
+    agent.call("drain")
+    return agent
+
+
+def proposed(agent: Agent, *changes: tuple[Change, str, Sequence[Quote]]) -> list[Proposal]:
+    """Propose changes, each with where it comes from and what was said for it."""
+    with Ledger.open_file(agent.ledger) as ledger:
+        return [
+            propose(ledger, one, origin=origin, trust="agent", reason="it came up twice", evidence=said, actor=origin)
+            for one, origin, said in changes
+        ]
 
 
 @pytest.fixture

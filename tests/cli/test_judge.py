@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reflector.ledger.store import Ledger
-from reflector.reflection import people
-from reflector.reflection.rules.weighing import shipped
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -45,9 +42,6 @@ def test_a_persons_verdict_counts_instead_of_another(agent: Agent, tmp_path: Pat
     agent.call("judge", "s-1", "mis-001", "harmful")
     assert counters(agent, "mis-001") == (0, 1)
     assert "a person judged it: harmful" in agent.call("blame", "mis-001").out
-    (agreement,) = json.loads(agent.call("stats", "--json").out)["agreement"]
-    assert (agreement["judge"], agreement["judged"], agreement["agreed"]) == ("rules", 1, 0)
-    assert agreement["rule"] in agent.call("stats").out
     assert "All counting policies agree" in agent.call("double-counts").out
 
 
@@ -99,39 +93,3 @@ def test_words_that_name_no_citation_say_how_to_find_one(agent: Agent, tmp_path:
     assert "needs all three" in agent.call("judge", "s-0", "pat-001", code=2).err
     agent.call("judge", "--since", "s-2")
     assert undecided(agent, "--since", "s-0") == []
-
-
-def test_verdicts_are_labels_that_weights_are_fitted_to(agent: Agent, tmp_path: Path) -> None:
-    files = [Session(f"s-{n}").cites("pat-001", "helpful").write(tmp_path / f"{n}.jsonl") for n in range(20)]
-    agent.call("ingest", *files)
-    assert "20 are needed" in agent.call("judge", "--fit", tmp_path / "w.json", code=1).err
-    with Ledger.open_file(agent.ledger) as ledger:
-        for citation in people.citations(ledger, decided=True):
-            people.judge(ledger, citation, "harmful", "the secret plan")
-    lines = [json.loads(line) for line in agent.call("judge", "--labels").out.splitlines()]
-    assert len(lines) == 20
-    assert lines[0]["label"] == "harmful"
-    assert "praised" in lines[0]["found"]
-    assert "secret" not in agent.call("judge", "--labels").out
-    weights = tmp_path / "w.json"
-    assert "reflector config set --global judgement_weights" in agent.call("judge", "--fit", weights).err
-    agent.call("config", "set", "--global", "judgement_weights", weights)
-    agent.call("ingest", Session("s-new").cites("mis-001", "helpful").write(tmp_path / "new.jsonl"))
-    log = json.loads(agent.call("log", "--json", "--type", "reflection.answered").out)
-    assert "+" in log[-1]["data"]["model"]
-    weights.write_text("{}")
-    agent.call("ingest", Session("s-bad").cites("mis-001", "helpful").write(tmp_path / "bad.jsonl"), code=None)
-    assert "holds no weights" in agent.call("failures").out
-
-
-def test_a_stricter_precision_leaves_out_what_is_not_sure_enough(agent: Agent, tmp_path: Path) -> None:
-    lived(agent, tmp_path)
-    (agent.claude / "reflector.toml").write_text("judgement_precision = 50\n")
-    agent.call("ingest", Session("s-9").cites("pat-002", "helpful").write(tmp_path / "9.jsonl"))
-    log = json.loads(agent.call("log", "--json", "--type", "reflection.answered").out)
-    estimate = float(log[-1]["meta"]["judgement"]["bullets"]["pat-002"]["helpful"])
-    for precision in (50, 99):
-        replayed = json.loads(agent.call("replay", "--precision", str(precision), "--json").out)
-        after = next(one["after"] for one in replayed["bullets"] if one["name"] == "pat-002")
-        assert after["helpful"] == 3 + (estimate >= shipped().cutoff("helpful", precision))
-    assert agent.counters()["pat-002"] == (4, 1)

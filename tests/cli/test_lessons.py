@@ -87,16 +87,6 @@ def test_a_promoted_lesson_is_a_proposal_with_the_lesson_as_its_evidence(agent: 
     assert [event["type"] for event in one["events"]][-3:] == ["change.proposed", "change.approved", "bullet.added"]
 
 
-def test_replay_shows_another_policy_and_changes_no_event(agent: Agent, ids: list[str]) -> None:
-    head = agent.call("head").out
-    seen = {one["id"]: one for one in agent.json("replay", "--alpha", "0.5", "--promotion", "0.9")}
-    assert seen[ids[0]]["is"] == {"worth": 0.68, "banked": True, "told": True, "due": True}
-    assert seen[ids[0]]["would_be"] == {"worth": 0.875, "banked": True, "told": True, "due": False}
-    assert "0.68 → 0.875" in agent.call("replay", "--alpha", "0.5").out
-    assert "policies of their own" in agent.call("replay", "--alpha", "1", "--counting", "as_applied", code=2).err
-    assert agent.call("head").out == head
-
-
 def test_diff_shows_what_became_of_lessons(agent: Agent, ids: list[str]) -> None:
     at = agent.json("lesson", ids[0])["position"]
     told = agent.call("diff", f"{at}..").out

@@ -225,11 +225,3 @@ def test_without_the_setting_no_model_is_asked_to_curate(curated: Agent, api: Ap
 def test_a_repository_cannot_ask_for_the_curator(agent: Agent) -> None:
     (agent.claude / "reflector.toml").write_text("curate = true\n")
     assert "curate is true, which is yours to say" in agent.call("list", code=2).err
-
-
-def test_a_proposal_can_be_rehearsed(agent: Agent) -> None:
-    take(agent, Session("s-1").user(WISH).agent("Done."))
-    (proposal,) = agent.json("proposals")
-    shown = agent.call("rehearse", proposal["id"][:8]).out
-    assert "[pat-003] helpful=0 harmful=0 :: Always run the linter before you push." in shown
-    assert agent.json("rehearse", proposal["id"])["counters"] == {"pat-003": [None, [0, 0]]}

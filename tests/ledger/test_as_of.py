@@ -74,7 +74,7 @@ def assert_is(past: Past, book: Playbook) -> None:
     assert {row.name: row.status for row in past.rows()} == {e.name: e.status for e in book.entries.values()}
     assert (past.counting, past.updated_at) == (book.adopted, book.updated_at)
     for counting in COUNTINGS:
-        counters = past.counters(past.entries, counting)
+        counters = {row.name: (row.helpful, row.harmful) for row in past.rows(counting)}
         assert counters == {name: book.counters(name, counting) for name in book.entries}
     for name in NAMES:
         row = past.row(name)

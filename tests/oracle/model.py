@@ -24,7 +24,6 @@ KINDS = ("helpful", "harmful")
 REACH = 10_000
 Pair = tuple[int, int]
 Twin = Callable[[str, str], bool]
-_NONE: frozenset[int] = frozenset()
 
 
 class Event:
@@ -146,28 +145,28 @@ class Moment:
         by_reflection = (self._out(done.id) or self._out(done.target)) if done is not None else None
         return by_reflection or self._out(tag.id)
 
-    def standing(self, without: frozenset[int] = _NONE) -> list[Event]:
+    def standing(self) -> list[Event]:
         def stands(tag: Event) -> bool:
             bullet = self.bullets.get(tag.name)
             behind = bullet is not None and tag.position > bullet.since
-            return behind and tag.kind is not None and self.covered_by(tag) is None and tag.position not in without
+            return behind and tag.kind is not None and self.covered_by(tag) is None
 
         return [tag for tag in self.tags if stands(tag)]
 
-    def counting(self, policy: str | None = None, without: frozenset[int] = _NONE) -> dict[int, Event]:
+    def counting(self, policy: str | None = None) -> dict[int, Event]:
         """The verdict that counts for each standing one, by position: itself, or the first of its equals."""
         field = {"once_per_reflection": "reflection", "once_per_session": "session"}.get(policy or self.policy)
         first: dict[tuple[str, str | None, str | None, str | None], Event] = {}
         counting = {}
-        for tag in self.standing(without):
+        for tag in self.standing():
             member = getattr(tag, field) if field else None
             key = (tag.name, tag.kind, member, tag.id if member is None else None)
             counting[tag.position] = first.setdefault(key, tag)
         return counting
 
-    def counters(self, policy: str | None = None, without: frozenset[int] = _NONE) -> dict[str, Pair]:
+    def counters(self, policy: str | None = None) -> dict[str, Pair]:
         counters = {name: list(bullet.baseline) for name, bullet in self.bullets.items()}
-        for position, tag in self.counting(policy, without).items():
+        for position, tag in self.counting(policy).items():
             if position == tag.position:
                 counters[tag.name][KINDS.index(tag.kind or "")] += 1
         return {name: (helpful, harmful) for name, (helpful, harmful) in counters.items()}
@@ -496,18 +495,3 @@ def difference(old: Moment, new: Moment) -> dict[str, dict[str, Any]]:
             "sessions": {session: moved for session, moved in sessions.items() if any(moved)},
         }
     return found
-
-
-def replayed(
-    moment: Moment, policy: str, session: str | None, backend: str | None
-) -> tuple[int, dict[str, tuple[Pair, Pair]]]:
-    """The verdicts left out, and each bullet's counters before and after, without a session and a backend."""
-
-    without = frozenset(
-        tag.position
-        for tag in moment.tags
-        if (session is not None and tag.session == session) or (backend is not None and tag.actor == backend)
-    )
-    before, after = moment.counters(), moment.counters(policy, without)
-    left_out = sum(tag.kind is not None and tag.position in without for tag in moment.tags)
-    return left_out, {name: (before[name], after[name]) for name in moment.bullets}

@@ -19,7 +19,7 @@ from reflector.proof.verify import verify
 from tests.ledger.histories import Fresh, fresh
 from tests.oracle.histories import begin, live
 from tests.oracle.merged import Holdings, merged
-from tests.oracle.model import POLICIES, Moment, difference, read, replayed
+from tests.oracle.model import POLICIES, Moment, difference, read
 from tests.road.agent import Agent
 
 __all__ = ["fresh"]
@@ -66,7 +66,7 @@ class Asked:
         for moment in (today, between):
             names = chance.sample(list(moment.bullets), 1)
             self._answers(moment, names, list(moment.windows)[-1:], "--as-of", str(moment.position))
-            self._replay(moment, chance, "--as-of", str(moment.position))
+            self._another_policy(moment, chance, "--as-of", str(moment.position))
         for old in (Moment(events, 0), between):
             self._difference(old, today)
 
@@ -134,20 +134,13 @@ class Asked:
             assert found == orphans[key], (key, when)
         assert set(told["bullets"]) == orphans["bullets"], when
 
-    def _replay(self, moment: Moment, chance: random.Random, *when: str) -> None:
+    def _another_policy(self, moment: Moment, chance: random.Random, *when: str) -> None:
         policy = chance.choice(POLICIES)
-        session = chance.choice([*sorted({one.session for one in moment.tags if one.session}), None])
-        backend = chance.choice([*sorted({one.actor for one in moment.completed.values()}), None])
-        left = (
-            *(("--without-session", session) if session else ()),
-            *(("--without-backend", backend) if backend else ()),
+        told = self("list", "--counting", policy, "--all", *when)
+        assert {one["name"]: (one["helpful"], one["harmful"]) for one in told} == moment.counters(policy), (
+            policy,
+            when,
         )
-        told = self("replay", "--counting", policy, *left, "--prune", "harmful > helpful", "--all", *when)
-        bullets = {one["name"]: tuple(tuple(one[of].values()) for of in ("before", "after")) for one in told["bullets"]}
-        assert (told["left_out"], bullets) == replayed(moment, policy, session, backend), (policy, left, when)
-        assert {one["name"] for one in told["bullets"] if one["pruned"]} == {
-            name for name, (_, (up, down)) in bullets.items() if down > up and moment.bullets[name].status == "live"
-        }, (policy, left, when)
 
     def _views(self, moment: Moment) -> None:
         counting, counters = moment.counting(), moment.counters()

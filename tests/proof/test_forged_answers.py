@@ -36,10 +36,9 @@ QUESTIONS = {
     "status": ["", "--json"],
     "doctor": ["", "--json"],
     "failures": [""],
-    "judge": ["", "--all --json", "--labels"],
+    "judge": ["", "--all --json"],
     "reparse": ["--dry-run"],
-    "compare": ["--a rules --b recorded"],
-    "list": ["", "--all --json", "--sort used", "--stale 1", "--as-of 30 --all"],
+    "list": ["", "--counting once_per_session --all", "--all --json", "--sort used", "--stale 1", "--as-of 30 --all"],
     "show": ["pat-001", "oth-013 --json", "mis-001 --as-of 30"],
     "search": ["error"],
     "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run"],
@@ -51,7 +50,6 @@ QUESTIONS = {
     "lessons": ["", "--json"],
     "lesson": [_LESSON, f"{_LESSON} --json"],
     "recall": ["sign", "error --json"],
-    "gate": ["", "--shadow turn"],
     "log": ["--all", "--all --json", "--all --undo", "--bullet pat-001", "--session s-11", "--as-of 30"],
     "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],
     "session": ["s-11", "s-1 --json"],
@@ -60,7 +58,6 @@ QUESTIONS = {
     "orphans": ["", "--json", "--as-of 30"],
     "stats": ["", "--json"],
     "diff": ["0..", "5..20 --json"],
-    "replay": ["", "--counting once_per_session --all", "--prune harmful>helpful", "--without-session s-11 --json"],
     "sql": ["--views", "SELECT*FROM(bullets)", "SELECT*FROM(tags)", "SELECT*FROM(doubles)"],
     "policy": [""],
     "redact": ["--where error --json --why x"],
@@ -73,7 +70,7 @@ QUESTIONS = {
 #: Commands that change something or ask no ledger; and `statusline`, which reads a line that was left ready.
 _NO_QUESTIONS = frozenset(
     "demo install uninstall config statusline completion hook ingest import-history drain give-up add revise move"
-    " remove edit promote review rehearse mcp outcome reflect-trajectory bench-reflection retract assert grants"
+    " remove edit promote mcp outcome reflect-trajectory bench-reflection retract assert grants"
     " import copy backup".split()
 )
 _ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for text in texts]
@@ -155,7 +152,7 @@ _EXTRA = (
         ),
         (
             "UPDATE event SET data = '[]' WHERE type = 'bullet.merged'",
-            ["blame oth-013", "log --all", "replay", "export --format ndjson"],
+            ["blame oth-013", "log --all", "list --counting once_per_session", "export --format ndjson"],
             "does not hold a JSON object",
         ),
         (

@@ -109,4 +109,3 @@ def test_what_the_gate_let_pass_is_an_event_with_the_reason(tmp_path: Path) -> N
     assert [event["data"]["reason"] for event in skipped] == ["the gate turn: no trigger, quality score 1.00"]
     told = agent.call("session", "s-1").out
     assert "quality     1.00; 2 rounds" in told
-    assert "reflects on 0 of 1 window" in agent.call("gate", "--shadow", "step").err

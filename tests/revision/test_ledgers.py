@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from reflector.audit.shadow import shadow_decisions
 from reflector.engine import ReflectionEngine
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -21,7 +20,6 @@ from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
 from reflector.lessons.book import LessonPolicy, lesson_book
 from reflector.proof.verify import verify
-from reflector.quality.policy import PRESETS, GatePolicy
 from reflector.revision.reflections import reflections_of
 from tests.conftest import OpenLedger
 
@@ -116,16 +114,6 @@ def test_memory_and_ledger_tell_the_same(ledger: Ledger) -> None:
         return [*answers, engine.get_stats()]
 
     assert told(ReflectionEngine()) == told(ReflectionEngine(ledger=ledger))
-
-
-def test_what_another_gate_would_have_decided_is_told_from_the_recorded_decisions(ledger: Ledger) -> None:
-    engine = ReflectionEngine(ledger=ledger)
-    for confidence in (0.3, 0.55, 0.7, 0.9):
-        if engine.should_reflect(confidence, step_number=1)[0]:
-            engine.build_reflection_prompt("g", "s", "r")
-    found = shadow_decisions(ledger, GatePolicy(threshold=0.6))
-    assert (found.decided, found.reflected, found.would) == (4, 1, 2)
-    assert shadow_decisions(ledger, PRESETS["step"]).would == 1
 
 
 def test_an_erased_lesson_is_told_no_more(ledger: Ledger) -> None:

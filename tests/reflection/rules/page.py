@@ -71,9 +71,6 @@ The setting `judgement_precision` (default {precision}) is how many of 100 verdi
 together. It stands for these cutoffs; where none is given, nothing of that kind is said:
 
 {cutoffs}
-`REFLECTOR_JUDGEMENT_PRECISION=95 reflector compare --a rules --b recorded` shows what a stricter policy would say of the
-recorded sessions, and changes nothing.
-
 Known limits: sarcasm, remarks that are only understood from an image, results that only a person can see, words in other
 languages than English. Two things go wrong: an objection that no sign betrays leaves a green standing (helpful), and an
 objection to another part of the same work condemns a step that shares a word with it (harmful).

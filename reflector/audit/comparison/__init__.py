@@ -1,1 +1,0 @@
-"""Two reflectors compared over recorded sessions: the calls that are made, and the figures."""
