@@ -15,6 +15,7 @@ from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, FILE, SECTION
 from reflector.cli.output import (
     advice_fields,
+    counted,
     fields,
     json_option,
     note,
