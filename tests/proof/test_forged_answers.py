@@ -200,7 +200,7 @@ def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(
         ledger.redact(named, reason="a name", actor="human")
     statement = f"UPDATE event SET data = json_set(data, '$.kept.{field}', json(?)) WHERE target_id = ?"
     forge(forged, statement, json.dumps(value), named)
-    for question in ["log --all", "list --as-of 30", "replay --counting once_per_session", "drain", "rebuild"]:
+    for question in ["log --all", "list --as-of 30", "list --counting once_per_session", "drain", "rebuild"]:
         told = asked(forged, question.split())
         assert f"{field} is" in told, question
         assert "reflector verify" in told
