@@ -1,4 +1,4 @@
-"""Time: diff, policy."""
+"""What changed between two moments, and the counting policy."""
 
 from __future__ import annotations
 
