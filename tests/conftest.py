@@ -21,6 +21,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -53,6 +54,21 @@ THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
 def examples(thorough: int) -> int:
     """How many examples a generated test plays: all in the slow suite, a fifth of them in the fast one."""
     return thorough if THOROUGH else max(thorough // 5, 5)
+
+
+def assert_linear(work: Callable[[int], object], size: int) -> None:
+    """Fail where four times the size costs more than eight times the CPU: no absolute time, so it holds under load."""
+
+    def cost(size: int) -> float:
+        begun = time.process_time()
+        work(size)
+        return time.process_time() - begun
+
+    for _ in range(3):
+        short, long = cost(size), cost(4 * size)
+        if long <= max(0.02, 8 * short):
+            return
+    pytest.fail(f"{4 * size:,} cost {long / short:.0f} times as much as {size:,}")
 
 
 # CI plays the same examples each time, so a change fails for what it did; everyone else's runs look for new ones.

@@ -1,190 +1,108 @@
+"""The labelled corpus against `redact`, hostile texts, and every cut on the way to a model."""
+
 from __future__ import annotations
 
 import json
 import string
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflector.reflection.prompting import compose
+from reflector.reflection.prompts import find_template
 from reflector.text.assignments import redact_assignments
 from reflector.text.bounds import clean, visible
 from reflector.text.key_blocks import redact_keys
 from reflector.text.places import redact_places
 from reflector.text.secrets import quote, redact
 from reflector.text.tokens import redact_tokens
-from tests.conftest import examples
+from reflector.transcripts.formats import read_messages
+from tests.conftest import assert_linear, examples
+from tests.text.secrets import BY_FORM, KEYS, KINDS, ROWS, filled, secret, shown
 
-# Written in two parts, so that this file holds nothing a secret scanner would stop at.
 A36 = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3gH5"
-HEX32 = "0123456789abcdef" * 2
-HEX40 = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
-
-TOKENS = [
-    ("sk-" + "ant-api03-" + A36 + "_-" + A36, "anthropic-key"),
-    ("sk-" + "proj-" + A36 + "_" + A36, "openai-key"),
-    ("sk-" + A36, "openai-key"),
-    ("AK" + "IAIOSFODNN7EXAMPLE", "aws-key-id"),
-    ("AS" + "IAIOSFODNN7EXAMPLE", "aws-key-id"),
-    ("gh" + "p_" + A36, "github-token"),
-    ("gh" + "o_" + A36, "github-token"),
-    ("gh" + "s_" + A36, "github-token"),
-    ("github" + "_pat_11ABCDEFG0" + A36, "github-token"),
-    ("gl" + "pat-" + A36[:20], "gitlab-token"),
-    ("xo" + "xb-123456789012-1234567890123-" + A36, "slack-token"),
-    ("xo" + "xp-123456789012-1234567890123-" + A36, "slack-token"),
-    ("sk" + "_live_" + A36, "stripe-key"),
-    ("rk" + "_live_" + A36, "stripe-key"),
-    ("AI" + "za" + A36[:35], "google-key"),
-    ("np" + "m_" + A36, "npm-token"),
-    ("py" + "pi-AgEIcHlwaS5vcmc" + A36 * 3, "pypi-token"),
-    ("h" + "f_" + A36[:34], "huggingface-token"),
-    ("S" + "G." + A36[:22] + "." + A36 + "abcdefg", "sendgrid-key"),
-    ("S" + "K" + HEX32, "twilio-key"),
-    ("123456789:" + "AA" + A36[:33], "telegram-token"),
-    ("ey" + "JhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiIxMjM0NTY3ODkwIn0." + A36, "jwt"),
-    ("hooks.slack." + "com/services/T00000000/B00000000/" + A36[:24], "slack-webhook"),
-]
 
 
-@pytest.mark.parametrize(("token", "kind"), TOKENS)
-@pytest.mark.parametrize(
-    "around", ["{}", "use {} now", "'{}'", "x={},", "\\n{}\\n", "\x1b[31m{}\x1b[0m", "({})", "[{}]"]
-)
-def test_a_token_is_known_by_its_form_wherever_it_stands(token: str, kind: str, around: str) -> None:
-    assert redact(around.format(token)) == around.format(f"[redacted:{kind}]")
+@pytest.mark.parametrize("number", range(len(ROWS)), ids=lambda number: f"{number + 2}-{ROWS[number].name}")
+def test_a_text_of_the_corpus_is_redacted_as_it_says(number: int) -> None:
+    for seed in range(3):
+        text = filled(ROWS[number].text, Random(seed)).text
+        redacted = text if ROWS[number].redacted == "=" else ROWS[number].redacted
+        assert redact(text) == redacted
+        if redacted == text:
+            assert redact(json.dumps({"content": text})) == json.dumps({"content": text})
 
 
-@pytest.mark.parametrize(
-    ("text", "secret"),
-    [
-        ("postgres://app:s3cr3t@db.example/app", "s3cr3t"),
-        ("redis://:s3cr3t@cache:6379/0", "s3cr3t"),
-        ("https://bob:p@ss:w0rd@example.org/x", "p@ss:w0rd"),
-        ("Authorization: Bearer abc.def-123456789", "abc.def-123456789"),
-        ('"authorization": "Bearer abcdef0123456789"', "abcdef0123456789"),
-        ("-H 'Authorization: Basic dXNlcjpwYXNzd29yZA=='", "dXNlcjpwYXNzd29yZA=="),
-        ("sent Basic dXNlcjpwYXNzd29yZA== there", "dXNlcjpwYXNzd29yZA=="),
-        ("the header was bearer 0123456789abcdefXYZ", "0123456789abcdefXYZ"),
-        ("Authorization: token 0123456789abcdef0123", "0123456789abcdef0123"),
-        ("Cookie: session=abcdef0123456789; theme=dark", "abcdef0123456789; theme=dark"),
-        ("curl -u admin:hunter22 http://h/", "hunter22"),
-        ("password=hunter2", "hunter2"),
-        ("password = hunter2\n", "hunter2"),
-        ("password: hunter2\n", "hunter2"),
-        ("password: correcthorse\nuser: bob", "correcthorse"),
-        ("password: 'correct horse battery staple'", "correct horse battery staple"),
-        ('password = "hun\\"ter2"', 'hun\\"ter2'),
-        ('"password": "hunter2"', "hunter2"),
-        ('{\\"password\\": \\"hunter2\\"}', "hunter2"),
-        ("{'db_password': 'letmein'}", "letmein"),
-        ('password: str = "letmein"', "letmein"),
-        ('os.environ["DB_PASSWORD"] = "letmein"', "letmein"),
-        ('setenv("API_TOKEN", "abc123def456")', "abc123def456"),
-        ("export DB_PASSWORD=letmein\n", "letmein"),
-        ("DJANGO_SECRET_KEY=abcdef", "abcdef"),
-        ("PASSWORD=1234", "1234"),
-        ("mysql --password=letmein -u root", "letmein"),
-        ("tool --token abc123def456 run", "abc123def456"),
-        ("https://h/?token=abc12345&x=1", "abc12345"),
-        ("token: 8f14e45fceea167a5a36dedd4bea2543", "8f14e45fceea167a5a36dedd4bea2543"),
-        ('token: "abcdEFGH12"', "abcdEFGH12"),
-        ('{"token": "supersecretvalue"}', "supersecretvalue"),
-        ('client_secret="abcdefgh"', "abcdefgh"),
-        ("client_secret: 9f86d081884c7d65", "9f86d081884c7d65"),
-        ('api_key = "abc123"', "abc123"),
-        ("apiKey: 'abcdef1234'", "abcdef1234"),
-        ("X-Api-Key: 0123456789abcdef", "0123456789abcdef"),
-        (
-            "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-        ),
-        ("AccountKey=" + A36 + "/+abcXYZ==;EndpointSuffix=core", A36 + "/+abcXYZ=="),
-        ("HEROKU_API_KEY=01234567-89ab-cdef-0123-456789abcdef", "01234567-89ab-cdef-0123-456789abcdef"),
-        ("- name: API_KEY\n  value: abcdef99\n", "abcdef99"),
-        ("<password>hunter2</password>", "hunter2"),
-        ("password: 12345\n", "12345"),
-        ("storage_key: " + A36, A36),
-        ('password = "letmein off by the windo', "letmein"),
-        ("PASSWORD='letmein", "letmein"),
-    ],
-)
-def test_a_secret_is_known_by_its_place(text: str, secret: str) -> None:
-    redacted = redact(text)
-    assert secret not in redacted
-    before, after = text.split(secret)
-    assert redacted.startswith(before + "[redacted:")
-    assert redacted.endswith("]" + after)
+@pytest.mark.parametrize("around", ["use {} now", "x={},", "\\n{}\\n", "\x1b[31m{}\x1b[0m", "({})", "[{}]"])
+def test_a_token_is_known_by_its_form_wherever_it_stands(around: str) -> None:
+    forms = [row for row in ROWS if row.name in BY_FORM and row.text[0] != "{"]
+    made = [(around.replace("{}", filled(row.text, Random(row.name)).text), row.redacted) for row in forms]
+    assert [(text, redact(text)) for text, wanted in made if redact(text) != around.replace("{}", wanted)] == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"commit {HEX40}",
-        f"git show {HEX40[:7]} && git checkout {HEX40}",
-        f"sha256:{HEX32 * 2}",
-        f'"integrity": "sha512-{A36}{A36}=="',
-        f"cache_key: {HEX40}",
-        "id: 123e4567-e89b-12d3-a456-426614174000",
-        "session_id=123e4567-e89b-12d3-a456-426614174000",
-        "/home/bob/.config/tokens/api_key/password.txt",
-        "SSH_KEY=/home/bob/.ssh/id_ed25519",
-        "PWD=/srv/app/current1",
-        "def login(user: str, password: str, token: Optional[str] = None) -> Token:",
-        "def f(password=None, secret: bytes = b''):",
-        "client = Client(api_key=api_key, token=self.token, password=settings.DB_PASSWORD)",
-        'api_key = os.environ["OPENAI_API_KEY"]',
-        "const token = await getToken(user1, 20);",
-        "token = tokens[0]",
-        "token = next(self.tokens)",
-        "secret: ${{ secrets.DEPLOY_TOKEN }}",
-        "password: $DB_PASSWORD",
-        "password: ${DB_PASSWORD:-none}",
-        'token = f"{prefix}-{user}"',
-        "password: '********'",
-        'api_key: "<your key here>"',
-        'api_key="your-api-key"',
-        "max_tokens=4096, total_tokens: 123456",
-        "token_count: 123456789",
-        "tokenizer: gpt2-medium-2024",
-        "password_file: secrets1.txt",
-        "if token == expected_1: raise InvalidToken",
-        "password must be at least 8 characters",
-        "Password: must be at least 8 characters",
-        'password: "Please enter your password"',
-        'type: "password", autocomplete: "current-password"',
-        '{"type": "string", "token": "string"}',
-        "interface A {\n  password: string\n  secret: SecretStr\n}",
-        'grant_type: "refresh_token"',
-        'token: "refresh_token"',
-        "secretName: tls-cert-2024",
-        "Basic functionality works; basic authentication-related changes 2",
-        "bearer of bad news, bearer authentication is required",
-        "Authorization: Bearer $TOKEN",
-        'headers = {"Authorization": f"Bearer {token}"}',
-        "risk-assessment-of-the-whole-system, task-sk-short, sk-fading-circle",
-        "docker run -u 1000:1000 image",
-        "git@github.com:owner/repo.git https://example.org:8080/a@b",
-        "http://localhost:3000/user@example.org",
-        'if "-----BEGIN RSA PRIVATE KEY-----" in text:',
-        "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUABCDEFGHIJKLMNOP\n-----END CERTIFICATE-----",
-        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJl3dIeudNqd0DPMRD6OIh65tjkxFNOtGcWGb2gCgQ5T me",
-        "[pat-001] helpful=3 harmful=1 :: Run the tests before a commit.",
-        "key = (user_id, 12)",
-        "foreign_key: orders.customer_id_2",
-        "class AuthTokenMiddlewareFactoryBean2Provider",
-        "the token: abc",
-        "ERRORTOKEN = token.ERRORTOKEN",
-        "first_pass = saved_hooks",
-        "authorization = base64.decodebytes(authorization)",
-        "the --username and --password options",
-        """qtoken = r'(?:"(?:[^"]|"")+"|[\\w]+?)'""",
-        "redis://***:***@host/0",
-        "author: bob, passes: 12, passed=12345",
-    ],
-)
-def test_what_is_no_secret_stays(text: str) -> None:
-    assert redact(text) == text
+def numbered(text: str) -> str:
+    return "\n".join(f"{number:6}→{line}" for number, line in enumerate(text.split("\n"), 1))
+
+
+def added(text: str) -> str:
+    return "\n".join(f"+{line}" for line in text.split("\n"))
+
+
+WAYS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "in a sentence": lambda text: f"I use {text} here",
+    "between lines": lambda text: f"before\n{text}\nafter",
+    "quoted": lambda text: f"'{text}'",
+    "coloured": lambda text: f"\x1b[31m{text}\x1b[0m",
+    "with an invisible character": lambda text: f"{text[: len(text) // 2]}\u200b{text[len(text) // 2 :]}",
+    "numbered": numbered,
+    "in a diff": added,
+    "in JSON": lambda text: json.dumps({"input": {"command": f"a\n{text}\nb"}}),
+    "in JSON in JSON": lambda text: json.dumps(json.dumps(text)),
+    "numbered in JSON": lambda text: json.dumps(numbered(text), ensure_ascii=False),
+    "in a diff in JSON": lambda text: json.dumps(added(text)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_secret_of_each_kind_goes_however_it_is_written(way: str) -> None:
+    dice = Random(way)
+    left = []
+    for kind in KINDS:
+        text, parts = secret(kind, dice)
+        redacted = redact(visible(WAYS[way](text)))
+        assert redact(redacted) == redacted
+        if shown(parts, redacted):
+            left.append((kind, redacted))
+    assert left == []
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_any_piece_of_a_private_key_of_two_whole_lines_is_known(kind: str) -> None:
+    dice = Random(kind)
+    for _ in range(40):
+        text, parts = secret(kind, dice)
+        lines = text.split("\n")
+        first = dice.randrange(len(lines) - 2)
+        piece = lines[first : dice.randrange(first + 2, len(lines)) + 1]
+        if not any(len(one) == len(two) for one, two in pairwise(piece)):
+            continue
+        for written in ("\n".join(piece), numbered("\n".join(piece)), json.dumps("\n".join(piece))):
+            assert shown(parts, redact(f"before\n{written}\nafter")) is None, written
+
+
+def test_lines_of_other_wide_things_are_no_key() -> None:
+    dice = Random(1)
+    hexes = "\n".join(dice.randbytes(32).hex() for _ in range(9))
+    assert redact(hexes) == hexes
+    letters = "\n".join(["a" * 64] * 9)
+    assert redact(letters) == letters
 
 
 def test_a_number_in_json_becomes_a_string() -> None:
@@ -225,41 +143,19 @@ def test_a_reference_inside_a_url_is_not_taken_for_a_password() -> None:
 
 
 PARTS = st.one_of(
-    st.sampled_from([token for token, _ in TOKENS]),
-    st.sampled_from(
-        [
-            "password",
-            "token",
-            "_secret",
-            "API_KEY",
-            "--token",
-            "=",
-            ": ",
-            ' "',
-            "'",
-            "\\",
-            "\n",
-            ",",
-            "hunter2",
-            "]",
-        ]
-    ),
-    st.sampled_from(
-        ["Bearer ", "Basic ", "Authorization", "://", "u:", "@", "eyJ", ".", "-", "sk-", "ghp_", A36, "-u "]
-    ),
-    st.sampled_from(
-        [
-            "-----BEGIN PRIVATE KEY-----",
-            "-----END PRIVATE KEY-----",
-            "[redacted:",
-            "[redacted:jwt]",
-            "\x1b[0m",
-            ">",
-        ]
-    ),
+    st.sampled_from([filled(row.text, Random(row.name)).text for row in ROWS if row.name in BY_FORM]),
+    st.sampled_from([
+        "password", "token", "_secret", "API_KEY", "--token", "=", ": ", ' "', "'", "\\", "\n", ",", "hunter2", "]",
+    ]),
+    st.sampled_from([
+        "Bearer ", "Basic ", "Authorization", "://", "u:", "@", "eyJ", ".", "-", "sk-", "ghp_", A36, "-u ",
+    ]),
+    st.sampled_from([
+        "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "[redacted:", "[redacted:jwt]", "\x1b[0m", ">",
+    ]),
     st.text(max_size=6),
     st.text(alphabet=string.ascii_letters + string.digits + "-_.=+/", max_size=40),
-)
+)  # fmt: skip
 
 
 @settings(max_examples=examples(500))
@@ -269,7 +165,8 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
     assert redact(once) == once
 
 
-HOSTILE = [
+#: Texts that are repeated; of two, the second is repeated behind the first.
+HOSTILE: list[str | tuple[str, str]] = [
     "a", "A", "0", "-", " ", "\n", "=", "eyJ", "eyJ-", "eyJa.", "0meyJ0m", "sk-", "sk-ant-", "ghp_",
     "ghs_.", "xoxb-", "SG.", "AKIA", "://", "://a:", "://:@", "a:b@", "token", "token=", "token:",
     "token='", 'token="', 'token=\\"', "token ", "token,", "password: a", "password=a b=", "api-key",
@@ -278,7 +175,27 @@ HOSTILE = [
     "1234567890:AA", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAA\n",
     "-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nVersion: a\n", "[redacted:",
     "[redacted:jwt]", "\x1b[", "\x1b]", "\x1b]0;", "\x9b", "\\\\", "{", '"',
+    "ghp_" + "a1" * 18 + "-", "gho_" + "a1" * 15 + "-ghp_" + "b2" * 18 + "-", "sk-ant-" + "A1" * 10 + "-",
+    "AIza" + "a1" * 17 + "b-", "AKIA" + "A1" * 8 + "-", "eyJ" + "a1" * 5 + "." + "b1" * 5 + ".",
+    ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"),
+    ("-----BEGIN PRIVATE KEY-----\n" + "aB1" * 8, "-----END PRIVATE KEY-----\n"),
+    "aB1" * 21 + "\n-----END PRIVATE KEY-----\n", "password=password=token=Hunter22! ",
+    "Bearer Bearer abcdefghijklmnop1 ", "mysql -u a -pHunter22x ", "://a:b1c2d3@", "db.example:5432:app:bob:hunter22 ",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
+def test_a_hostile_text_costs_what_its_length_costs(seed: str | tuple[str, str]) -> None:
+    parts = seed if isinstance(seed, tuple) else (seed,)
+
+    def text(size: int) -> str:
+        return "".join(part * (size // len("".join(parts))) for part in parts)
+
+    redact(text(200))  # compiles the rules
+    assert_linear(lambda size: redact(visible(text(size))), 12_500)
+    for count in (1, 2, 3):
+        once = redact("".join(part * count for part in parts))
+        assert redact(once) == once
 
 
 @settings(max_examples=examples(300))
@@ -301,18 +218,6 @@ DOCUMENTS = st.recursive(
 @given(DOCUMENTS, st.sampled_from([None, 2]), st.booleans())
 def test_redacted_json_is_still_json(document: object, indent: int | None, ascii_only: bool) -> None:
     json.loads(redact(json.dumps(document, indent=indent, ensure_ascii=ascii_only)))
-
-
-# A quadratic rule takes minutes here, which the timeout of every test ends.
-@pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_text_is_redacted_without_a_hang(seed: str) -> None:
-    redact(visible(seed * (100_000 // len(seed))))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_megabyte_is_redacted_without_a_hang(seed: str) -> None:
-    redact(visible(seed * (1_000_000 // len(seed))))
 
 
 def test_clean_leaves_one_visible_line() -> None:
@@ -348,3 +253,83 @@ def test_quote_sees_through_invisible_characters() -> None:
     token = "gh" + "p_" + A36
     assert quote(token[:9] + "\u200b" + token[9:], 99) == "[redacted:github-token]"
     assert quote(token[:9] + "\x1b[0m" + token[9:], 99) == "[redacted:github-token]"
+
+
+TEMPLATE = find_template("reflector.txt")
+PLACES = ("result", "file", "human", "argument", "assistant", "thinking")
+
+
+def filler(dice: Random, size: int, *, long_lines: bool) -> str:
+    words = (
+        "the quick brown fox",
+        "lorem ipsum dolor",
+        "line of output here",
+        "def foo(self): pass",
+        "an error occurred",
+    )
+    return (" " if long_lines else "\n").join(dice.choices(words, k=size // 18 + 1))[:size]
+
+
+def records(place: str, text: str, more: int, dice: Random) -> Iterator[dict[str, Any]]:
+    def of(role: str, content: object, **fields: object) -> dict[str, Any]:
+        uuid = f"00000000-0000-4000-8000-{dice.randrange(10**12):012d}"
+        message = {"type": role, "uuid": uuid, "sessionId": "s", "timestamp": "2026-01-01T00:00:00Z"}
+        return message | {"message": {"role": role, "content": content}} | fields
+
+    yield of("user", text if place == "human" else "Do it.")
+    yield of("assistant", [{"type": "text", "text": "As of [pat-001] I go on."}])
+    if place in ("result", "file"):
+        yield of("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cat x"}}])
+        answer = [{"type": "tool_result", "tool_use_id": "t1", "content": text}]
+        yield of("user", answer, **({"toolUseResult": {"file": {}}} if place == "file" else {}))
+    elif place == "argument":
+        given = {"file_path": "/x/a", "content": text}
+        yield of("assistant", [{"type": "tool_use", "id": "t1", "name": "Write", "input": given}])
+    elif place != "human":
+        yield of(
+            "assistant",
+            [{"type": "text" if place == "assistant" else "thinking", place.replace("assistant", "text"): text}],
+        )
+    for _ in range(more):
+        yield of("assistant", [{"type": "text", "text": filler(dice, 1500, long_lines=False)}])
+
+
+def request_of(file: Path, lines: Iterator[dict[str, Any]], limit: int) -> str:
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return compose(TEMPLATE, "[pat-001] Be kind.", ["pat-001"], lambda: read_messages(file), limit).text
+
+
+def leaks(file: Path, kind: str, dice: Random) -> tuple[str, str, int] | None:
+    """What is left of a secret of a kind in a request, at a random place of a session of a random size."""
+    text, parts = secret(kind, dice)
+    place = dice.choice(PLACES)
+    long_lines = dice.random() < 0.3 and kind in BY_FORM
+    before, after = (filler(dice, dice.randrange(9000), long_lines=long_lines) for _ in range(2))
+    if place == "human":
+        before = filler(dice, 10_000, long_lines=long_lines) + "\n" + before
+    around = " " if long_lines else "\n"
+    limit = dice.choice((100_000, 20_000, 6_000))
+    lines = records(place, f"{before}{around}{text}{around}{after}", 0 if limit == 100_000 else 12, dice)
+    piece = shown(parts, request_of(file, lines, limit))
+    return (place, piece, limit) if piece else None
+
+
+@pytest.mark.parametrize("kind", [*KINDS[::5], *KEYS])
+def test_no_cut_on_the_way_to_a_model_leaves_half_a_secret(kind: str, tmp_path: Path) -> None:
+    assert leaks(tmp_path / "s.jsonl", kind, Random(kind)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_cut_of_many_leaves_half_a_secret(kind: str, tmp_path: Path) -> None:
+    dice = Random(f"{kind} again")
+    for _ in range(10):
+        assert leaks(tmp_path / "s.jsonl", kind, dice) is None
+
+
+@pytest.mark.parametrize("before", range(0, 2_400, 400))
+def test_a_key_whose_beginning_was_cut_away_with_the_middle_of_an_answer_is_known(before: int, tmp_path: Path) -> None:
+    text, parts = secret("large rsa key", Random(before))
+    answer = "line of a log\n" * (before // 14) + text + "\nlast line" * 20
+    request = request_of(tmp_path / "s.jsonl", records("result", answer, 0, Random(1)), 100_000)
+    assert shown(parts, request) is None
