@@ -34,6 +34,38 @@ PIPELINE = ("tests/road/test_drain.py", "tests/cli/test_trouble.py")
 GATED = tuple(f"tests/gating/test_{name}.py" for name in ("step", "config", "entries", "log", "measure"))
 VERIFY = ("tests/proof/test_verify.py", "tests/proof/test_tampering.py")
 
+INSTALLED = ("tests/hooks/test_install.py",)
+INSTALL_COMMAND = ("tests/hooks/test_install.py", "tests/cli/test_install.py")
+CONFIGURED = ("tests/test_config.py", "tests/cli/test_config.py")
+HOOK = ("tests/hooks/test_deliveries.py", "tests/hooks/test_starts.py", "tests/hooks/test_start_line.py")
+STARTS = ("tests/hooks/test_starts.py", "tests/hooks/test_start_line.py", "tests/sessions/test_user_playbook.py")
+READERS = tuple(
+    f"tests/transcripts/test_{name}.py" for name in ("claude_code", "codex", "copilot", "gemini", "opencode", "pi")
+)
+CITED = ("tests/transcripts/test_citations.py", "tests/transcripts/test_formats.py")
+TOLD = ("tests/hooks/test_starts.py", "tests/sessions/test_telling.py", "tests/sessions/test_user_playbook.py")
+ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/test_changes.py")
+UNDO = ("tests/cli/test_undo.py", "tests/cli/test_changes.py", "tests/curation/test_changes.py")
+RULES = (
+    "tests/reflection/rules/test_rules.py",
+    "tests/reflection/rules/test_outcomes.py",
+    "tests/reflection/rules/test_steps.py",
+)
+WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
+RUNNER = (
+    "tests/reflection/test_runner.py",
+    "tests/reflection/test_gate.py",
+    "tests/reflection/test_budgets.py",
+    "tests/reflection/test_spending.py",
+)
+PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py")
+KEPT_FILE = (
+    "tests/curation/test_playbook_file.py",
+    "tests/curation/test_ownership.py",
+    "tests/curation/test_sharing.py",
+)
+LESSONS = ("tests/lessons/test_book.py", "tests/lessons/test_outcomes.py", "tests/lessons/test_recording.py")
+
 
 class Mutation(NamedTuple):
     file: str
@@ -52,6 +84,28 @@ RECONCILED = "reflector/exchange/reconcile.py"
 WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("event_check", "tables_check", "verify"))
 GATE, SETTINGS, STEP, CUT, KEPT, LOGGED = (
     f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "budget", "entries", "log")
+)
+
+CONFIG, BOOK = "reflector/config.py", "reflector/lessons/book.py"
+HOOK_LIST, HOOK_FILE, AGENTS, FAST = (
+    f"reflector/hooks/{name}.py" for name in ("install", "settings_file", "agents", "fast")
+)
+PAUSES, INJECTION = (f"reflector/sessions/{name}.py" for name in ("pauses", "injection"))
+CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI, BUILDING, ORIGINS, CITATIONS = (
+    f"reflector/transcripts/{name}.py"
+    for name in ("claude_code", "codex", "copilot", "gemini", "opencode", "pi", "building", "origins", "citations")
+)
+APP, ARGUMENTS = (f"reflector/cli/{name}.py" for name in ("app", "arguments"))
+UNDOING, CHANGES, PROPOSALS, PLAYBOOK_FILE = (
+    f"reflector/curation/{name}.py" for name in ("undoing", "changes", "proposals", "playbook_file")
+)
+CITATION, WEIGHING, FINDINGS, OUTCOMES, PEOPLE, STEPS = (
+    f"reflector/reflection/rules/{name}.py"
+    for name in ("citation", "weighing", "findings", "outcomes", "people", "steps")
+)
+WINDOW, STANDING, RUN, RECORDING, CONSENT, BUDGETS, SPENDING = (
+    f"reflector/reflection/{name}.py"
+    for name in ("window", "standing", "runner", "recording", "gate", "budgets", "spending")
 )
 
 MUTATIONS = [
@@ -172,6 +226,355 @@ MUTATIONS = [
     Mutation(KEPT, "redact(text).strip()", "text.strip()", GATED),
     Mutation(LOGGED, "in sorted(held or ())", "in held or ()", GATED),
     Mutation(LOGGED, '.lower() == "true"', "", GATED),
+    # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
+    Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
+    Mutation(HOOK_LIST, "return _OURSELVES.fullmatch(ourselves) is not None", "return True", INSTALLED),
+    Mutation(
+        HOOK_LIST,
+        "            return None\n        # A time that a person",
+        "            return handler\n        # A time that a person",
+        INSTALLED,
+    ),
+    Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
+    Mutation(
+        HOOK_LIST,
+        "return handler if is_current and _timeout(handler) is not None else _handler(command, timeout)",
+        "return handler",
+        INSTALLED,
+    ),
+    Mutation(
+        HOOK_LIST,
+        "is_current and _timeout(handler) is not None else",
+        "is_current and _timeout(handler) == 10 else",
+        INSTALLED,
+    ),
+    Mutation(
+        HOOK_LIST,
+        "_with_own(before, lambda _event, _handler: None)",
+        "_with_own(before, lambda event, own: own if event == 'Stop' else None)",
+        INSTALLED,
+    ),
+    Mutation(
+        HOOK_LIST,
+        'return None if group.keys() <= {"matcher", "hooks"} else group | {"hooks": []}',
+        'return group | {"hooks": []}',
+        INSTALLED,
+    ),
+    Mutation(HOOK_LIST, "if not isinstance(value, kind):", "if False:", INSTALLED),
+    Mutation(
+        AGENTS, "settings is self.off", "settings is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")
+    ),
+    # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled, the bytes from before.
+    Mutation(HOOK_FILE, "not (_has_own(form, text) and backup.exists()):", "True:", INSTALL_COMMAND),
+    Mutation(HOOK_FILE, "if _read(target) != before:", "if False:", INSTALL_COMMAND),
+    Mutation(HOOK_FILE, "stat.S_IMODE(like.st_mode)", "0o600", INSTALL_COMMAND),
+    Mutation(HOOK_FILE, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
+    Mutation(
+        HOOK_FILE,
+        'return None if after.strip() in ("", "{}") else _encoded(before, after)',
+        "return _encoded(before, after)",
+        INSTALL_COMMAND,
+    ),
+    Mutation(
+        HOOK_FILE, "                return kept\n", "                return _encoded(before, after)\n", INSTALL_COMMAND
+    ),
+    # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's to say.
+    Mutation(
+        CONFIG,
+        "if most and not 0 < asked <= most:",
+        "if most and not asked <= most:",
+        ("tests/reflection/test_gate.py",),
+    ),
+    Mutation(CONFIG, "        if key in own:\n", "        if False:\n", ("tests/road/test_models.py",)),
+    Mutation(CONFIG, "if key in _LEAST and value < _LEAST[key]:", "if False:", CONFIGURED),
+    Mutation(CONFIG, "not is_gits and path.resolve()", "path.resolve()", ("tests/test_clones.py",)),
+    # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
+    Mutation(FAST, "if is_project(project) or not exists(project) or", "if is_project(project) or", HOOK),
+    Mutation(FAST, 'if event in STOPS and "parent_agent_id" in payload:', "if False:", ("tests/cli/test_install.py",)),
+    Mutation(FAST, "drain = event not in STOPS", "drain = False", ("tests/hooks/test_drain_start.py",)),
+    Mutation(FAST, 'start = environment("CLAUDE_PROJECT_DIR")\n', 'start = ""\n', HOOK),
+    Mutation(FAST, 'is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"', "is_sound = True", HOOK),
+    Mutation(FAST, 'not kept.startswith(stamp + b"\\n") or', "", HOOK),
+    Mutation(FAST, ' or payload.get("source") == "compact":', ":", HOOK),
+    Mutation(FAST, "    if note not in known:\n", "    if True:\n", TOLD),
+    Mutation(FAST, "return keep_elsewhere(payload, data)", "raise first", HOOK),
+    Mutation(FAST, 'name.endswith(".json") and name[0] != "."', 'name.endswith(".json")', HOOK),
+    # The spool: a delivery is in one place, is tried again after a growing pause, and outlives a killed hook.
+    Mutation(
+        SPOOLED,
+        '    (spool_dir / "failed" / pulled.path.name).with_suffix(".error").unlink(missing_ok=True)\n',
+        "",
+        SPOOL,
+    ),
+    Mutation(PAUSES, "attempts < MOST_ATTEMPTS and not", "not", SPOOL),
+    Mutation(PAUSES, "min(_FIRST_NS << max(attempts - 1, 0), _LONGEST_NS)", "_FIRST_NS", SPOOL),
+    Mutation(SPOOLED, "if path.lstat().st_mtime > oldest:", "if False:", SPOOL),
+    Mutation(SPOOLED, 'if folder in (spool_dir, spool_dir / "waiting") and _readable([path]):', "if False:", SPOOL),
+    Mutation(SPOOLED, "if is_of(project, delivery.project)]", "]", SPOOL),
+    Mutation(
+        SPOOLED,
+        "for key in _NEEDED if key in payload}",
+        "for key in payload}",
+        ("tests/sessions/test_spool.py", "tests/cli/test_redact.py"),
+    ),
+    # Readers: whose words a record holds, each message once, and how a call ended.
+    Mutation(CLAUDE, "if answer.startswith(_CUT_OUTPUT) and", "if False and", READERS[:1]),
+    Mutation(
+        CLAUDE,
+        'return kind != "human" if kind else self.place.chain != ""',
+        'return self.place.chain != ""',
+        READERS[:1],
+    ),
+    Mutation(CLAUDE, 'synthetic = record.get("isApiErrorMessage") is True or (', "synthetic = (", READERS[:1]),
+    Mutation(
+        CLAUDE,
+        "            if removed is not None:\n                self._removed.append(prompt)\n",
+        "            if removed is not None:\n",
+        READERS[:1],
+    ),
+    Mutation(CODEX, '"" if copied or self._is_subagent else _typed(item)', "_typed(item)", READERS[1:2]),
+    Mutation(CODEX, 'return uuid if times == 1 else f"{uuid}#{times}"', "return uuid", READERS[1:2]),
+    Mutation(CODEX, " and ordinal < self._inherited:", " and False:", READERS[1:2]),
+    Mutation(COPILOT, "if call.id not in self._asked:", "if True:", READERS[2:3]),
+    Mutation(COPILOT, "refused = self._denied.pop(call_id, None)", "refused = None", READERS[2:3]),
+    Mutation(GEMINI, 'if building.kind(call, "status") in _FINAL:', "if True:", READERS[3:4]),
+    Mutation(GEMINI, "synthetic=said.startswith(_SUMMARY)", "synthetic=False", READERS[3:4]),
+    Mutation(
+        OPENCODE,
+        'if not text or not (ended or (isinstance(times, dict) and "end" in times)):',
+        "if not text:",
+        READERS[4:5],
+    ),
+    Mutation(OPENCODE, 'refused = text[feedback.end() :].strip() if feedback else ""', 'refused = ""', READERS[4:5]),
+    Mutation(PI, 'if message.get("stopReason") == "aborted":', "if False:", READERS[5:]),
+    Mutation(PI, "human = without_spans(said, _SPAN).strip()", "human = said", READERS[5:]),
+    Mutation(BUILDING, "    if exit_code:\n", "    if False:\n", READERS),
+    Mutation(ORIGINS, "    if interrupted:\n        return", "    if False:\n        return", READERS[:1]),
+    Mutation(CITATIONS, "if _BULLET_LINE.match(line) or _is_link_target(line):", "if _is_link_target(line):", CITED),
+    Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
+    Mutation(CITATIONS, 'if message.origin != "model" or not', "if not", CITED),
+    # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet of this ledger.
+    Mutation(INJECTION, "room_of(form, all_bullets, files) - _cost(told)", "room_of(form, all_bullets, files)", TOLD),
+    Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
+    Mutation(INJECTION, "[bullet for bullet in beside.bullets if bullet.name not in names]", "beside.bullets", TOLD),
+    Mutation(INJECTION, 'if known is not None and known.found.kind == "another\'s":', "if False:", STARTS),
+    Mutation(
+        INJECTION,
+        " if b.name in loaded.uncounted else b for b in bullets]",
+        " if False else b for b in bullets]",
+        ("tests/curation/test_sharing.py", *TOLD),
+    ),
+    Mutation(
+        INJECTION,
+        "            if bullet.name not in known.removed or bullet.text in named\n",
+        "",
+        ("tests/curation/test_sharing.py", *TOLD),
+    ),
+    Mutation(INJECTION, 'len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2', "len(text)", TOLD),
+    Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
+    # How a command ends: its exit code, and an error that names the thing and the way out and shows no secret.
+    Mutation(APP, "        return 130\n", "        return 1\n", ERRORS),
+    Mutation(
+        APP,
+        "    if isinstance(error, ConfigError):\n        return 2\n",
+        "    if isinstance(error, ConfigError):\n        return 1\n",
+        ERRORS,
+    ),
+    Mutation(APP, "f\" Did you mean '{near[0]}'?\" if near else", '"" if near else', ERRORS),
+    Mutation(APP, "return redact(safe(text))", "return safe(text)", ERRORS),
+    Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
+    Mutation(
+        APP, "UnknownTranscript, Changed, OSError, MemoryError)", "UnknownTranscript, Changed, MemoryError)", ERRORS
+    ),
+    Mutation(APP, "if user and project is not None:", "if False:", ("tests/sessions/test_user_playbook.py", *ERRORS)),
+    Mutation(APP, "if not root.is_dir():", "if False:", ERRORS),
+    Mutation(
+        APP,
+        "return text if not self.user and self.dataset is None else _COMMAND",
+        "return text if True else _COMMAND",
+        ("tests/cli/test_ways_out.py", *ERRORS),
+    ),
+    Mutation(ARGUMENTS, "if len(found) == 1:", "if found:", ERRORS),
+    Mutation(
+        ARGUMENTS,
+        'value.strip("[]").removeprefix("lesson ") if self',
+        "value if self",
+        ("tests/cli/test_changes.py", "tests/cli/test_questions.py", "tests/cli/test_lessons.py"),
+    ),
+    # Undo: the last change whole, back to what was there, and never over a later one.
+    Mutation(UNDOING, "if event.recorded_at == standing[-1].recorded_at]", "][-1:]", UNDO),
+    Mutation(
+        UNDOING, "if event.event_id not in gone and event.target_id not in ids]", "if event.event_id not in gone]", UNDO
+    ),
+    Mutation(UNDOING, "if not _stands(ledger, entry, now.entries[name], found):", "if False:", UNDO),
+    Mutation(UNDOING, "max(0, a + c - b) for", "max(0, a) for", UNDO),
+    Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),
+    Mutation(UNDOING, "sorted(changes, key=lambda one: _ORDER.index(one.kind))", "changes", UNDO),
+    Mutation(UNDOING, "    if was.section != entry.section:\n", "    if False:\n", UNDO),
+    # Rules: a verdict needs evidence for its own citation, and neutral is what is left.
+    Mutation(CITATION, 'if heard.remark.kind == "agrees" and not self.heard:', "if False:", RULES),
+    Mutation(WEIGHING, "    if citation.declined:\n", "    if False:\n", RULES),
+    Mutation(FINDINGS, "if opposed(citation) or citation.replaced or", "if citation.replaced or", RULES),
+    Mutation(FINDINGS, "proof = None if red else own[-1]", "proof = own[-1]", RULES),
+    Mutation(WEIGHING, 'if side == "helpful" and unread(citation):', "if False:", RULES),
+    Mutation(WEIGHING, "    if len(decided) == 1:\n", "    if decided:\n", RULES),
+    Mutation(OUTCOMES, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
+    Mutation(OUTCOMES, '"admin", "plan") and not step.verifies:', '"admin", "plan") and False:', RULES),
+    Mutation(PEOPLE, "if len(line) > 12 and _LOG_LINE.match(line):", "if False:", RULES),
+    Mutation(PEOPLE, "if not is_english(opening):", "if False:", RULES),
+    Mutation(STEPS, "return min(kinds, key=_KINDS.index", "return max(kinds, key=_KINDS.index", RULES),
+    # Windows and what stands: where a session was cut changes no verdict, and a person's word stays.
+    Mutation(WINDOW, "if one.is_erased or one.is_settled_for(backend)]", "if one.is_erased]", WINDOWS),
+    Mutation(WINDOW, "if one.is_erased or one.is_settled_for(backend)]", "if one.is_settled_for(backend)]", WINDOWS),
+    Mutation(
+        WINDOW,
+        "return [event for event in _line(windows, after) if not is_retracted(ledger, event.event_id)]",
+        "return _line(windows, after)",
+        WINDOWS,
+    ),
+    Mutation(
+        WINDOW,
+        "return match[0] if match[1] in judged or match[1] not in live else match[1]",
+        "return match[0]",
+        WINDOWS,
+    ),
+    Mutation(WINDOW, 'for name in carried if last.get(name) == "neutral")', "for name in carried)", WINDOWS),
+    Mutation(STANDING, "        if name in overtaken:\n", "        if False:\n", WINDOWS),
+    Mutation(STANDING, "for one in others if _is_so(ledger, one)]", "for one in others]", WINDOWS),
+    Mutation(
+        STANDING,
+        'if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in line):',
+        "if False:",
+        WINDOWS,
+    ),
+    Mutation(STANDING, "is_said = bool(said) and said[-1].verdict == verdict", "is_said = False", WINDOWS),
+    Mutation(
+        STANDING,
+        "one.verdict == verdict and _is_so(ledger, one) is not False for one in said)",
+        "one.verdict == verdict for one in said)",
+        WINDOWS,
+    ),
+    # The runner and its gate: whatever a backend does ends as an event, and a model is asked where its user wants it.
+    Mutation(
+        RUN,
+        "trouble.attempts < self.max_attempts and _pause_is_over(trouble, retry)",
+        "_pause_is_over(trouble, retry)",
+        RUNNER,
+    ),
+    Mutation(
+        RUN,
+        "if self.backend.is_model and any(_asks_anew(event) for event in since):",
+        "if any(_asks_anew(event) for event in since):",
+        RUNNER,
+    ),
+    Mutation(RECORDING, 'if error.stage == "budget":', "if False:", RUNNER),
+    Mutation(
+        RECORDING,
+        "except Exception as error:  # noqa: BLE001  a backend's bug",
+        "except ArithmeticError as error:  # a backend's bug",
+        RUNNER,
+    ),
+    Mutation(RUN, '"the model declined to answer", final=True)', '"the model declined to answer")', RUNNER),
+    Mutation(RUN, 'row.status == "live" or row.name in cited)', 'row.status == "live")', RUNNER),
+    Mutation(
+        RUN, "return [window for window in waiting if window.session_id not in lacking]", "return waiting", RUNNER
+    ),
+    Mutation(CONSENT, "if not cited and not (is_model and self.config.uncited):", "if not cited:", RUNNER),
+    Mutation(CONSENT, "        if forced:\n            return Opened()\n", "", RUNNER),
+    Mutation(CONSENT, 'if self.config.layer("backend") == "project":', "if False:", RUNNER),
+    Mutation(CONSENT, "Opened(*min(left))", "Opened(*max(left))", RUNNER),
+    Mutation(SPENDING, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
+    Mutation(BUDGETS, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
+    # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills nothing.
+    Mutation(
+        PROPOSALS, 'before[-1].state in ("waiting", "rejected", "kept"):', 'before[-1].state == "waiting":', PROPOSED
+    ),
+    Mutation(PROPOSALS, "max((trust, *(one.by for one in evidence)), key=TRUSTS.index)", "trust", PROPOSED),
+    Mutation(PROPOSALS, "if what := _staleness(ledger.rows(), proposal):", "if what := None:", PROPOSED),
+    Mutation(PROPOSALS, "if len(no) >= _MOST_REJECTED:", "if False:", PROPOSED),
+    Mutation(PROPOSALS, "return kept - waiting", "return kept", PROPOSED),
+    Mutation(PROPOSALS, "        if apart is not None:\n", "        if False:\n", PROPOSED),
+    Mutation(PROPOSALS, "for one in known) >= MOST_PROPOSED:", "for one in known) < 0:", PROPOSED),
+    Mutation(PROPOSALS, "waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]", "waiting[:0]", PROPOSED),
+    Mutation(
+        PROPOSALS, "_identity(proposal.change, len(before)), data", "_identity(proposal.change, 0), data", PROPOSED
+    ),
+    Mutation(PROPOSALS, "if len(found) != 1:", "if not found:", PROPOSED),
+    Mutation(
+        CHANGES,
+        '            taken += [str(event.data["name"]) for event in events if event.event_id == conflict.event_id]\n',
+        "",
+        PROPOSED,
+    ),
+    Mutation(CHANGES, 'f"{same} says exactly this already" if same and not again else None', "None", PROPOSED),
+    # playbook.json: never overwritten while it says what the ledger does not know; only a person's words are theirs.
+    Mutation(
+        PLAYBOOK_FILE,
+        "raw == render(ledger, project) or (last is not None and last[1] == digest(raw)):",
+        "raw == render(ledger, project):",
+        KEPT_FILE,
+    ),
+    Mutation(
+        PLAYBOOK_FILE, "if position is None and rows and not _is_adopted(ledger, digest(raw)):", "if False:", KEPT_FILE
+    ),
+    Mutation(PLAYBOOK_FILE, " and not _is_adopted(ledger, digest(raw)):", ":", KEPT_FILE),
+    Mutation(PLAYBOOK_FILE, "        kept = keep(project, found.raw, ANOTHERS)\n", "        pass\n", KEPT_FILE),
+    Mutation(PLAYBOOK_FILE, "not in (b.text, REDACTED) and", "!= b.text and", KEPT_FILE),
+    Mutation(
+        PLAYBOOK_FILE,
+        "bullet.section, bullet.text, 0, 0)",
+        "bullet.section, bullet.text, bullet.helpful, bullet.harmful)",
+        KEPT_FILE,
+    ),
+    Mutation(PLAYBOOK_FILE, "return min((written, checked_out), key=changes)", "return written", KEPT_FILE),
+    Mutation(
+        PLAYBOOK_FILE, "        if copy is not None and _was_left(project, copy):\n", "        if False:\n", KEPT_FILE
+    ),
+    Mutation(PLAYBOOK_FILE, "    if edits and written is None and not stays:\n", "    if False:\n", KEPT_FILE),
+    Mutation(
+        PLAYBOOK_FILE,
+        "return next(ledger.events(after=position, types=_ADVICE), None) is None",
+        "return True",
+        KEPT_FILE,
+    ),
+    Mutation(
+        PLAYBOOK_FILE,
+        "return None if is_ours else _give_up(ledger, project, raw)",
+        "return _give_up(ledger, project, raw)",
+        KEPT_FILE,
+    ),
+    Mutation(
+        PLAYBOOK_FILE,
+        "return adopted[0] if adopted is not None and adopted[1] == digest(last_updated) else None",
+        "return None",
+        KEPT_FILE,
+    ),
+    # Lessons: a fold in the order in which things happened, of what was not retracted.
+    Mutation(
+        BOOK, "key=lambda event: (event.occurred_at, _arrived(event))", "key=lambda event: event.position", LESSONS
+    ),
+    Mutation(
+        BOOK,
+        "if draft is None or not all(covers.active(id) for id in (event.event_id, window) if id):",
+        "if draft is None:",
+        LESSONS,
+    ),
+    Mutation(BOOK, "float(POLARITY[kind] > 0)", "1.0", LESSONS),
+    Mutation(
+        BOOK,
+        'lately = failures if self.kind == "reflection" else _failures_lately(signals)',
+        "lately = failures",
+        LESSONS,
+    ),
+    Mutation(BOOK, "== 2]\n", "== 3]\n", LESSONS),
+    Mutation(BOOK, "evict(bank, policy.bank_size - 1)", "evict(bank, policy.bank_size)", LESSONS),
+    Mutation(BOOK, "    if draft.kind == _UNBANKED:\n        return\n", "", LESSONS),
+    Mutation(BOOK, "trusted and self.proposal is None and", "trusted and", LESSONS),
+    Mutation(BOOK, " and one.confidence >= self.policy.threshold]", "]", LESSONS),
+    Mutation(BOOK, "if any(event.type == ev.EVENT_REDACTED for event in new):", "if False:", LESSONS),
+    Mutation(BOOK, "on = (one.id, reflection, one.target_id)", "on = (one.id,)", LESSONS),
+    Mutation(BOOK, '        if self.kind == "reflection":\n', "        if False:\n", LESSONS),
+    Mutation(BOOK, "successes == 0) != (one.failures == 0)", "successes >= 0)", LESSONS),
 ]
 
 
