@@ -37,6 +37,7 @@ from reflector.ledger.engines import Engine, open_engine
 from reflector.ledger.migration import ensure_current, is_citus
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url
+from tests.road.agent import Agent
 from tests.servers import pgbouncer, postgres_server
 
 #: Read here: `isolated` takes these variables away before a fixture of the session is made.
@@ -321,3 +322,9 @@ def open_ledger(ledger_url: str) -> Iterator[OpenLedger]:
 def ledger(open_ledger: OpenLedger) -> Ledger:
     """An empty ledger on each engine."""
     return open_ledger()
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """A project with a playbook and nothing else."""
+    return Agent.in_folder(tmp_path)

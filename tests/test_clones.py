@@ -53,11 +53,6 @@ def outside(agent: Agent) -> dict[str, bytes]:
     }
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent.in_folder(tmp_path)
-
-
 def hooked(agent: Agent, event: str, **fields: str) -> str:
     """What a hook prints, whatever it complains of on stderr."""
     out, _ = agent.start_hook(event, **fields).communicate(timeout=PATIENCE)
@@ -320,8 +315,7 @@ def test_a_driver_that_is_not_ours_is_refused_in_words(agent: Agent, url: str) -
 def test_a_ledger_that_came_with_a_clone_is_not_ours_until_its_person_says_so(tmp_path: Path) -> None:
     agent = cloned(tmp_path, with_ledger)
     before = agent.ledger.read_bytes()
-    transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    agent.ended()
     told = agent.call("drain", code=1).err
     assert "came with the repository" in told
     assert "git rm -r --cached .claude/reflector" in told

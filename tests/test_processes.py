@@ -18,11 +18,6 @@ from tests.road.agent import Agent
 START = json.dumps({"hook_event_name": "SessionStart", "session_id": "s"})
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent.in_folder(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("command", "text"),
     [

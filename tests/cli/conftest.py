@@ -13,12 +13,6 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    """A project with a playbook and nothing else."""
-    return Agent.in_folder(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     """A project with a bit of everything: counts, neutral tags, removals, and all that can go wrong.
@@ -28,7 +22,7 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     folder = tmp_path_factory.mktemp("lived-in")
     agent = Agent.in_folder(folder)
     for number, (name, verdict) in enumerate([("pat-001", "helpful"), ("pat-002", "harmful"), ("pat-001", None)]):
-        agent.call("ingest", Session(f"s-{number}").cites(name, verdict).write(folder / f"{number}.jsonl"))
+        agent.counted(name, verdict, id=f"s-{number}")
     agent.call("add", "ctx", "The cart is in cart.py.")
     document = agent.playbook.read_text()
     agent.playbook.write_text(document.replace('"helpful": 3', '"helpful": 5').replace("The cart is", "It is all"))

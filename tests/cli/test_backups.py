@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 
 @pytest.fixture
 def kept(agent: Agent, tmp_path: Path) -> Agent:
     """A project with a backup of the day before its last session."""
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl"))
+    agent.counted()
     head = agent.call("backup", tmp_path / "b.db").out
     assert head == agent.call("head").out
-    agent.call("ingest", Session("s-2").cites("pat-001").write(tmp_path / "2.jsonl"))
+    agent.counted(id="s-2")
     return agent
 
 
@@ -29,7 +28,7 @@ def test_a_restored_playbook_is_that_of_the_backup_and_what_came_since_is_taken_
     assert kept.counters()["pat-001"] == (1, 0)
     assert kept.events("bullet.recounted") == []
     assert "helpful=1 " in kept.hook("SessionStart", source="startup")
-    kept.call("ingest", tmp_path / "1.jsonl", tmp_path / "2.jsonl")
+    kept.call("ingest", kept.home / "s-1.jsonl", kept.home / "s-2.jsonl")
     assert kept.counters()["pat-001"] == (2, 0)
     kept.call("verify")
     kept.call("rebuild", "--check")
@@ -39,12 +38,12 @@ def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says
     agent.call("add", "pat", "Read the log.")
     agent.call("backup", tmp_path / "b.db")
     name = agent.call("add", "pat", "Ask first.").out[1:8]
-    agent.call("ingest", Session("s-1").cites(name).write(tmp_path / "1.jsonl"))
+    agent.counted(name)
     assert agent.counters()[name] == (1, 0)
     told = agent.call("restore", "--force", tmp_path / "b.db").err
     sessions, advice = told.index("`reflector import-history`"), told.index("`reflector import /")
     assert sessions < advice
-    agent.call("ingest", tmp_path / "1.jsonl")
+    agent.call("ingest", agent.home / "s-1.jsonl")
     agent.call("import", told[advice:].split("`")[1].removeprefix("reflector import "))
     assert agent.counters()[name] == (1, 0)
 

@@ -29,7 +29,7 @@ def agent(tmp_path: Path) -> Agent:
     """A project whose playbook is in its ledger, with two counts."""
     agent = Agent.in_folder(tmp_path)
     for number, name in enumerate(("pat-001", "pat-002")):
-        agent.call("ingest", Session(f"s-{number}").cites(name, "helpful").write(tmp_path / f"{number}.jsonl"))
+        agent.counted(name, "helpful", id=f"s-{number}")
     return agent
 
 
@@ -98,7 +98,7 @@ def _edited(agent: Agent) -> None:
 
 
 def _judged(agent: Agent) -> None:
-    agent.call("ingest", Session("s-9").cites("pat-001", "harmful").write(agent.home / "9.jsonl"))
+    agent.counted("pat-001", "harmful", id="s-9")
 
 
 #: What makes an event of each type that changes bullets or counts, after what has to be there first.

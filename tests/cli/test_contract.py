@@ -23,7 +23,6 @@ from tests import processes
 from tests.cli.conftest import tamper
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 QUESTIONS = [
     "list",
@@ -167,8 +166,8 @@ def test_a_bullet_that_is_there_or_cannot_be_is_refused(agent: Agent) -> None:
     assert len(agent.counters()) == 3
 
 
-def test_silence_when_all_is_well_and_1_with_a_remedy_when_history_was_changed(agent: Agent, tmp_path: Path) -> None:
-    agent.call("ingest", Session().cites("pat-001").write(tmp_path / "1.jsonl"))
+def test_silence_when_all_is_well_and_1_with_a_remedy_when_history_was_changed(agent: Agent) -> None:
+    agent.counted()
     anchor = agent.call("verify", "--head").out.strip()
     for quiet in (["verify"], ["verify", "--anchor", anchor], ["rebuild", "--check"], ["rebuild"], ["drain"]):
         ran = agent.call(*quiet)
@@ -202,9 +201,8 @@ def test_a_question_where_nothing_is_leaves_nothing_behind(tmp_path: Path, quest
     assert list(project.iterdir()) == list(home.iterdir()) == []
 
 
-def test_a_question_takes_in_what_the_hooks_left_first(agent: Agent, tmp_path: Path) -> None:
-    transcript = Session().cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+def test_a_question_takes_in_what_the_hooks_left_first(agent: Agent) -> None:
+    agent.ended()
     assert agent.json("list")[0]["helpful"] == 1
     assert agent.deliveries() == []
 
@@ -220,12 +218,9 @@ def test_a_question_does_not_wait_for_a_drain_that_is_at_work(agent: Agent) -> N
 
 
 @pytest.mark.parametrize("question", [["list"], ["show", "pat-001"], ["log"], ["status"], ["citations"]], ids=str)
-def test_a_question_says_that_a_session_is_still_being_processed(
-    agent: Agent, tmp_path: Path, question: list[str]
-) -> None:
+def test_a_question_says_that_a_session_is_still_being_processed(agent: Agent, question: list[str]) -> None:
     agent.call("drain")
-    transcript = Session().cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    agent.ended()
     with (agent.state / "drain.lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert re.search("reflector: a session is (still )?being processed", agent.call(*question).err)
@@ -233,16 +228,15 @@ def test_a_question_says_that_a_session_is_still_being_processed(
     assert "processed" not in agent.call(*question).err
 
 
-def test_a_question_says_which_windows_wait_for_the_model(agent: Agent, tmp_path: Path) -> None:
-    transcript = Session().cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+def test_a_question_says_which_windows_wait_for_the_model(agent: Agent) -> None:
+    agent.ended()
     agent.environ = {"REFLECTOR_BACKEND": "anthropic"}
     assert agent.call("list").err == "reflector: 1 session window waits for the model's verdicts\n"
 
 
-def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent, tmp_path: Path) -> None:
+def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent) -> None:
     for id in ("abcd-1", "abcd-2", "efgh-1"):
-        agent.call("ingest", Session(id).cites("pat-001").write(tmp_path / f"{id}.jsonl"))
+        agent.counted(id=id)
     assert agent.json("session", "ef")["session_id"] == "efgh-1"
     assert {event["session_id"] for event in agent.json("log", "--session", "ef")} == {"efgh-1"}
     assert "it could be abcd-1, abcd-2" in agent.call("session", "abcd", code=2).err
@@ -279,7 +273,7 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Ag
 
 
 def test_the_shell_completes_what_the_project_has(agent: Agent) -> None:
-    agent.call("ingest", Session("abcd-1").cites("pat-001").write(agent.project / "s.jsonl"))
+    agent.counted(id="abcd-1")
     with Ledger.open_file(agent.ledger) as ledger:
         lesson = record_lesson(ledger, "mistake", "Add auth", actor="engine")[:8]
     completed = {

@@ -59,7 +59,7 @@ def test_one_is_told_in_the_singular(tmp_path: Path) -> None:
     assert found(agent, "ledger")[0]["text"].startswith("1 event, head")
     assert found(agent, "playbook")[0]["text"] == "1 bullet"
     assert found(agent, "spool")[0]["text"] == "0 pending, 1 session open"
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    agent.counted()
     assert found(agent, "reflections")[0]["text"] == "1 session window, none open"
     agent.hook("SessionEnd", session_id="s-3", transcript_path=str(tmp_path), reason="other")
     agent.call("drain", code=1)
@@ -346,7 +346,7 @@ def test_a_playbook_file_that_is_gone_is_named_with_the_command_that_writes_it_a
 def test_a_ledger_that_the_settings_leave_behind_is_named_with_the_way_to_its_counts(
     agent: Agent, tmp_path: Path
 ) -> None:
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    agent.counted()
     counted = agent.json("list")
     agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "other.db"), "REFLECTOR_PLAYBOOK": "shop"}
     agent.call("drain")
@@ -378,7 +378,7 @@ def test_a_ledger_that_was_copied_to_where_the_settings_point_is_no_trouble(agen
 def test_two_ledgers_that_named_their_first_bullet_alike_are_not_taken_for_one(tmp_path: Path, text: str) -> None:
     agent = Agent.in_folder(tmp_path, {})
     agent.call("add", "pat", "Read the log.")
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    agent.counted()
     agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "team.db")}
     agent.playbook.unlink()
     agent.call("add", "pat", text)
@@ -389,7 +389,7 @@ def test_two_ledgers_that_named_their_first_bullet_alike_are_not_taken_for_one(t
 def test_a_ledger_that_was_merged_under_other_names_is_no_trouble(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
     agent.call("add", "pat", "Read the log.")
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    agent.counted()
     (tmp_path / "old.ndjson").write_text(agent.call("export", "--format", "ndjson").out)
     agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "team.db")}
     agent.playbook.unlink()

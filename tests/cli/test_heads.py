@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,14 +10,13 @@ from reflector.ledger.store import Ledger
 from reflector.proof.anchors import NoAnchor, anchors_in, head_at
 from tests.ledger.events import history
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 
 @pytest.fixture
-def grown(agent: Agent, tmp_path: Path) -> Agent:
+def grown(agent: Agent) -> Agent:
     """A project whose head was written down after each of three sessions."""
     for number in range(3):
-        agent.call("ingest", Session(f"s-{number}").cites("pat-001").write(tmp_path / f"{number}.jsonl"))
+        agent.counted(id=f"s-{number}")
         with (agent.project / "heads.txt").open("a") as file:
             file.write(agent.call("head").out)
     return agent
@@ -34,10 +32,10 @@ def test_every_head_of_a_file_is_proved_and_a_single_one_as_well(grown: Agent) -
     grown.call("verify", "--anchor", grown.project / "head.json")
 
 
-def test_a_ledger_that_was_begun_anew_is_found_by_each_head_of_the_old_one(grown: Agent, tmp_path: Path) -> None:
+def test_a_ledger_that_was_begun_anew_is_found_by_each_head_of_the_old_one(grown: Agent) -> None:
     for path in grown.state.glob("ledger.db*"):
         path.unlink()
-    grown.call("ingest", Session("other").cites("pat-001").write(tmp_path / "other.jsonl"))
+    grown.counted(id="other")
     told = grown.call("verify", "--anchor", grown.project / "heads.txt", code=1).out
     assert told.count("[anchor]") == 3
 

@@ -120,11 +120,8 @@ NO_DELIVERY: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("what", NO_DELIVERY)
-def test_a_file_in_the_spool_that_is_no_delivery_is_kept_aside_and_shown(
-    agent: Agent, tmp_path: Path, what: str
-) -> None:
-    transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+def test_a_file_in_the_spool_that_is_no_delivery_is_kept_aside_and_shown(agent: Agent, what: str) -> None:
+    agent.ended()
     (agent.spool / "00000000000000000001-1-1.json").write_bytes(NO_DELIVERY[what])
     drained = agent.call("drain", code=1)
     assert agent.counters()["pat-001"] == (1, 0)
@@ -147,11 +144,8 @@ def test_a_question_leaves_a_file_that_is_not_a_delivery_to_the_drain_which_name
     assert len(said) == 1
 
 
-def test_a_question_that_records_deliveries_names_the_file_among_them_that_is_not_one(
-    agent: Agent, tmp_path: Path
-) -> None:
-    transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+def test_a_question_that_records_deliveries_names_the_file_among_them_that_is_not_one(agent: Agent) -> None:
+    agent.ended()
     (agent.spool / "00000000000000000001-1-1.json").write_bytes(b"{")
     told = agent.call("list").err
     (kept,) = (agent.spool / "broken").iterdir()
@@ -205,8 +199,7 @@ def test_a_transcript_that_shrank_since_it_was_delivered_gives_what_is_left(agen
 
 
 def test_a_transcript_that_was_replaced_since_it_was_delivered_is_read_as_it_is(agent: Agent, tmp_path: Path) -> None:
-    path = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    path = agent.ended()
     other = Session("s-1").cites("mis-001").write(tmp_path / "2.jsonl")
     other.replace(path)
     agent.call("drain")
@@ -313,7 +306,6 @@ def test_a_ledgers_url_with_a_null_character_is_refused_with_the_way_out(agent: 
 
 def test_a_transcripts_path_with_half_a_surrogate_pair_ends_no_drain(agent: Agent) -> None:
     agent.hook("SessionEnd", session_id="s-1", transcript_path="/tmp/\ud800.jsonl")
-    transcript = Session("s-2").cites("pat-001").write(agent.home / "s.jsonl")
-    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(transcript))
+    agent.ended(id="s-2")
     agent.call("drain", code=None)
     assert agent.counters()["pat-001"] == (1, 0)

@@ -211,8 +211,7 @@ def test_ingest_and_drain(agent: Agent, tmp_path: Path) -> None:
     assert agent.json("ingest", path)["files"] == [
         {"file": str(path), "session_id": "s-1", "window_id": None, "records": 0, "cited": [], "outcome": None}
     ]
-    more = Session("s-2").cites("pat-002", "harmful").write(tmp_path / "2.jsonl")
-    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(more))
+    agent.ended("pat-002", "harmful", id="s-2")
     drained = agent.json("drain")
     assert (drained["ran"], drained["recorded"]) == (True, 1)
     assert [one["detail"] for one in drained["reflected"]] == ["pat-002 harmful"]

@@ -19,13 +19,13 @@ def undecided(agent: Agent, *more: str) -> list[tuple[str, str, str | None]]:
     return [(row["session_id"], row["name"], row["verdict"]) for row in rows]
 
 
-def lived(agent: Agent, folder: Path) -> None:
+def lived(agent: Agent) -> None:
     for number, (name, verdict) in enumerate([("pat-001", None), ("mis-001", "helpful"), ("pat-001", "harmful")]):
-        agent.call("ingest", Session(f"s-{number}").cites(name, verdict).write(folder / f"{number}.jsonl"))
+        agent.counted(name, verdict, id=f"s-{number}")
 
 
-def test_a_citation_without_a_verdict_waits_until_a_person_judges_it(agent: Agent, tmp_path: Path) -> None:
-    lived(agent, tmp_path)
+def test_a_citation_without_a_verdict_waits_until_a_person_judges_it(agent: Agent) -> None:
+    lived(agent)
     assert undecided(agent) == [("s-0", "pat-001", "neutral")]
     agent.call("judge", "s-0", "pat-001", "helpful", "--why", "it found the bug")
     assert undecided(agent) == []
@@ -35,8 +35,8 @@ def test_a_citation_without_a_verdict_waits_until_a_person_judges_it(agent: Agen
     assert agent.call("rebuild", "--check").code == 0
 
 
-def test_a_persons_verdict_counts_instead_of_another(agent: Agent, tmp_path: Path) -> None:
-    lived(agent, tmp_path)
+def test_a_persons_verdict_counts_instead_of_another(agent: Agent) -> None:
+    lived(agent)
     assert counters(agent, "mis-001") == (1, 0)
     assert ("s-1", "mis-001", "helpful") in undecided(agent, "--all")
     agent.call("judge", "s-1", "mis-001", "harmful")
@@ -45,8 +45,8 @@ def test_a_persons_verdict_counts_instead_of_another(agent: Agent, tmp_path: Pat
     assert "All counting policies agree" in agent.call("double-counts").out
 
 
-def test_a_verdict_is_given_once_and_can_be_taken_back(agent: Agent, tmp_path: Path) -> None:
-    lived(agent, tmp_path)
+def test_a_verdict_is_given_once_and_can_be_taken_back(agent: Agent) -> None:
+    lived(agent)
     agent.call("judge", "s-0", "pat-001", "helpful")
     assert "no citation of pat-001" in agent.call("judge", "s-0", "pat-001", "harmful", code=1).err
     log = json.loads(agent.call("log", "--json").out)
@@ -66,9 +66,9 @@ def test_later_windows_of_the_session_leave_a_persons_verdict_alone(agent: Agent
     assert counters(agent, "pat-001") == (0, 0)
 
 
-def test_one_key_judges_and_the_evidence_is_shown(agent: Agent, tmp_path: Path) -> None:
-    lived(agent, tmp_path)
-    agent.call("ingest", Session("s-4").cites("pat-002", None).write(tmp_path / "4.jsonl"))
+def test_one_key_judges_and_the_evidence_is_shown(agent: Agent) -> None:
+    lived(agent)
+    agent.counted("pat-002", None, id="s-4")
     process = agent.start("judge", stdin=-1)
     out, err = process.communicate("x\nf\nh\ns\n")
     assert process.returncode == 0
@@ -78,16 +78,16 @@ def test_one_key_judges_and_the_evidence_is_shown(agent: Agent, tmp_path: Path) 
     assert counters(agent, "pat-002") == (4, 1)
 
 
-def test_the_end_of_the_input_quits(agent: Agent, tmp_path: Path) -> None:
-    lived(agent, tmp_path)
+def test_the_end_of_the_input_quits(agent: Agent) -> None:
+    lived(agent)
     process = agent.start("judge", stdin=-1)
     process.communicate("")
     assert process.returncode == 0
     assert undecided(agent) == [("s-0", "pat-001", "neutral")]
 
 
-def test_words_that_name_no_citation_say_how_to_find_one(agent: Agent, tmp_path: Path) -> None:
-    lived(agent, tmp_path)
+def test_words_that_name_no_citation_say_how_to_find_one(agent: Agent) -> None:
+    lived(agent)
     assert "no sessions begin with 'x'" in agent.call("judge", "x", "pat-001", "helpful", code=1).err
     assert "3 sessions begin" in agent.call("judge", "s", "pat-001", "helpful", code=1).err
     assert "needs all three" in agent.call("judge", "s-0", "pat-001", code=2).err

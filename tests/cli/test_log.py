@@ -7,16 +7,15 @@ import signal
 from pathlib import Path
 
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 
-def test_what_comes_is_told_as_it_comes_and_ctrl_c_ends_it_quietly(agent: Agent, tmp_path: Path) -> None:
+def test_what_comes_is_told_as_it_comes_and_ctrl_c_ends_it_quietly(agent: Agent) -> None:
     agent.call("drain")
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl"))
+    agent.counted()
     process = agent.start("log", "--follow", "--type", "bullet.tagged", "--json")
     assert process.stdout is not None
     first = json.loads(process.stdout.readline())
-    agent.call("ingest", Session("s-2").cites("mis-001", "harmful").write(tmp_path / "2.jsonl"))
+    agent.counted("mis-001", "harmful", id="s-2")
     second = json.loads(process.stdout.readline())
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

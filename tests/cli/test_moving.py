@@ -9,13 +9,12 @@ import pytest
 
 from tests.conftest import Postgres
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 
 @pytest.fixture
 def told(agent: Agent, tmp_path: Path) -> Agent:
     """A project with a session that counted, and an export of it beside."""
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl"))
+    agent.counted()
     (tmp_path / "ledger.ndjson").write_text(agent.call("export", "--format", "ndjson").out)
     return agent
 
@@ -35,7 +34,7 @@ def test_a_ledger_is_the_same_one_on_another_machine(told: Agent, other: Agent, 
     assert other.call("export", "--format", "ndjson").out == (tmp_path / "ledger.ndjson").read_text()
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
     assert "helpful=1 " in other.hook("SessionStart", source="startup")
-    assert "nothing new" in other.call("ingest", tmp_path / "1.jsonl").out
+    assert "nothing new" in other.call("ingest", told.home / "s-1.jsonl").out
     assert other.call("verify", "--anchor", head.strip()).out == ""
 
 
@@ -91,7 +90,7 @@ def test_a_ledger_goes_to_a_server_and_back_with_its_chain(told: Agent, postgres
         assert "events of the playbook 'default'" in again.err
         told.environ["REFLECTOR_LEDGER_URL"] = url
         assert told.call("export", "--format", "ndjson").out == export
-        told.call("ingest", Session("s-2").cites("pat-001").write(tmp_path / "2.jsonl"))
+        told.counted(id="s-2")
         assert told.counters()["pat-001"] == (2, 0)
         head = told.call("head").out
         told.call("copy", "--to", f"sqlite:///{tmp_path / 'back.db'}")
@@ -126,7 +125,7 @@ def test_an_export_is_read_by_any_program_that_reads_json_lines(told: Agent) -> 
 def apart(told: Agent, other: Agent, tmp_path: Path) -> Agent:
     """The other machine: the same playbook, a session and a bullet of its own, and an export of it beside."""
     other.playbook.write_text(told.call("export", "--as-of", "1").out)
-    other.call("ingest", Session("s-2").cites("pat-001").write(tmp_path / "2.jsonl"))
+    other.counted(id="s-2")
     other.call("add", "pat", "Read the log first.")
     (tmp_path / "other.ndjson").write_text(other.call("export", "--format", "ndjson").out)
     return other
@@ -143,7 +142,7 @@ def test_two_machines_count_together_whichever_takes_the_other_in(told: Agent, a
     assert again.out == head
     assert "Nothing new: every event of the file is here." in again.err
     # And what the other one took in is known on this one.
-    assert "nothing new" in told.call("ingest", tmp_path / "2.jsonl").out
+    assert "nothing new" in told.call("ingest", apart.home / "s-2.jsonl").out
     for agent in (told, apart):
         assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
         assert "helpful=2 " in agent.hook("SessionStart", source="startup")

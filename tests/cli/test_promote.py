@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 
 def live(agent: Agent, *which: str) -> dict[str, tuple[str, int, int]]:
@@ -60,9 +59,9 @@ def test_the_same_advice_of_two_projects_becomes_one_bullet(agent: Agent, tmp_pa
     assert list(live(agent, "--user")) == ["pat-9001"]
 
 
-def test_what_cites_the_new_name_counts_for_the_user(agent: Agent, tmp_path: Path) -> None:
+def test_what_cites_the_new_name_counts_for_the_user(agent: Agent) -> None:
     agent.call("promote", "pat-002", "--to", "user")
-    agent.call("ingest", Session().cites("pat-9001").write(tmp_path / "1.jsonl"))
+    agent.counted("pat-9001")
     assert live(agent, "--user") == {"pat-9001": ("Keep functions small.", 1, 0)}
 
 

@@ -17,8 +17,8 @@ from tests.road.sessions import Session
 
 
 @pytest.fixture
-def lived(agent: Agent, tmp_path: Path) -> Agent:
-    agent.call("ingest", Session("s-0").cites("pat-001").write(tmp_path / "0.jsonl"))
+def lived(agent: Agent) -> Agent:
+    agent.counted(id="s-0")
     return agent
 
 
@@ -44,19 +44,19 @@ def in_git(lived: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     return lived
 
 
-def began_anew(agent: Agent, folder: Path) -> None:
+def began_anew(agent: Agent) -> None:
     for path in agent.state.glob("ledger.db*"):
         path.unlink()
-    agent.call("ingest", Session("other").cites("pat-001").write(folder / "other.jsonl"))
+    agent.counted(id="other")
 
 
-def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent, tmp_path: Path) -> None:
+def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent) -> None:
     refs = ["v1.2", "main", "HEAD", "HEAD:.claude/playbook.head.json"]
     refs += ["v1.2:docs/published.txt", "main:./docs/published.txt"]
-    in_git.call("ingest", Session("s-1").cites("pat-002").write(tmp_path / "1.jsonl"))
+    in_git.counted("pat-002")
     for ref in refs:
         in_git.call("--project", in_git.project, "verify", "--anchor", ref)
-    began_anew(in_git, tmp_path)
+    began_anew(in_git)
     for ref in refs:
         assert "[anchor]" in in_git.call("--project", in_git.project, "verify", "--anchor", ref, code=1).out, ref
 
@@ -102,9 +102,9 @@ def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(in_git: A
     below.call("--project", below.project, "verify", "--anchor", "main")
 
 
-def test_a_replaced_commit_is_not_taken_for_the_published_one(in_git: Agent, tmp_path: Path) -> None:
+def test_a_replaced_commit_is_not_taken_for_the_published_one(in_git: Agent) -> None:
     published = git(in_git.project, "rev-parse", "main").strip()
-    began_anew(in_git, tmp_path)
+    began_anew(in_git)
     (in_git.claude / "playbook.head.json").write_text(in_git.call("head", "--json").out)
     git(in_git.project, "add", "-A")
     git(in_git.project, "commit", "-q", "-m", "Another history")
@@ -139,9 +139,9 @@ def test_an_old_signed_note_is_named_as_one(lived: Agent, tmp_path: Path) -> Non
     assert "a signed note of an earlier version" in lived.call("verify", "--since", note, code=2).err
 
 
-def test_a_head_of_then_is_that_of_now(lived: Agent, tmp_path: Path) -> None:
+def test_a_head_of_then_is_that_of_now(lived: Agent) -> None:
     first = lived.call("head").out
-    lived.call("ingest", Session("s-1").cites("pat-002").write(tmp_path / "1.jsonl"))
+    lived.counted("pat-002")
     assert lived.call("head", "--as-of", first.split(":")[0]).out == first != lived.call("head").out
     found = lived.json("verify", "--anchor", first)["anchors"]
     position, chain = first.strip().split(":", 1)

@@ -26,8 +26,7 @@ def agent(tmp_path: Path) -> Agent:
     agent = Agent.in_folder(tmp_path)
     agent.environ |= {"REFLECTOR_BACKEND": "fixtures", "REFLECTOR_FIXTURES": str(tmp_path / "answers.jsonl")}
     (tmp_path / "answers.jsonl").touch()
-    session = Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    agent.ended()
     agent.call("drain", code=1)
     return agent
 

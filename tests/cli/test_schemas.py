@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import ON_CITUS, Postgres, with_setting
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 pytestmark = [
     pytest.mark.postgres,
@@ -44,5 +43,5 @@ def test_a_ledger_that_begins_empty_beside_one_of_the_same_playbook_names_both_s
         assert f"{_BOTH}{first}; if that is the one you mean, correct the search_path" in said
         assert _BOTH not in agent.call("add", "ctx", "One more advice.").err
         assert _warned(agent) == [("warning", _BOTH + first)]
-        agent.call("ingest", Session("s-1").cites("ctx-001").write(tmp_path / "s-1.jsonl"))
+        agent.counted("ctx-001")
         assert _warned(agent) == [("ok", _BOTH + first)]

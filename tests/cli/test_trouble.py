@@ -133,9 +133,9 @@ def test_a_locked_database_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_a_damaged_row_is_told_without_a_traceback(
-    agent: Agent, tmp_path: Path, change: str, commands: list[str], way_out: str
+    agent: Agent, change: str, commands: list[str], way_out: str
 ) -> None:
-    agent.call("ingest", Session().cites("pat-001", "helpful").write(tmp_path / "1.jsonl"))
+    agent.counted()
     before = agent.call("list").out
     with forger.forging(agent.ledger) as connection:
         connection.execute(change)
@@ -149,9 +149,9 @@ def test_a_damaged_row_is_told_without_a_traceback(
 
 
 @pytest.mark.parametrize("made", ["a folder", "text", "another database", "a cut ledger"])
-def test_a_ledger_that_is_none_is_told_and_left_as_it_is(agent: Agent, tmp_path: Path, made: str) -> None:
+def test_a_ledger_that_is_none_is_told_and_left_as_it_is(agent: Agent, made: str) -> None:
     if made == "a cut ledger":
-        agent.call("ingest", Session().cites("pat-001").write(tmp_path / "1.jsonl"))
+        agent.counted()
         whole = agent.ledger.read_bytes()
         agent.ledger.write_bytes(whole[: len(whole) // 3])
     else:
@@ -288,11 +288,8 @@ def _pause_over(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("what", ["missing", "a folder", "a pipe", "a link to itself", "prose"])
-def test_a_transcript_that_could_not_be_read_for_a_while_is_taken_in_by_a_later_drain(
-    agent: Agent, tmp_path: Path, what: str
-) -> None:
-    path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+def test_a_transcript_that_could_not_be_read_for_a_while_is_taken_in_by_a_later_drain(agent: Agent, what: str) -> None:
+    path = agent.ended()
     whole = path.read_bytes()
     path.unlink()
     REFUSED[what](path)
@@ -357,8 +354,7 @@ def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_pat
 
 
 def test_a_session_whose_transcript_is_missing_stays_with_its_error(agent: Agent, tmp_path: Path) -> None:
-    kept = Session().cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(kept))
+    kept = agent.ended()
     kept.unlink()
     for event in ("Stop", "SessionEnd"):  # something was said, wherever it is
         agent.hook(event, session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"))
@@ -499,11 +495,8 @@ def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     return agent
 
 
-def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery_waits(
-    no_locks: Agent, tmp_path: Path
-) -> None:
-    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
-    no_locks.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery_waits(no_locks: Agent) -> None:
+    no_locks.ended()
     for command in (["drain"], ["add", "pat", "More."]):
         told = assert_told(no_locks, *command, about=no_locks.ledger)
         assert "No locks available" in told
@@ -518,8 +511,7 @@ def test_where_no_file_can_be_locked_a_ledger_on_a_server_does_everything(
     no_locks: Agent, tmp_path: Path, postgres: Postgres
 ) -> None:
     agent = no_locks
-    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    agent.ended()
     with postgres.database() as url:
         agent.environ |= {"REFLECTOR_LEDGER_URL": url}
         with patch.dict(os.environ, agent.env()):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 
 @pytest.fixture
-def judged(agent: Agent, tmp_path: Path) -> Agent:
+def judged(agent: Agent) -> Agent:
     """pat-001 was helpful once, pat-002 harmful once on top of its 3/1."""
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl"))
-    agent.call("ingest", Session("s-2").cites("pat-002", "harmful").write(tmp_path / "2.jsonl"))
+    agent.counted()
+    agent.counted("pat-002", "harmful", id="s-2")
     return agent
 
 
@@ -51,18 +48,18 @@ def test_what_was_retracted_or_not_is_told(judged: Agent) -> None:
     assert "could be session s-1, session s-2" in judged.call("retract", "s-", "--why", "x", code=2).err
 
 
-def test_a_tag_that_never_counted_moves_nothing(judged: Agent, tmp_path: Path) -> None:
-    judged.call("ingest", Session("n-1").cites("mis-001", None).write(tmp_path / "n.jsonl"))
+def test_a_tag_that_never_counted_moves_nothing(judged: Agent) -> None:
+    judged.counted("mis-001", None, id="n-1")
     ran = judged.call("retract", "n-1", "--why", "nothing came of it")
     assert "No counter moved" in ran.err
 
 
-def test_counters_are_pinned_where_they_stand_and_nowhere_else(judged: Agent, tmp_path: Path) -> None:
+def test_counters_are_pinned_where_they_stand_and_nowhere_else(judged: Agent) -> None:
     assert "pat-002 is at 3/2, not at 3/1" in judged.call("assert", "pat-002", "3/1", code=1).err
     assert judged.events("bullet.asserted") == []
     judged.call("assert", "pat-002", "3/2")
     judged.call("retract", "s-2", "--why", "the balance of then stays true")
-    judged.call("ingest", Session("s-3").cites("pat-002").write(tmp_path / "3.jsonl"))
+    judged.counted("pat-002", id="s-3")
     judged.call("assert", "pat-002", "4/1")
     judged.call("verify")
     assert [event["data"]["helpful"] for event in judged.events("bullet.asserted")] == [3, 4]

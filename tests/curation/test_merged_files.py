@@ -15,7 +15,6 @@ from reflector.ledger.store import Ledger
 from tests.curation.test_sharing import Clone, first, second
 from tests.ledger.events import added, changed, merged
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 __all__ = ["first", "second"]
 
@@ -45,7 +44,7 @@ def agent(tmp_path: Path) -> Agent:
     agent.write_playbook({})
     append(agent, *(added(name, text) for name, text in SOURCES.items()))
     for number, name in enumerate(SOURCES):
-        agent.call("ingest", Session(f"s-{number}").cites(name).write(agent.home / f"{number}.jsonl"))
+        agent.counted(name, id=f"s-{number}")
     (tmp_path / "before.json").write_bytes(agent.playbook.read_bytes())
     append(agent, merged("pat-003", *SOURCES, text="Write the test first, and run it."))
     return agent
@@ -112,7 +111,7 @@ def test_who_puts_the_sources_back_beside_the_merged_bullet_gets_new_bullets_wit
 
 
 def test_a_late_citation_of_a_source_counts_for_both(agent: Agent) -> None:
-    agent.call("ingest", Session("late").cites("pat-001").write(agent.home / "late.jsonl"))
+    agent.counted(id="late")
     assert rows(agent) == {"pat-001": ("merged", 2, 0), "pat-002": ("merged", 1, 0), "pat-003": ("live", 3, 0)}
     assert entries(agent)["pat-003"]["helpful"] == 3
 

@@ -13,7 +13,6 @@ from reflector.playbook.marked import find, with_section, without_section
 from tests.curation.test_playbook_file import meanwhile
 from tests.playbook.test_document import PLAYBOOKS
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 
 @given(
@@ -55,12 +54,12 @@ def test_a_change_of_the_playbook_is_written_and_a_count_is_not(agent: Agent) ->
     agent.call("add", "ctx", "The cart is in cart.py.")
     assert "- [ctx-001] The cart is in cart.py." in text(agent)
     before = text(agent)
-    agent.call("ingest", Session("s-1").cites("pat-001", "helpful").write(agent.home / "s.jsonl"))
+    agent.counted()
     assert text(agent) == before
 
 
 def test_an_edit_of_the_section_becomes_events_and_counts_stay(agent: Agent) -> None:
-    agent.call("ingest", Session("s-1").cites("pat-001", "helpful").write(agent.home / "s.jsonl"))
+    agent.counted()
     edit(agent, "- [pat-001] Write the failing test first.", "- [pat-001] Write the test first.\n- Read the log too.")
     edit(agent, "- [mis-001] Mocking the database hides broken migrations.\n", "")
     agent.call("drain")

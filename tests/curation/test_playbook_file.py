@@ -237,7 +237,7 @@ def test_last_updated_is_the_time_of_the_last_event_that_changed_a_bullet(agent:
     assert imported == agent.events("playbook.imported")[0]["recorded_at"]
     written = agent.playbook.stat()
     agent.call("ingest", Session("s-0").user("Hello.").agent("Hello.").write(agent.home / "s-0.jsonl"))
-    agent.call("ingest", Session("s-9").cites("pat-001", None).write(agent.home / "s-9.jsonl"))
+    agent.counted("pat-001", None, id="s-9")
     assert document(agent)["last_updated"] == imported
     assert (agent.playbook.stat().st_mtime_ns, agent.playbook.stat().st_ino) == (written.st_mtime_ns, written.st_ino)
     agent.call("ingest", helped(agent, "pat-001"))

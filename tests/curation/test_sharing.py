@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 PAT = "PATTERNS & APPROACHES"
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main")
@@ -31,7 +30,7 @@ class Clone(Agent):
         return done.stdout + done.stderr
 
     def cites(self, name: str, id: str) -> None:
-        self.call("ingest", Session(id).cites(name).write(self.home / f"{id}.jsonl"))
+        self.counted(name, id=id)
 
     def publish(self, why: str) -> None:
         self.git("add", ".claude")

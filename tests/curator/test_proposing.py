@@ -19,11 +19,6 @@ from tests.road.sessions import Session
 WISH = "Always run the linter before you push."
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent.in_folder(tmp_path)
-
-
 def take(agent: Agent, session: Session) -> str:
     return agent.call("ingest", session.write(agent.project.parent / f"{session.id}.jsonl")).err
 

@@ -22,11 +22,6 @@ from tests.road.sessions import Session
 CLAUDE = {"CLAUDE_ENV_FILE": "/somewhere/sessionstart-hook-1.sh"}
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent.in_folder(tmp_path)
-
-
 def start(agent: Agent, source: str = "startup", **environ: str) -> dict[str, Any]:
     """What the start of a session in Claude Code prints, as an object; text that is none as `text`."""
     agent.environ = CLAUDE | environ

@@ -14,11 +14,6 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent.in_folder(tmp_path)
-
-
 def line(agent: Agent, stdin: str = "", **environ: str) -> str:
     done = subprocess.run(
         [*REFLECTOR, "statusline"], input=stdin, env=agent.env(**environ), capture_output=True, text=True, cwd="/"
@@ -27,13 +22,10 @@ def line(agent: Agent, stdin: str = "", **environ: str) -> str:
     return done.stdout
 
 
-def test_the_line_says_how_many_key_points_there_are_and_what_the_last_session_did(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_the_line_says_how_many_key_points_there_are_and_what_the_last_session_did(agent: Agent) -> None:
     agent.call("list")
     assert line(agent) == "playbook: 3 key points\n"
-    transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    agent.ended()
     assert line(agent) == "playbook: 3 key points · last session: still being processed\n"
     agent.call("drain")
     assert line(agent) == "playbook: 3 key points · last session: pat-001 helpful\n"

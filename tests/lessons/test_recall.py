@@ -140,8 +140,3 @@ def test_the_command_prints_what_fits_and_records_what_a_session_was_told(agent:
     assert agent.json("recall", "kubernetes") == []
     assert "Nothing that was learned fits" in agent.call("recall", "kubernetes").err
     assert "is not a folder" in agent.call("recall", "x", "--model", "nowhere", code=2).err
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent.in_folder(tmp_path)

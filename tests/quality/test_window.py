@@ -104,7 +104,7 @@ def test_a_users_gate_lets_windows_of_good_quality_pass(
 def test_what_the_gate_let_pass_is_an_event_with_the_reason(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.environ["REFLECTOR_GATE"] = "turn"
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl"))
+    agent.counted()
     skipped: list[Any] = [event for event in agent.json("log", "--all") if event["type"] == ev.REFLECTION_SKIPPED]
     assert [event["data"]["reason"] for event in skipped] == ["the gate turn: no trigger, quality score 1.00"]
     told = agent.call("session", "s-1").out

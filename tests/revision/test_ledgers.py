@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,6 @@ from reflector.ledger.url import sqlite_url
 from reflector.lessons.book import LessonPolicy, lesson_book
 from reflector.proof.verify import verify
 from reflector.revision.reflections import reflections_of
-from tests.conftest import OpenLedger
-
-
-@pytest.fixture
-def ledger(open_ledger: OpenLedger) -> Iterator[Ledger]:
-    with open_ledger() as opened:
-        yield opened
 
 
 def lesson(ledger: Ledger, number: int, *kinds: str, text: str = "Look first", improvement: float | None = None) -> str:

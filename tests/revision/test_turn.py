@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from reflector.ledger.store import Ledger
 from reflector.lessons.book import lesson_book
 from reflector.revision.reflections import AgentReflection
 from reflector.revision.turn import asks_for_tools
-from tests.conftest import OpenLedger
 
 REFLECTION = "ATTEMPT: guessed\nISSUE: no evidence\nSTRATEGY: {}\nTAGS: guess"
 GIVEN_UP = Answer("I cannot do that.", [{"name": "read", "status": "error", "error": "no such file"}])
@@ -32,12 +30,6 @@ class Agent:
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-
-@pytest.fixture
-def ledger(open_ledger: OpenLedger) -> Iterator[Ledger]:
-    with open_ledger() as opened:
-        yield opened
 
 
 def turn(agent: Any, answer: Answer = GIVEN_UP, **more: Any) -> RevisedTurn:

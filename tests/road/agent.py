@@ -17,6 +17,7 @@ from unittest.mock import patch
 from reflector.cli.app import run
 from reflector.cli.commands import COMMANDS
 from tests.processes import HOOK, REFLECTOR, Popen
+from tests.road.sessions import Session
 from tests.schemas import check
 
 #: A drain that a hook started takes seconds on a busy machine.
@@ -123,6 +124,16 @@ class Agent:
         out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, b"")
         return out.decode()
+
+    def ended(self, cites: str = "pat-001", verdict: str | None = "helpful", *, id: str = "s-1", **fields: Any) -> Path:
+        """Let a session end that cites a bullet; its transcript."""
+        transcript = Session(id).cites(cites, verdict).write(self.home / f"{id}.jsonl")
+        self.hook("SessionEnd", session_id=id, transcript_path=str(transcript), **fields)
+        return transcript
+
+    def counted(self, cites: str = "pat-001", verdict: str | None = "helpful", *, id: str = "s-1") -> Ran:
+        """Record a session that cites a bullet; what `ingest` says."""
+        return self.call("ingest", Session(id).cites(cites, verdict).write(self.home / f"{id}.jsonl"))
 
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
         """A command that runs."""

@@ -73,12 +73,11 @@ def test_eight_sessions_that_end_at_once_count_eight_times(agent: Agent, tmp_pat
     assert agent.call("verify").out == ""
 
 
-def test_a_drain_killed_while_it_saves_leaves_a_whole_playbook_and_loses_nothing(agent: Agent, tmp_path: Path) -> None:
+def test_a_drain_killed_while_it_saves_leaves_a_whole_playbook_and_loses_nothing(agent: Agent) -> None:
     chance = random.Random(7)
     sessions = examples(20)
     for n in range(sessions):
-        transcript = Session(f"s-{n}").cites("pat-001").write(tmp_path / f"s-{n}.jsonl")
-        agent.hook("SessionEnd", session_id=f"s-{n}", transcript_path=str(transcript))
+        agent.ended(id=f"s-{n}")
         drain = agent.start("drain")
         # The code loads for a third of a second or more before anything is written.
         time.sleep(chance.uniform(0.2, 0.8))
@@ -115,9 +114,9 @@ def test_a_broken_playbook_is_refused_and_left_alone_before_there_is_a_ledger(ag
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_playbook_is_left_alone_until_a_rebuild_keeps_it_aside_and_writes_it_again(
-    agent: Agent, how: str, tmp_path: Path
+    agent: Agent, how: str
 ) -> None:
-    agent.call("ingest", Session().cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    agent.counted()
     whole = agent.playbook.read_bytes()
     broken = BROKEN[how](whole)
     agent.playbook.write_bytes(broken)
@@ -131,7 +130,7 @@ def test_a_broken_playbook_is_left_alone_until_a_rebuild_keeps_it_aside_and_writ
 
 def test_the_name_of_a_removed_bullet_is_not_given_out_again(agent: Agent) -> None:
     agent.call("add", "pat", "Third.")
-    agent.call("ingest", Session().cites("pat-003").write(agent.home / "1.jsonl"))
+    agent.counted("pat-003")
     assert agent.counters()["pat-003"] == (1, 0)
     document = json.loads(agent.playbook.read_bytes())
     document["sections"]["PATTERNS & APPROACHES"].pop()
@@ -175,9 +174,9 @@ def test_two_interleaved_sessions_are_told_the_playbook_once_each_and_counted_on
     assert {event["data"]["trigger"] for event in agent.events("session.recorded")} == {"PreCompact", "SessionEnd"}
 
 
-def test_blame_tells_the_session_the_reason_the_model_and_the_running_totals(agent: Agent, tmp_path: Path) -> None:
-    agent.call("ingest", Session("s-1").cites("pat-002", "harmful").write(tmp_path / "1.jsonl"))
-    agent.call("ingest", Session("s-2").cites("pat-002", "helpful").write(tmp_path / "2.jsonl"))
+def test_blame_tells_the_session_the_reason_the_model_and_the_running_totals(agent: Agent) -> None:
+    agent.counted("pat-002", "harmful")
+    agent.counted("pat-002", "helpful", id="s-2")
     baseline, harmful, helpful = json.loads(agent.call("blame", "pat-002", "--json").out)
     assert (baseline["disposition"], baseline["helpful"], baseline["harmful"]) == ("baseline", 3, 1)
     assert (harmful["session_id"], harmful["tag"], harmful["helpful"], harmful["harmful"]) == ("s-1", "harmful", 3, 2)
@@ -189,8 +188,8 @@ def test_blame_tells_the_session_the_reason_the_model_and_the_running_totals(age
     assert answers[helpful["reflection_id"]].keys() >= {"prompt_sha256", "template_sha256", "answer"}
 
 
-def test_a_neutral_verdict_is_kept_with_its_reason(agent: Agent, tmp_path: Path) -> None:
-    agent.call("ingest", Session().cites("pat-001", None).write(tmp_path / "1.jsonl"))
+def test_a_neutral_verdict_is_kept_with_its_reason(agent: Agent) -> None:
+    agent.counted("pat-001", None)
     (step,) = json.loads(agent.call("blame", "pat-001", "--json").out)
     assert (step["tag"], step["disposition"], step["counted"]) == ("neutral", "neutral", False)
     assert step["rationale"]

@@ -17,7 +17,6 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.ledger.events import added, reflected, window
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 from .patroni import Patroni, patroni, until
 
@@ -125,8 +124,7 @@ def _kill_under(cluster: Patroni, writers: _Writers, agent: Agent) -> int:
         for _ in range(2):  # while nobody takes writes
             sessions += 1
             name = f"s-{sessions}"
-            transcript = Session(name).cites("pat-001", "helpful").write(agent.home / f"{name}.jsonl")
-            agent.hook("SessionEnd", spawn=True, session_id=name, transcript_path=str(transcript))
+            agent.ended(id=name, spawn=True)
         cluster.followed(primary)
         cluster.machines[primary].start()
         cluster.until_whole()

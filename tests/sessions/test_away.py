@@ -12,7 +12,6 @@ from reflector.sessions import pauses
 from tests.conftest import Postgres
 from tests.ledger.test_several_servers import at_a_port, nobody, spelled
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 pytestmark = pytest.mark.postgres
 
@@ -31,9 +30,7 @@ def agent_of(folder: Path, url: str) -> Agent:
 
 def ends(agent: Agent, session: str, *, spawn: bool = False) -> Path:
     """A session that cited a bullet, which helped, and its end."""
-    transcript = Session(session).cites("pat-001", "helpful").write(agent.home / f"{session}.jsonl")
-    agent.hook("SessionEnd", spawn=spawn, session_id=session, transcript_path=str(transcript))
-    return transcript
+    return agent.ended(id=session, spawn=spawn)
 
 
 def test_a_drain_that_finds_the_server_away_keeps_the_delivery_for_a_later_one(tmp_path: Path, url: str) -> None:

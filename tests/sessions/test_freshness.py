@@ -11,7 +11,6 @@ import pytest
 from reflector.project import Project
 from reflector.sessions import freshness
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 
 def _is_seen(agent: Agent) -> bool:
@@ -21,8 +20,7 @@ def _is_seen(agent: Agent) -> bool:
 
 
 def _ended(agent: Agent) -> None:
-    path = Session().cites("pat-001").write(agent.project.parent / "s.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.ended()
 
 
 def _edited(agent: Agent) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
-
-import pytest
 
 from reflector.handover import MAX_TOLD, TOLD
 from reflector.ledger.store import Ledger
@@ -16,11 +13,6 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 _FORM = "Advice:\n{key_points}\n"
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent.in_folder(tmp_path)
 
 
 def test_lessons_are_ranked_among_the_bullets_and_fit_within_the_limit() -> None:
