@@ -19,7 +19,7 @@ from benchmarks import made, verifying
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.process import Asked
 from reflector.audit.blame import blame
-from reflector.audit.changes import difference
+from reflector.audit.difference import difference
 from reflector.curation.playbook_file import render
 from reflector.events.fold import fold
 from reflector.ledger import tables

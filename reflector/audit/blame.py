@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
 from reflector.events.event import RESTATED, Event, identity
 from reflector.events.sessions import rationale_of
 from reflector.handover import words
 from reflector.ledger.as_of import Past
-from reflector.playbook.counting import member
 
 if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger
@@ -99,29 +98,28 @@ class _Blame:
         self.ledger = ledger
         self.then = then
         self.family = then.family(row.name)
-        # What counts, by its key under the policy, with the tag that was the first.
-        self.helpful: dict[str, Event] = {}
-        self.harmful: dict[str, Event] = {}
+        self.name = row.name
+        self.standing = Standing(then)
+        self.totals = {1: 0, -1: 0}
         self.baselines: dict[str, tuple[int, int]] = {}
         self.recounts: list[tuple[Event, str]] = []
         self.judged: dict[str, _Judged] = {}
 
     def steps(self) -> list[Step]:
-        owner: dict[int, str] = {}
-        active: dict[int, bool] = {}
-        for name, after in self.family.items():
-            for position, counts in self.then.tags_of(name):
-                owner[position] = name
-                active[position] = counts and position > after
+        with self.ledger.asking() as sql:
+            tags = verdicts_in(sql, self.then.position, self.family)
         births = {name: self.then.entries[name].position for name in self.family}
         self.recounts = self._recounts()
         # All in one question; an import may hold as many bytes as the tags together and is read once.
-        events = self.ledger.all_at([*active, *births.values()])
-        self.judged = _judged(self.ledger, events.values())
-        found = [(events[position], name) for position, name in owner.items()]
-        found += [(events[position], name) for name, position in births.items()]
+        self.events = self.ledger.all_at([*(tag.position for tag in tags), *births.values()])
+        self.judged = _judged(self.ledger, self.events.values())
+        self.retractions = {one.event_id: one for one in self.ledger.having(set(self.standing.retractions.values()))}
+        found: list[tuple[Event, str | Verdict]] = [(self.events[tag.position], tag) for tag in tags]
+        found += [(self.events[position], name) for name, position in births.items()]
         found = sorted([*found, *self.recounts], key=lambda one: one[0].position)
-        steps = [self._step(event, name, active.get(event.position)) for event, name in found]
+        steps = [
+            self._baseline(event, of) if isinstance(of, str) else self._judgement(event, of) for event, of in found
+        ]
         return [step for step in steps if step is not None]
 
     def _recounts(self) -> list[tuple[Event, str]]:
@@ -134,28 +132,20 @@ class _Blame:
             if name in self.family and event.position > self.then.entries[name].position
         ]
 
-    def _step(self, event: Event, name: str, active: bool | None) -> Step | None:
-        if active is None:
-            return self._baseline(event, name)
+    def _judgement(self, event: Event, verdict: Verdict) -> Step:
         data = dict(event.data or {})
         tag, disposition = data.get("tag"), words(data, "disposition") or "malformed"
-        counted = active
         cause: Event | None = None
         if disposition == "counted":
-            if not active:
-                disposition, cause = self._why_not(event, name)
-            else:
-                members = self.helpful if tag == "helpful" else self.harmful
-                key = member(self.then.counting, event.event_id, event.reflection_id, event.session_id)
-                if key in members:
-                    counted, disposition, cause = False, "double", members[key]
-                members.setdefault(key, event)
+            disposition, cause = self._standing_of(verdict)
+        if counts := disposition == "counted":
+            self.totals[verdict.tag] += 1
         judged = self.judged.get(event.reflection_id or "", _NOBODY)
         return self._made(
             event,
-            name=name,
+            name=verdict.name,
             tag=str(tag) if tag is not None else None,
-            counted=counted,
+            counted=counts,
             disposition=disposition,
             rationale=rationale_of(judged.completed, data),
             backend=words(judged.completed, "backend") or event.actor,
@@ -166,23 +156,21 @@ class _Blame:
             uncounted_by=_cause(cause),
         )
 
-    def _why_not(self, event: Event, name: str) -> tuple[str, Event | None]:
-        """Why a tag that was given to be counted is not in the count today, and by which event."""
-        held = {name, *self.then.heirs(name)}
-        later = [recount for recount, of in self.recounts if of in held and event.position < recount.position]
-        if later:
+    def _standing_of(self, verdict: Verdict) -> tuple[str, Event | None]:
+        """Return what became of a verdict that was given to be counted, and by which event it does not count."""
+        if not verdict.tag:
+            return "malformed", None
+        fault = self.standing.fault(verdict, self.family[verdict.name])
+        if fault == "recounted":
+            held = {verdict.name, *self.then.heirs(verdict.name)}
+            later = [event for event, of in self.recounts if of in held and verdict.position < event.position]
             # What a merge says in the end has both machines' tags in it; else the first that set the counters did it.
-            return "recounted", later[-1] if RESTATED in later[-1].meta else later[0]
-        if event.position < self.then.entries[name].position:
-            return "unknown_bullet", None
-        return "retracted", self._retractions.get(event.position)
-
-    @cached_property
-    def _retractions(self) -> dict[int, Event]:
-        """The retraction by the position of each tag that one covers."""
-        covered = self.then.covered()
-        events = {event.event_id: event for event in self.ledger.having(set(covered.values()))}
-        return {position: events[event_id] for position, event_id in covered.items()}
+            return fault, later[-1] if RESTATED in later[-1].meta else later[0]
+        if fault == "retracted":
+            return fault, self.retractions.get(self.standing.retractions[verdict.position])
+        if fault is None and (first := self.standing.repeats(self.name, verdict)) is not None:
+            return "double", self.events[first]
+        return fault or "counted", None
 
     def _baseline(self, event: Event, name: str) -> Step | None:
         values = next((item for item in _items(event) if item.get("name") == name), None)
@@ -211,8 +199,8 @@ class _Blame:
             recorded_at=event.recorded_at,
             session_id=event.session_id,
             reflection_id=event.reflection_id,
-            helpful=sum(helpful for helpful, _ in self.baselines.values()) + len(self.helpful),
-            harmful=sum(harmful for _, harmful in self.baselines.values()) + len(self.harmful),
+            helpful=sum(helpful for helpful, _ in self.baselines.values()) + self.totals[1],
+            harmful=sum(harmful for _, harmful in self.baselines.values()) + self.totals[-1],
             event_id=event.event_id,
             **values,
         )

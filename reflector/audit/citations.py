@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.audit.use import tally_of
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.usage import spans_of, usage
+from reflector.ledger.usage import Usage, spans_of, usage
 from reflector.ledger.windows import windows
 
 if TYPE_CHECKING:
@@ -67,6 +66,19 @@ class Cited:
         return self.judged / self.cited if self.cited else None
 
 
+class Use(NamedTuple):
+    """How a bullet was used, as far as it was judged.
+
+    sessions  that gave it a verdict, neutral ones included
+    last      when the last of these verdicts was recorded, ISO 8601 in UTC
+    trend     the last eight verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
+    """
+
+    sessions: int
+    last: str
+    trend: str
+
+
 @dataclass(slots=True)
 class UnknownName:
     """A cited name that means no live bullet: `unknown`, or `retired` for a tombstone; positions of its windows."""
@@ -102,6 +114,21 @@ class Orphans:
     skipped: int
     bullets: tuple[BulletRow, ...]
     told: tuple[int | None, ...]
+
+
+def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> dict[str, Use]:
+    """Return the use of each bullet that was ever judged, or of one, by its name. Raises LedgerError."""
+    tally = tally_of(ledger, past)
+    found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
+    events = ledger.all_at([of.last for of in found.values()])
+    return {one: Use(of.judged, events[of.last].recorded_at, of.trend) for one, of in found.items()}
+
+
+def tally_of(ledger: Ledger, past: Past | None) -> Usage:
+    """Return the counts of a moment, None for now. Raises LedgerError."""
+    upto = past.position if past is not None else ledger.head().position
+    with ledger.asking() as sql:
+        return usage(sql, upto)
 
 
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:

@@ -1,7 +1,7 @@
 """Double counts: which tags were counted more than once, why, and the totals under each counting policy.
 
-Invariant: a double is a fact, not an
-error: the counting policies differ in which of the tags count. A tag may be surplus in several classes.
+Invariant: a double is a fact, not an error: the counting policies differ in which of the tags count. A tag may be
+surplus in several classes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
 from reflector.ledger.windows import one_of, record_keys
@@ -69,62 +70,40 @@ class DoubleCounts:
 def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
     """Return the doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError."""
     then = past or Past(ledger)
-    covered = past.covered() if past is not None else {}
+    standing = Standing(then)
     with ledger.asking() as sql:
-        tags = [_Tag(*row) for row in sql.run(_TAGS, then.position)]
-        standing = [tag for tag in tags if (tag.active if past is None else _counted(past, covered, tag))]
-        found = sorted(_surplus(sql, then.position, tags, [tag for tag in standing if tag.name in then.entries]))
+        tags = verdicts_in(sql, then.position)
+        counted = [tag for tag in tags if tag.tag and standing.fault(tag) is None]
+        found = sorted(_surplus(sql, then.position, tags, counted))
         classes = tuple(_grouped(sql, code, [row for row in found if row[1] == code], name) for code in CLASSES)
-    counted = {row.name: (row.helpful, row.harmful) for row in (past or ledger).rows() if name in (None, row.name)}
-    repeated = {counting: _repeated(standing, counting) for counting in COUNTINGS}
+    repeated = {counting: _repeated(counted, Standing(then, counting)) for counting in COUNTINGS}
+    own = repeated[then.counting]
     totals: dict[str, dict[Counting, tuple[int, int]]] = {}
-    for bullet, counters in counted.items():
-        if len(then.family(bullet)) > 1:
-            totals[bullet] = {counting: then.counters([bullet], counting)[bullet] for counting in COUNTINGS}
+    for row in (past or ledger).rows():
+        if name not in (None, row.name):
+            continue
+        if len(then.family(row.name)) > 1:
+            totals[row.name] = {counting: then.counters([row.name], counting)[row.name] for counting in COUNTINGS}
         else:
-            own = repeated[then.counting]
-            totals[bullet] = {
+            totals[row.name] = {
                 counting: (
-                    counters[0] + own[bullet, 1] - repeated[counting][bullet, 1],
-                    counters[1] + own[bullet, -1] - repeated[counting][bullet, -1],
+                    row.helpful + own[row.name, 1] - more[row.name, 1],
+                    row.harmful + own[row.name, -1] - more[row.name, -1],
                 )
-                for counting in COUNTINGS
+                for counting, more in repeated.items()
             }
     return DoubleCounts(then.counting, classes, totals)
 
 
-class _Tag(NamedTuple):
-    position: int
-    name: str
-    tag: int
-    active: int
-    session_id: str | None
-    reflection_id: str | None
-
-
-_TAGS: Final = f"SELECT {', '.join(_Tag._fields)} FROM tag WHERE playbook_id = ? AND position <= ? ORDER BY position"  # noqa: S608
 _COMPLETIONS: Final = (
     f"SELECT reflection_id, session_id, target_id FROM event WHERE playbook_id = ? AND {one_of(COMPLETION_TYPES)}"  # noqa: S608
     " AND position <= ? AND reflection_id IS NOT NULL AND target_id IS NOT NULL"
 )
 
 
-def _counted(past: Past, covered: Collection[int], tag: _Tag) -> bool:
-    """Return whether a verdict counted at a moment, before a policy makes several of them one."""
-    entry = past.entries.get(tag.name)
-    return bool(tag.tag) and entry is not None and tag.position > entry.recounted_at and tag.position not in covered
-
-
-def _repeated(standing: Sequence[_Tag], counting: Counting) -> Counter[tuple[str, int]]:
-    """Return how many of these tags count in none but the first policy, by bullet and verdict."""
-    seen: set[tuple[str, int, str]] = set()
-    found: Counter[tuple[str, int]] = Counter()
-    for tag in standing if counting != "as_applied" else ():
-        one = tag.reflection_id if counting == "once_per_reflection" else tag.session_id
-        if one is not None:
-            found[tag.name, tag.tag] += (tag.name, tag.tag, one) in seen
-            seen.add((tag.name, tag.tag, one))
-    return found
+def _repeated(counted: Sequence[Verdict], standing: Standing) -> Counter[tuple[str, int]]:
+    """Return how many of the verdicts that count by themselves are one with another, by bullet and verdict."""
+    return Counter((one.name, one.tag) for one in counted if standing.repeats(one.name, one) is not None)
 
 
 #: (position, class, name, tag, position of the first of them, reflection).
@@ -132,17 +111,17 @@ _Row = tuple[int, str, str, str, int, str]
 _WORD: Final = {1: "helpful", -1: "harmful"}
 
 
-def _surplus(sql: Statements, upto: int, tags: Sequence[_Tag], standing: Sequence[_Tag]) -> Iterator[_Row]:
+def _surplus(sql: Statements, upto: int, tags: Sequence[Verdict], counted: Sequence[Verdict]) -> Iterator[_Row]:
     """Yield the tags that repeat another one, by class. Most reflections and sessions have none."""
     completions: list[tuple[str, str | None, str]] = sql.run(_COMPLETIONS, upto).fetchall()
     session_of = {reflection: session for reflection, session, _ in completions}
     several = {session for session, count in Counter(session_of.values()).items() if session and count > 1}
     given: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
-    for tag in standing:
+    for tag in counted:
         if tag.reflection_id is not None:
             given[tag.reflection_id][tag.name, tag.tag].append(tag.position)
     again: dict[tuple[str, int, str], list[tuple[int, str]]] = defaultdict(list)
-    sessions = {tag.reflection_id: tag.session_id for tag in standing if tag.session_id in several}
+    sessions = {tag.reflection_id: tag.session_id for tag in counted if tag.session_id in several}
     for reflection, verdicts in given.items():
         for (name, verdict), (first, *more) in verdicts.items():
             yield from ((position, "D1", name, _WORD[verdict], first, reflection) for position in more)
@@ -166,7 +145,7 @@ def _surplus(sql: Statements, upto: int, tags: Sequence[_Tag], standing: Sequenc
 
 
 def _same_lists(
-    tags: Sequence[_Tag], session_of: Mapping[str, str | None], several: Collection[str]
+    tags: Sequence[Verdict], session_of: Mapping[str, str | None], several: Collection[str]
 ) -> Iterator[tuple[str, str, str]]:
     """Yield D3: pairs of reflections on one session that gave the same tags in the same order."""
     lists: dict[str, list[tuple[str, int]]] = defaultdict(list)

@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from reflector.audit.history import UnknownSession, session_named
+from reflector.audit.targets import UnknownSession, session_named
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from reflector.audit.history import UnknownSession, session_named
 from reflector.events import event as ev
 from reflector.events.registry import WINDOW_TYPES
 from reflector.mistakes import Mistake
@@ -35,6 +34,43 @@ class Target:
     kind: Kind
     id: str
     events: Sequence[Event]
+
+
+class UnknownSession(LookupError):
+    """No window of this session was ever recorded; `candidates` are sessions whose id begins alike."""
+
+    def __init__(self, session_id: str, candidates: list[str]) -> None:
+        super().__init__(session_id)
+        self.candidates = candidates
+
+
+def session_named(ledger: Ledger, session_id: str) -> str:
+    """Return a session's whole id, from it or from the unique beginning of it. Raises UnknownSession."""
+    candidates = _sessions_like(ledger, session_id)
+    if session_id in candidates:
+        return session_id
+    if len(candidates) != 1:
+        raise UnknownSession(session_id, candidates)
+    return candidates[0]
+
+
+def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
+    """Return the first sessions, by id, whose id begins so; itself first, if it is one."""
+    if not beginning or "\0" in beginning or not beginning.isprintable():
+        return []
+    query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND "
+    with ledger.asking() as sql:
+        if sql.run(f"{query}session_id = ? LIMIT 1", beginning).fetchone():
+            return [beginning]
+        if sql.postgres:
+            # Its index is in the order of the database's language, in which a beginning is not a range.
+            rows = sql.run(f"{query}starts_with(session_id, ?) ORDER BY 1 LIMIT ?", beginning, _CANDIDATES).fetchall()
+        else:
+            last = beginning + chr(0x10FFFF)
+            rows = sql.run(
+                f"{query}session_id >= ? AND session_id < ? ORDER BY 1 LIMIT ?", beginning, last, _CANDIDATES
+            ).fetchall()
+    return [row[0] for row in rows]
 
 
 def target_named(ledger: Ledger, text: str) -> Target:

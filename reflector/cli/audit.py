@@ -94,7 +94,7 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
 
     ID is a session's id or its beginning, as `reflector log` shows it.
     """
-    from reflector.audit.sessions import session_story
+    from reflector.audit.session import session_story
     from reflector.cli import session_view
     from reflector.reflection.window import quality_of
 
@@ -110,10 +110,10 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
 
 def session_named(ledger: Ledger, session_id: str) -> str:
     """Return the whole id of a session; a usage error if it matches no session, or several."""
-    from reflector.audit import history
+    from reflector.audit import targets
 
     try:
-        return history.session_named(ledger, session_id)
-    except history.UnknownSession as error:
+        return targets.session_named(ledger, session_id)
+    except targets.UnknownSession as error:
         found = f"; it could be {', '.join(error.candidates[:5])}" if error.candidates else ""
         raise click.UsageError(f"no session {session_id!r} is recorded{found}. See 'reflector log'.") from error

@@ -114,8 +114,8 @@ def lesson() -> None:
 @click.pass_obj
 def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
     """Show a lesson, and everything that happened to it."""
-    from reflector.audit.history import as_json as event_object
-    from reflector.audit.history import summary
+    from reflector.audit.log import as_json as event_object
+    from reflector.audit.log import summary
     from reflector.events import event as ev
     from reflector.lessons.book import BACKGROUND, lesson_book
 

@@ -25,7 +25,7 @@ from reflector.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from reflector.audit.events import Filter
+    from reflector.audit.log import Filter
     from reflector.events.event import Event
     from reflector.ledger.store import Ledger
 
@@ -81,9 +81,8 @@ def log(
 
     An event is listed if it meets all conditions.
     """
-    from reflector.audit.events import Filter, select
-    from reflector.audit.history import as_json as event_json
-    from reflector.audit.history import summary
+    from reflector.audit.log import Filter, select, summary
+    from reflector.audit.log import as_json as event_json
     from reflector.audit.moments import position_before, position_of
     from reflector.events.registry import EVENT_TYPES
 
@@ -135,7 +134,7 @@ def log(
 
 def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:
     """Print events as they come; what a hook's drain appends is seen at the next look."""
-    from reflector.audit.events import select
+    from reflector.audit.log import select
 
     try:
         while True:
@@ -151,8 +150,8 @@ def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, a
 
 
 def _print(events: list[Event], *, as_json: bool) -> None:
-    from reflector.audit.history import as_json as event_json
-    from reflector.audit.history import summary
+    from reflector.audit.log import as_json as event_json
+    from reflector.audit.log import summary
 
     if as_json:
         print_json_lines(event_json(event) for event in events)

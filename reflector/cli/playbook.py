@@ -32,7 +32,7 @@ from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
-    from reflector.audit.use import Use
+    from reflector.audit.citations import Use
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import BulletRow, Ledger
     from reflector.playbook.ranking import Standing
@@ -84,7 +84,7 @@ def list_(
     these are so many that it gives way to others. `--counting` shows the counters that another policy would give;
     `reflector policy adopt` puts it in force.
     """
-    from reflector.audit.use import use
+    from reflector.audit.citations import use
     from reflector.ledger.as_of import Past
     from reflector.sessions.ranks import ranks, told_names
 
@@ -169,9 +169,9 @@ def _print_list(
 @click.pass_obj
 def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Show one bullet with its history."""
-    from reflector.audit.history import about, summary
-    from reflector.audit.history import as_json as event_json
-    from reflector.audit.use import use
+    from reflector.audit.citations import use
+    from reflector.audit.log import about, summary
+    from reflector.audit.log import as_json as event_json
     from reflector.sessions.ranks import ranks, told_names
 
     with place.reading() as ledger:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from reflector.audit.history import as_json, summary
-from reflector.audit.sessions import Reflection, SessionStory, Window
+from reflector.audit.log import as_json, summary
+from reflector.audit.session import Reflection, SessionStory, Window
 from reflector.cli.output import counted, fields, print_facts, safe, short_time, spent_fields, table
 from reflector.events import event as ev
 from reflector.events.spent import Spent
@@ -121,7 +121,7 @@ def _show_window(window: Window, quality: WindowQuality | str) -> None:
         found.append(("judged by", f"{by}{spent}"))
         found.append(("analysis", reflection.analysis or ""))
         for tag in reflection.tags:
-            counts = "" if tag.counted else f" [not counted: {tag.standing or tag.disposition}]"
+            counts = "" if tag.counted else f" [not counted: {tag.fault or tag.disposition}]"
             found.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
     print_facts(((name, " ".join(text.split())) for name, text in found if text), 11, 2)
 

@@ -22,7 +22,7 @@ from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
-    from reflector.audit.changes import Changed, Difference
+    from reflector.audit.difference import Changed, Difference
     from reflector.ledger.rows import BulletRow
 
 
@@ -36,7 +36,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     A and B are positions, times or sessions' ids; without A it is the beginning, without B now. Shows bullets that were
     added, revised, moved and removed, and which sessions moved which counters.
     """
-    from reflector.audit.changes import difference
+    from reflector.audit.difference import difference
     from reflector.audit.moments import span_of
 
     with place.reading() as ledger:

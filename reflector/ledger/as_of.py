@@ -115,16 +115,6 @@ class Past:
         with self.ledger.asking() as sql:
             return counted_at(sql, self._book, family, self.counting, self.position, self._out(sql))
 
-    def tags_of(self, name: str) -> list[tuple[int, bool]]:
-        """Return (position, whether it counted then) of every tag that a bullet had been given, in order."""
-        entry = self.entries.get(name)
-        after = entry.recounted_at if entry is not None else 0
-        query = "SELECT position, tag FROM tag WHERE playbook_id = ? AND name = ? AND position <= ? ORDER BY position"
-        with self.ledger.asking() as sql:
-            rows = sql.run(query, name, self.position).fetchall()
-            covered = self._covered_in(sql)
-        return [(at, tag != 0 and at > after and at not in covered) for at, tag in rows]
-
     def covered(self) -> dict[int, str]:
         """The id of a retraction that takes a tag out of the count, by the position of the tag. Of one that was undone
         and done again it is the last, which is in force."""

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.changes import difference
+from reflector.audit.difference import difference
 from reflector.events import event as ev
 from reflector.events.fold import fold
 from reflector.ledger.store import Ledger

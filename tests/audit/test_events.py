@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.events import Filter, select
+from reflector.audit.log import Filter, select
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reflector.audit.history import UnknownSession
-from reflector.audit.sessions import session_story
+from reflector.audit.session import session_story
+from reflector.audit.targets import UnknownSession
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.as_of import Past

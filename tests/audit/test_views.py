@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reflector.audit.blame import blame
 from reflector.audit.doubles import CLASSES, double_counts
-from reflector.audit.sessions import session_story
+from reflector.audit.session import session_story
 from reflector.audit.stats import stats
 from reflector.cli.playbook import bullet_fields
 from reflector.events import event as ev

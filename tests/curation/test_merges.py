@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.blame import blame
-from reflector.audit.changes import difference
+from reflector.audit.difference import difference
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.fold import Playbook, fold

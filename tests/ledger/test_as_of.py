@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflector.audit.standing import Standing, verdicts_in
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.fold import Playbook, fold
@@ -76,11 +77,14 @@ def assert_is(past: Past, book: Playbook) -> None:
     for counting in COUNTINGS:
         counters = {row.name: (row.helpful, row.harmful) for row in past.rows(counting)}
         assert counters == {name: book.counters(name, counting) for name in book.entries}
+    with past.ledger.asking() as sql:
+        given = [one for one in verdicts_in(sql, past.position) if one.tag]
+    standing = Standing(past)
     for name in NAMES:
         row = past.row(name)
         assert (row is None) == (name not in book.entries)
         if row is not None:
-            counted = [at for at, counts in past.tags_of(name) if counts]
+            counted = [one.position for one in given if one.name == name and standing.fault(one) is None]
             assert counted == [tag[0] for tag in book.counted(name)]
             assert (row.helpful, row.harmful) == book.counters(name)
 

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from reflector.audit.use import tally_of
+from reflector.audit.citations import tally_of
 from reflector.ledger.connecting import refusal
 from reflector.ledger.errors import LedgerAway, LedgerCorrupt, LedgerError, LedgerLocked, LedgerUnavailable
 from reflector.ledger.store import Ledger

@@ -8,7 +8,7 @@ import pytest
 
 from reflector.audit.blame import blame
 from reflector.audit.citations import citations
-from reflector.audit.sessions import session_story
+from reflector.audit.session import session_story
 from reflector.audit.targets import target_named
 from reflector.curation.counts import RetractionRefused, retract, undo
 from reflector.events import event as ev

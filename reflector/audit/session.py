@@ -6,11 +6,12 @@ and the answer does not depend on other sessions. Only whether a tag counts come
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from reflector.audit.history import session_named
+from reflector.audit.standing import Fault, Standing, Verdict
+from reflector.audit.targets import session_named
 from reflector.events import event as ev
 from reflector.events.fold import verdict
 from reflector.events.registry import WINDOW_TYPES, window_step
@@ -18,31 +19,27 @@ from reflector.events.sessions import rationale_of
 from reflector.events.spent import Spent, spent_on
 from reflector.handover import words
 from reflector.ledger.as_of import Past
-from reflector.playbook.counting import member
 
 if TYPE_CHECKING:
     from reflector.events.event import Event
     from reflector.ledger.store import Ledger
 
-#: Of a tag that was given to be counted: in the count, one of equals under the policy in force, or taken out of it.
-Standing = Literal["counted", "double", "taken out"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tag that was given, why, and what became of it: `standing` is None where it never could count."""
+    """A tag that was given, and why.
+
+    counted  whether it is in the count, under the policy in force; None where it never could be
+    fault    why one that could is not
+    """
 
     position: int
     name: str
     tag: str
     disposition: str
-    standing: Standing | None
     rationale: str | None
-
-    @property
-    def counted(self) -> bool | None:
-        """Whether it is in the count, under the policy in force; None where it never could be."""
-        return None if self.standing is None else self.standing == "counted"
+    counted: bool | None = None
+    fault: Fault | None = None
 
 
 @dataclass(slots=True)
@@ -110,7 +107,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     session_id = session_named(ledger, session_id)
     then = past or Past(ledger)
     events = list(ledger.events(session_id=session_id, upto=then.position))
-    standing = _standing(then, events)
+    standing = Standing(then)
     windows: dict[str, Window] = {}
     reflections: dict[str, Reflection] = {}
     completed: dict[str, Mapping[str, Any]] = {}
@@ -158,27 +155,13 @@ def _judged(reflection: Reflection, event: Event, data: Mapping[str, Any]) -> No
         reflection.analysis = data.get("analysis")
 
 
-def _tagged(event: Event, data: Mapping[str, Any], standing: Mapping[int, Standing], rationale: str | None) -> Tagged:
-    disposition = str(data.get("disposition", "malformed"))
+def _tagged(event: Event, data: Mapping[str, Any], standing: Standing, rationale: str | None) -> Tagged:
     name, tag = (str(data[key]) if data.get(key) is not None else "" for key in ("name", "tag"))
-    return Tagged(event.position, name, tag, disposition, standing.get(event.position), rationale)
-
-
-def _standing(then: Past, events: Iterable[Event]) -> dict[int, Standing]:
-    """Return the standing of each tag that could count, by position."""
-    covered = then.covered()
-    found: dict[int, Standing] = {}
-    members: set[tuple[str, int, str]] = set()
-    for event in events:
-        judged = verdict(event.data or {}) if event.type == ev.BULLET_TAGGED else None
-        if judged is None:
-            continue
-        name, value = judged
-        entry = then.entries.get(name)
-        if entry is None or event.position <= entry.recounted_at or event.position in covered:
-            found[event.position] = "taken out"
-            continue
-        key = (name, value, member(then.counting, event.event_id, event.reflection_id, event.session_id))
-        found[event.position] = "double" if key in members else "counted"
-        members.add(key)
-    return found
+    found = Tagged(event.position, name, tag, str(data.get("disposition", "malformed")), rationale)
+    if (judged := verdict(data)) is None:
+        return found
+    own = Verdict(event.position, *judged, event.session_id, event.reflection_id)
+    fault = standing.fault(own)
+    if fault is None and standing.repeats(own.name, own) is not None:
+        fault = "double"
+    return replace(found, counted=fault is None, fault=fault)

@@ -6,12 +6,12 @@ side it is looked at; and the tags that are listed explain how the counters move
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reflector.audit.standing import SELECT, Standing, Verdict, verdicts_in
 from reflector.ledger.as_of import Past
-from reflector.playbook.counting import Counting, member
+from reflector.playbook.counting import Counting
 
 if TYPE_CHECKING:
     from reflector.ledger.rows import BulletRow
@@ -75,14 +75,14 @@ def difference(ledger: Ledger, first: int, last: int) -> Difference:
 
 def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None, Moved]]:
     """By bullet and session, what its tags count for in one of the two playbooks and not in the other."""
-    covered = set(past.covered()), set(then.covered())
+    sides = Standing(past), Standing(then)
     members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
-    for position, name, tag, session_id, reflection_id in _tags_between(ledger, past, then, covered):
-        for index, (side, out) in enumerate(zip((past, then), covered, strict=True)):
-            if _counts(side, out, name, position):
-                for bullet in (name, *side.heirs(name, position)):
-                    found = members.setdefault((bullet, tag, session_id), (set(), set()))[index]
-                    found.add(member(side.counting, str(position), reflection_id, session_id))
+    for verdict in _verdicts_between(ledger, *sides):
+        for index, side in enumerate(sides):
+            if verdict.position <= side.past.position and side.fault(verdict) is None:
+                for bullet in (verdict.name, *side.past.heirs(verdict.name, verdict.position)):
+                    key = (bullet, verdict.tag, verdict.session_id)
+                    members.setdefault(key, (set(), set()))[index].add(side.member(verdict))
     moved: dict[str, dict[str | None, Moved]] = {}
     for (name, tag, session_id), (before, after) in members.items():
         if by := len(after) - len(before):
@@ -94,34 +94,23 @@ def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None,
     return moved
 
 
-_Tag = tuple[int, str, int, str | None, str | None]
-
-
-def _tags_between(
-    ledger: Ledger, past: Past, then: Past, covered: tuple[Collection[int], Collection[int]]
-) -> list[_Tag]:
-    """(position, bullet's name, 1 or -1, session's id, reflection's id) of the tags that may differ between the two."""
-    low, high = sorted((past.position, then.position))
-    fields = "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND tag <> 0"
-    start = [
-        {name: [(one, side.entries[one].recounted_at) for one in (name, *side.heirs(name))] for name in side.entries}
-        for side in (past, then)
-    ]
-    rebased = [name for name in {**start[0], **start[1]} if start[0].get(name) != start[1].get(name)]
+def _verdicts_between(ledger: Ledger, first: Standing, last: Standing) -> list[Verdict]:
+    """Return the helpful and harmful verdicts that may count at one of two moments only, in order."""
+    low, high = sorted((first.past.position, last.past.position))
     with ledger.asking() as sql:
-        if (past.counting, then.counting) != ("as_applied", "as_applied"):
-            # A tag that is new may be one with an old one.
-            return [tuple(row) for row in sql.run(f"{fields} AND position <= ? ORDER BY position", high).fetchall()]
-        rows = sql.run(f"{fields} AND position > ? AND position <= ?", low, high).fetchall()
-        # Older ones too: a retraction, a new baseline or an undone merge takes them out of the count.
-        gone = set(covered[0]) ^ set(covered[1])
-        among, values = sql.among("position", [position for position in gone if position <= low])
-        rows += sql.run(f"{fields} AND {among}", values).fetchall()
-        among, values = sql.among("name", rebased)
-        rows += sql.run(f"{fields} AND position <= ? AND {among}", low, values).fetchall()
-    return sorted({tuple(row) for row in rows})
+        if (first.counting, last.counting) != ("as_applied", "as_applied"):
+            found = verdicts_in(sql, high)  # a tag that is new may be one with an old one
+        else:
+            # Older ones too: a retraction, a new baseline or an undone merge takes them out of the count.
+            gone = first.retractions.keys() ^ last.retractions.keys()
+            starts = [_starts(side.past) for side in (first, last)]
+            rebased = [name for name in {**starts[0], **starts[1]} if starts[0].get(name) != starts[1].get(name)]
+            among, values = sql.among("position", [position for position in gone if position <= low])
+            found = [Verdict(*row) for row in sql.run(f"{SELECT} AND {among}", values)]
+            found += [*verdicts_in(sql, high, after=low), *verdicts_in(sql, low, rebased)]
+    return sorted({verdict for verdict in found if verdict.tag})
 
 
-def _counts(past: Past, covered: Collection[int], name: str, position: int) -> bool:
-    entry = past.entries.get(name)
-    return entry is not None and entry.recounted_at < position <= past.position and position not in covered
+def _starts(past: Past) -> dict[str, list[tuple[str, int]]]:
+    """Return behind which positions the evidence of each bullet counts, for itself and for those it was merged into."""
+    return {name: [(one, past.entries[one].recounted_at) for one in (name, *past.heirs(name))] for name in past.entries}

@@ -1,4 +1,4 @@
-"""Events chosen by what they are about, who wrote them and when.
+"""Events chosen by what they are about, who wrote them and when; what each says in a line, and as JSON.
 
 Invariant: an event is chosen by its facts alone, so the same filter chooses the same events of the same positions,
 all at once, the newest only, or while they are appended. Sessions, types and a bullet's tags are looked up
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events import event as ev
-from reflector.events.registry import NAMING_TYPES, names_in
+from reflector.events.event import Event
+from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, names_in
 
 if TYPE_CHECKING:
-    from reflector.events.event import Event
     from reflector.ledger.statements import Statements
-    from reflector.ledger.store import Ledger
+    from reflector.ledger.store import BulletRow, Ledger
 
 _NOT_A_TAG: Final = f"type <> '{ev.BULLET_TAGGED}'"
 
@@ -117,3 +117,46 @@ def _about(ledger: Ledger, name: str) -> list[int]:
         doubtful = [row[0] for row in sql.run(query, f'"{name}"').fetchall()]
     naming = (event.position for event in ledger.at(doubtful) if name in names_in(event.type, event.data or {}))
     return [*(row[0] for row in tags), *naming]
+
+
+def summary(event: Event) -> str:
+    """Return an event's line in `log`."""
+    if event.data is None:
+        return "(redacted)"
+    one = EVENT_TYPES.get(event.type)
+    return one.summary(event.data) if one is not None else ""
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """Return an event as a JSON object: every column by its name, the packed record keys left out of `data`."""
+    whole = {**whole_event(event), "recorded_by": event.recorded_by}
+    if whole["data"] is not None and isinstance(whole["data"].get("window"), dict):
+        window = {key: value for key, value in whole["data"]["window"].items() if key != "keys"}
+        whole["data"] = {**whole["data"], "window": window}
+    return whole
+
+
+def whole_event(event: Event) -> dict[str, Any]:
+    """Return an event as a JSON object with everything that its hashes cover."""
+    whole = {one.name: getattr(event, one.name) for one in fields(Event) if one.compare}
+    return whole | {"data": dict(event.data) if event.data is not None else None, "meta": dict(event.meta)}
+
+
+#: The bullet's row says how it came, and the table of tags has its tags.
+_FOUND_OTHERWISE = (ev.BULLET_ADDED, ev.BULLET_TAGGED)
+
+
+def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event]:
+    """Return every event that says something of one bullet: how it came, changed and went, and its tags."""
+    changes = [name for name in NAMING_TYPES if "name" in EVENT_TYPES[name].fields and name not in _FOUND_OTHERWISE]
+    tags = (position for position, _ in ledger.tags_of(row.name))
+    positions = {row.position, *(position for position in tags if upto is None or position <= upto)}
+    names = {row.name}
+    for event in ledger.events(types=changes, after=row.position, upto=upto):
+        data = event.data or {}
+        if row.name in data.get("sources", ()):
+            names.add(data["name"])  # that the merge was undone is about its sources too
+            positions.add(event.position)
+        elif data.get("name") in (names if event.type == ev.BULLET_UNMERGED else {row.name}):
+            positions.add(event.position)
+    return ledger.at(sorted(positions))

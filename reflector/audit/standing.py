@@ -1,0 +1,80 @@
+"""Whether a tag counts at a moment, and why not.
+
+Invariant: the rule is here alone. Blame, a session, a difference and the doubles ask it. The views `tags` and
+`repeated` say the same in SQL, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from reflector.playbook.counting import Counting, member
+
+if TYPE_CHECKING:
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.statements import Statements
+
+#: Why a verdict does not count: its bullet came later, its counters were set since, a retraction covers it, or an equal
+#: verdict counts already under the policy.
+Fault = Literal["unknown_bullet", "recounted", "retracted", "double"]
+
+
+class Verdict(NamedTuple):
+    """A tag on a bullet: 1 for helpful, -1 for harmful, 0 for what never counts."""
+
+    position: int
+    name: str
+    tag: int
+    session_id: str | None
+    reflection_id: str | None
+
+
+SELECT: Final = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ?"  # noqa: S608
+
+
+def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None, after: int = 0) -> list[Verdict]:
+    """Return the tags of these bullets, or of all, behind one position and up to another, in order."""
+    query, values = f"{SELECT} AND position > ? AND position <= ?", [after, upto]  # type: str, list[object]
+    if names is not None:
+        among, value = sql.among("name", names)
+        query, values = f"{query} AND {among}", [*values, value]
+    return [Verdict(*row) for row in sql.run(f"{query} ORDER BY position", *values)]
+
+
+class Standing:
+    """Which verdicts count at a moment, under the policy in force or another one.
+
+    retractions  the id of the retraction that covers a tag, by the position of the tag
+    """
+
+    def __init__(self, past: Past, counting: Counting | None = None) -> None:
+        self.past = past
+        self.counting = counting or past.counting
+        self.retractions = past.covered()
+        self._first: dict[tuple[str, int, str], int] = {}
+
+    def fault(self, verdict: Verdict, after: int = 0) -> Fault | None:
+        """Return why a helpful or harmful verdict does not count by itself; None for one that does.
+
+        `after` is the position at which the counters of a bullet were set that this evidence counts for besides.
+        """
+        entry = self.past.entries.get(verdict.name)
+        if entry is None:
+            return "unknown_bullet"
+        start = max(after, entry.recounted_at)
+        if verdict.position <= start:
+            return "recounted" if start > entry.position else "unknown_bullet"
+        return "retracted" if verdict.position in self.retractions else None
+
+    def member(self, verdict: Verdict) -> str:
+        """Return what a verdict counts as: verdicts with the same member count once."""
+        return member(self.counting, str(verdict.position), verdict.reflection_id, verdict.session_id)
+
+    def repeats(self, name: str, verdict: Verdict) -> int | None:
+        """Return the position of an equal verdict that counts for a bullet already; None makes this one count.
+
+        Asked of the verdicts that count by themselves, in the order of their positions.
+        """
+        first = self._first.setdefault((name, verdict.tag, self.member(verdict)), verdict.position)
+        return None if first == verdict.position else first
