@@ -63,7 +63,7 @@ Three things to type next, in a project of yours:
 
 
 def _refuse_without_key() -> None:
-    from reflector.reflection.backends.anthropic.settings import KEY_VARIABLES, model_settings
+    from reflector.reflection.backends.clients.settings import KEY_VARIABLES, model_settings
 
     # Of the person's settings the demo takes these variables alone.
     if model_settings().key is None:

@@ -121,14 +121,16 @@ async def run_reflector(
 
 
 async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]) -> str:
-    from reflector.reflection.backends.anthropic.calling import ask
-    from reflector.reflection.backends.anthropic.settings import model_settings
-    from reflector.reflection.prompting import compose
-    from reflector.reflection.prompts import find_template
+    from reflector.reflection.backends.clients.settings import model_settings
 
     settings = model_settings()
     if settings.key is None:
         return ""
+    from reflector.reflection.backends.clients.anthropic import AnthropicClient
+    from reflector.reflection.backends.model import SCHEMA, Tries
+    from reflector.reflection.prompting import compose
+    from reflector.reflection.prompts import find_template
+
     prompt = compose(
         find_template("reflector.txt", _project()),
         sections_text(bullets_of(playbook)),
@@ -136,7 +138,7 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
         lambda: _messages(messages),
         _REQUEST_TOKENS,
     )
-    reply = await ask(settings, prompt.blocks)
+    reply = await AnthropicClient(settings).send((prompt.before, prompt.after), SCHEMA, Tries())
     save_diagnostic(f"PROMPT\n{prompt.text}\n\nANSWER\n{reply.text}", "reflector")
     return reply.text
 

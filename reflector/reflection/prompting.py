@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
 from reflector.reflection.excerpt import excerpt
 from reflector.reflection.prompts import Template
@@ -55,14 +54,6 @@ class Prompt:
     def sha256(self) -> str:
         """Hex digest of the whole prompt."""
         return sha256(self.text.encode("utf-8", "replace")).hexdigest()
-
-    @property
-    def blocks(self) -> list[dict[str, Any]]:
-        """The content blocks of the one user message."""
-        return [
-            {"type": "text", "text": self.before, "cache_control": {"type": "ephemeral"}},
-            {"type": "text", "text": self.after},
-        ]
 
 
 def compose(

@@ -14,7 +14,7 @@ from reflector.hooks import fast
 from reflector.hooks.install import SCRIPT
 from tests.hooks.conftest import Project, event
 
-HEAVY = {"sqlalchemy", "pydantic", "click", "rich", "anthropic", "alembic", "tenacity"}
+HEAVY = {"sqlalchemy", "pydantic", "click", "rich", "anthropic", "alembic"}
 SLOW = HEAVY | {"re", "json", "pathlib", "dataclasses", "typing", "subprocess", "uuid", "datetime", "os", "enum"}
 CHECKOUT = Path(fast.__file__).parents[2]
 

@@ -18,8 +18,8 @@ from typing import Any
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from reflector.reflection.backends.anthropic.calling import Pacing
-from reflector.reflection.backends.anthropic.settings import ModelSettings
+from reflector.reflection.backends.clients.anthropic import AnthropicClient, Pacing
+from reflector.reflection.backends.clients.settings import ModelSettings
 
 KEY = "key-of-the-tests-0001"
 MODEL = "claude-sonnet-5-5"
@@ -49,7 +49,7 @@ class Behaviour:
     cut: int | None = None
 
 
-def sound(text: str | None = None, **fields: Any) -> Behaviour:
+def sound(text: str | None = None, headers: Mapping[str, str] | None = None, **fields: Any) -> Behaviour:
     """A message with one block of text; `fields` replace those of the message."""
     content = [{"type": "text", "text": answer(("pat-001", "helpful")) if text is None else text}]
     message = {
@@ -62,7 +62,7 @@ def sound(text: str | None = None, **fields: Any) -> Behaviour:
         "stop_sequence": None,
         "usage": USAGE,
     }
-    return raw(message | fields)
+    return raw(message | fields, **(headers or {}))
 
 
 def raw(value: Any, status: int = 200, **headers: str) -> Behaviour:
@@ -116,10 +116,11 @@ class Api:
         self.does: list[Behaviour] = []
         self.else_: Behaviour | Callable[[Asked], Behaviour] = sound()
 
-    def settings(self, **fields: Any) -> ModelSettings:
-        """How a client asks it, which may take a while on a busy machine."""
+    def client(self, hurried: Hurried, **fields: Any) -> AnthropicClient:
+        """Who asks it, which may take a while on a busy machine; `fields` replace those of the settings."""
         given: dict[str, Any] = {"model": MODEL, "key": KEY, "bearer": False, "base_url": self.url}
-        return ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields))
+        settings = ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields))
+        return AnthropicClient(settings, hurried.pacing)
 
     def environ(self, **more: str) -> dict[str, str]:
         """The variables by which a process finds it."""

@@ -24,5 +24,12 @@ def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 
 
 @pytest.fixture
+def official(api: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
+    """The same API where Anthropic's own is: at the address of a client whose settings name none."""
+    monkeypatch.setattr("reflector.reflection.backends.clients.anthropic._OFFICIAL", api.url)
+    return api
+
+
+@pytest.fixture
 def hurried() -> Hurried:
     return Hurried()

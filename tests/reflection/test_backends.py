@@ -9,7 +9,7 @@ import pytest
 from reflector.config import BACKENDS, Config, ConfigError
 from reflector.reflection.backends import backend_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "reflectors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "judging.md"
 
 
 @pytest.mark.parametrize("name", BACKENDS)

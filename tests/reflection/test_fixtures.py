@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from reflector.config import Config, ConfigError
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends import backend_of
-from reflector.reflection.backends.anthropic.backend import AnthropicBackend
 from reflector.reflection.backends.fixtures import FixturesBackend, Recording, request_sha256
+from reflector.reflection.backends.model import ModelBackend
 from reflector.reflection.protocol import BackendError, Request
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 from tests.reflection.api import Api, Hurried, answer, error, sound
@@ -150,7 +150,7 @@ def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_they_were
     api.does = [sound(answer(("pat-001", "helpful"), analysis=f"token={secret} \u2028 ok"))]
     path = tmp_path / "f.jsonl"
     path.write_text(line("an older answer") + "\n")
-    recording = Recording(AnthropicBackend(api.settings(), pacing=hurried.pacing), path)
+    recording = Recording(ModelBackend(api.client(hurried)), path)
     assert (recording.name, recording.is_model) == ("anthropic", True)
     given = recording.answer(REQUEST)
     assert secret not in path.read_text() + given.text
@@ -160,7 +160,7 @@ def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_they_were
 
 def test_a_failure_is_not_recorded(api: Api, hurried: Hurried, tmp_path: Path) -> None:
     api.else_ = error(401)
-    recording = Recording(AnthropicBackend(api.settings(), pacing=hurried.pacing), tmp_path / "f.jsonl")
+    recording = Recording(ModelBackend(api.client(hurried)), tmp_path / "f.jsonl")
     with pytest.raises(BackendError):
         recording.answer(REQUEST)
     assert not (tmp_path / "f.jsonl").exists()

@@ -62,13 +62,11 @@ PLACES = {
         "A-18 INV-REFL-002": "test_no_behaviour_of_the_api_makes_it_raise",
         "A-18 diagnostic": "test_diagnostic_mode_keeps_what_went_wrong",
         "A-19 A-20": "test_missing_keys_are_filled_and_what_is_no_object_is_an_empty_result",
-        "A-20 blocks": "test_text_blocks_are_one_text",
     },
-    "reflection/test_calling.py": {
-        "A-16": "test_what_may_pass_is_tried_three_times_with_two_waits",
+    "reflection/test_anthropic.py": {
+        "A-16 A-17": "test_what_the_server_does_decides_the_stage_the_attempts_and_the_words",
         "A-16 jitter": "test_waits_have_a_jitter_of_a_quarter",
-        "A-17": "test_what_would_fail_again_is_asked_once",
-        "A-17 odd": "test_an_answer_that_is_no_message_is_a_failure_and_not_asked_for_again",
+        "A-20 blocks": "test_text_blocks_are_joined_and_others_left_out",
     },
     "reflection/test_answers.py": {
         "A-21 A-22": "test_the_first_sound_object_is_found",

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from hypothesis import strategies as st
 from reflector import format_playbook, run_reflector
 from reflector.reflection.ace import _result
 from reflector.reflection.answers import parse_answer
-from reflector.reflection.backends.anthropic import calling
-from reflector.reflection.backends.anthropic.settings import DEFAULT_MODEL, model_settings
+from reflector.reflection.backends.clients.anthropic import AnthropicClient
+from reflector.reflection.backends.clients.settings import DEFAULT_MODEL, model_settings
 from tests.reflection.api import KEY, Api, Asked, Behaviour, Hurried, error, raw, sound
 from tests.reflection.test_classic import entry, playbook
 
@@ -44,7 +45,8 @@ def asks(api: Api, hurried: Hurried, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     """The API as the environment names it; waits are noted down in `hurried`."""
     for name, value in api.environ().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(calling, "Pacing", lambda: hurried.pacing)
+    client = partial(AnthropicClient, pacing=hurried.pacing)
+    monkeypatch.setattr("reflector.reflection.backends.clients.anthropic.AnthropicClient", client)
     monkeypatch.chdir(tmp_path)
     return api
 
@@ -86,7 +88,6 @@ def test_with_and_without_citations_the_same_form_is_asked_for(asks: Api) -> Non
     reflect(cited=())
     guided, content = (asked.text for asked in asks.asked)
     assert guided.replace('["pat-001"]', "[]") == content
-    assert asks.asked[0].body["output_config"] == asks.asked[1].body["output_config"]
 
 
 def test_an_empty_playbook_has_an_analysis_and_no_tags(asks: Api) -> None:
@@ -154,24 +155,11 @@ def test_without_the_sdk_the_result_is_empty(asks: Api) -> None:
     assert asks.asked == []
 
 
-def test_a_model_that_stays_down_is_asked_three_times(asks: Api, hurried: Hurried) -> None:
-    asks.else_ = error(529, "overloaded_error")
-    assert reflect() == EMPTY
-    assert len(asks.asked) == 3
-    assert hurried.waits == [2.0, 4.0]
-
-
-@pytest.mark.usefixtures("asks")
-def test_nobody_who_listens_is_an_empty_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
-    assert reflect() == EMPTY
-
-
 def test_a_model_that_hangs_is_an_empty_result(asks: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     asks.else_ = Behaviour(silent=True)
     monkeypatch.setattr(
-        "reflector.reflection.backends.anthropic.settings.model_settings",
-        lambda: asks.settings(request_seconds=0.1, deadline=1.0),
+        "reflector.reflection.backends.clients.settings.model_settings",
+        lambda: asks.client(Hurried(), request_seconds=0.1, deadline=1.0).settings,
     )
     assert reflect() == EMPTY
 
@@ -249,18 +237,6 @@ def test_what_neither_a_person_nor_the_model_said_is_not_shown_as_a_persons_word
     system, user, _ = json.loads(text[start : text.index("\n</session>", start)])
     assert (system["content"], system["origin"]) == ("Be brief.", "injected")
     assert "origin" not in user
-
-
-@pytest.mark.parametrize("content", [[], [{"type": "thinking", "thinking": "pat-001 helpful", "signature": ""}]])
-def test_an_answer_without_text_is_an_empty_result(asks: Api, content: list[Any]) -> None:
-    asks.does = [sound(content=content)]
-    assert reflect() == EMPTY
-
-
-def test_text_blocks_are_one_text(asks: Api) -> None:
-    text = json.dumps(THREE)
-    asks.does = [sound(content=[{"type": "text", "text": half} for half in (text[:70], text[70:])])]
-    assert reflect() == THREE
 
 
 # Diagnostics
@@ -363,13 +339,6 @@ def test_no_answer_makes_it_raise(text: str) -> None:
     assert_is_result(_result(text))
 
 
-@pytest.mark.slow
-@settings(max_examples=10_000)
-@given(answers())
-def test_none_of_ten_thousand_answers_makes_it_raise(text: str) -> None:
-    assert_is_result(_result(text))
-
-
 @st.composite
 def behaviours(draw: st.DrawFn) -> Behaviour:
     """Whatever an API could do with a request, but for waiting."""
@@ -436,24 +405,6 @@ through_http = settings(max_examples=20, suppress_health_check=[HealthCheck.func
 @given(st.lists(behaviours(), min_size=1, max_size=3))
 def test_no_behaviour_of_the_api_makes_it_raise(asks: Api, does: list[Behaviour]) -> None:
     assert_never_raises(asks, does)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@settings(through_http, max_examples=200)
-@given(st.lists(behaviours(), min_size=1, max_size=3))
-def test_none_of_two_hundred_behaviours_of_the_api_makes_it_raise(asks: Api, does: list[Behaviour]) -> None:
-    assert_never_raises(asks, does)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@settings(through_http, max_examples=100)
-@given(answers())
-def test_a_hundred_answers_come_through_http_as_they_are(asks: Api, text: str) -> None:
-    asks.reset()
-    asks.else_ = sound(text)
-    assert reflect() == _result(text)
 
 
 @settings(through_http, max_examples=15)

@@ -1,1 +1,0 @@
-"""Reflection by a Claude model, through Anthropic's own SDK."""

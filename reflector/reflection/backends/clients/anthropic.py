@@ -1,0 +1,270 @@
+"""The Messages API: Anthropic's own, or a gateway's.
+
+Invariant: all requests for one question end within its deadline, and every way to fail comes out as a `CallFailed`.
+The SDK's own retries are off, or three attempts would be nine. Its redirects are off too: who gets the transcript is
+for the user to say, not for the API. An answer that was paid for never fails for what is beside its text.
+
+What is tried again (requirement A-17): timeouts, broken connections, 429 and 5xx. Everything else would fail the same
+way once more, but for an answer's schema that the API refuses: it is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import reprlib
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+import anthropic
+import httpx2
+
+from reflector.events.spent import Usage
+from reflector.reflection.backends.clients.settings import BASE_DELAY, MAX_TOKENS, ModelSettings
+from reflector.reflection.backends.model import MAX_RETRIES, CallFailed, Reply, Tries
+
+_OFFICIAL: Final = "https://api.anthropic.com"
+_TOO_LONG = re.compile(r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context", re.I)
+#: What an API says of a model that knows no schemas.
+_NO_SCHEMA = re.compile(
+    r"output_config|output_format|json_schema|structured.output|(?:parameter|field|inputs?) (?:is|are) not (?:permitted"
+    r"|supported)|unknown (?:parameter|field)",
+    re.I,
+)
+#: What an API says whose account has nothing left; some say so with 400.
+_NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
+#: Statuses with which an API refuses us, whatever it is asked, and what a person can do about each.
+_REFUSALS: Final = {
+    401: "; check the API key",
+    402: "; check the account",
+    403: "; the key may not use this model",
+    404: "; check the model's name and base_url",
+}
+#: No model reads or writes that many; a number beyond it is nonsense, and would end the month's budget.
+_MOST_TOKENS: Final = 10_000_000
+#: No answer is that long; one without an end would fill the memory until the deadline.
+_MOST_BYTES: Final = 1 << 20
+#: An API that asks for more time than this is asked once a day all the same.
+_LONGEST_REST: Final = 86_400.0
+#: A key that is shorter is only taken out as a word of its own: it may be a word, or a part of many.
+_LONG_KEY: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """How time passes between attempts; tests let it pass faster."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicClient:
+    """Sends questions to the API that the settings name."""
+
+    settings: ModelSettings
+    pacing: Pacing = field(default_factory=Pacing)
+    name: str = "anthropic"
+    output_tokens: int = MAX_TOKENS
+
+    async def send(self, texts: Sequence[str], schema: Mapping[str, object] | None, tries: Tries) -> Reply:
+        """Send one question as one user message. Raises CallFailed and nothing else."""
+        settings, key = self.settings, self.settings.key
+        if key is None or not (key.isascii() and key.isprintable()):
+            said = (
+                "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's configuration file"
+                if key is None
+                else "the API key holds characters that no key has, such as a line break; set it again"
+            )
+            raise CallFailed(said, stage="access", attempts=0)
+        try:
+            async with asyncio.timeout(settings.deadline - tries.seconds):
+                return await self._asked(texts, schema, tries)
+        except TimeoutError:
+            said = f"no answer within {settings.deadline:g} s (requests: {tries.made})"
+            raise CallFailed(said, stage="transport", attempts=tries.made) from None
+        except Exception as error:
+            raise _failure(error, tries.made, key) from error
+
+    async def _asked(self, texts: Sequence[str], schema: Mapping[str, object] | None, tries: Tries) -> Reply:
+        settings = self.settings
+        credential: dict[str, Any] = {"auth_token" if settings.bearer else "api_key": settings.key}
+        blocks: list[Any] = [{"type": "text", "text": text} for text in texts]
+        for block in blocks[:-1]:
+            block["cache_control"] = {"type": "ephemeral"}
+        # Only Anthropic's own API is known to take a schema; the parser reads an answer without one as well.
+        form = schema if settings.base_url is None else None
+        async with anthropic.AsyncAnthropic(
+            **credential,
+            # Left out, an empty ANTHROPIC_BASE_URL would be taken for an address.
+            base_url=settings.base_url or _OFFICIAL,
+            max_retries=0,
+            timeout=settings.request_seconds,
+            http_client=anthropic.DefaultAsyncHttpxClient(
+                verify=_certificates(), follow_redirects=False, event_hooks={"response": [_read]}
+            ),
+        ) as client:
+            failures = 0
+            while True:
+                options: dict[str, Any] = {}
+                if form is not None:
+                    options["output_config"] = {"format": {"type": "json_schema", "schema": form}}
+                tries.made += 1
+                try:
+                    message = await client.messages.create(
+                        model=settings.model,
+                        max_tokens=MAX_TOKENS,
+                        messages=[{"role": "user", "content": blocks}],
+                        **options,
+                    )
+                    return _reply(message, settings, structured=form is not None)
+                except anthropic.APIError as error:
+                    if tries.made >= MAX_RETRIES:
+                        raise
+                    if form is not None and _refuses_schema(error):
+                        form = None
+                        continue
+                    failures += 1
+                    wait = max(BASE_DELAY * 2.0 ** (failures - 1) * self.pacing.jitter(), _rest_in(error))
+                    # An API that asks to wait beyond the deadline is asked at a later drain.
+                    if not is_transient(error) or tries.seconds + wait >= settings.deadline:
+                        raise
+                    await self.pacing.sleep(wait)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return whom to trust, as the SDK's client would; reading it takes longer than a request, so it is read once."""
+    return httpx2.create_ssl_context()
+
+
+class _TooMuch(Exception):
+    """An answer goes on beyond `_MOST_BYTES`."""
+
+
+class _NoMessage(Exception):
+    """An answer is not a message."""
+
+
+async def _read(response: Any) -> None:
+    """Read an answer before the SDK does, which reads what has no end. Raises _TooMuch."""
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise _TooMuch(f"the API's answer is longer than {_MOST_BYTES:,} bytes")
+    response._content = bytes(body)
+
+
+def _reply(message: Any, settings: ModelSettings, *, structured: bool) -> Reply:
+    """Return what an answer says. Raises _NoMessage.
+
+    The SDK does not check what it is given: anything beside the text may be missing or of another type.
+    """
+    if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
+        raise _NoMessage(f"the API's answer is not a message: {reprlib.repr(message)}")
+    blocks = [block for block in message.content if getattr(block, "type", None) == "text"]
+    model, stop_reason = _of(str, message, "model"), _of(str, message, "stop_reason")
+    return Reply(
+        text="".join(_of(str, block, "text") or "" for block in blocks),
+        model=model or settings.model,
+        stop_reason=stop_reason or "",
+        usage=_usage(message),
+        request_id=message._request_id,
+        structured=structured,
+    )
+
+
+def _of(kind: type, message: Any, name: str) -> Any:
+    value = getattr(message, name, None)
+    return value if type(value) is kind else None
+
+
+def _usage(message: Any) -> Usage:
+    """Return the tokens of a message; anything but a sensible whole number counts as 0."""
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    counts = [_of(int, message.usage, name) or 0 for name in names]
+    return Usage(*(count if 0 <= count <= _MOST_TOKENS else 0 for count in counts))
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether the same request might be answered later."""
+    if isinstance(error.__cause__, _TooMuch):
+        return False
+    if isinstance(error, anthropic.APITimeoutError | anthropic.APIConnectionError | anthropic.RateLimitError):
+        return True
+    return isinstance(error, anthropic.APIStatusError) and error.status_code >= 500
+
+
+def _refuses_schema(error: anthropic.APIError) -> bool:
+    refuses = isinstance(error, anthropic.BadRequestError | anthropic.UnprocessableEntityError)
+    return refuses and _NO_SCHEMA.search(str(error)) is not None
+
+
+def _rest_in(error: Exception) -> float:
+    """Return the seconds for which the API asks to be left alone, 0.0 where it does not."""
+    if not isinstance(error, anthropic.APIStatusError):
+        return 0.0
+    try:
+        return min(_LONGEST_REST, max(0.0, float(error.response.headers.get("retry-after", ""))))
+    except ValueError:
+        return 0.0
+
+
+def _failure(error: Exception, attempts: int, key: str) -> CallFailed:
+    """Return an error of the SDK in words: what happened, and where it is worth saying, the way out.
+
+    Some gateways repeat the key that they refuse; it is taken out.
+    """
+    stage, too_long = "answer", False
+    if isinstance(error, anthropic.APIStatusError):
+        stage, text, too_long = _refusal(error)
+    elif isinstance(error, anthropic.APITimeoutError):
+        stage, text = "transport", "the API did not answer in time"
+    elif isinstance(error.__cause__, _TooMuch):
+        text = str(error.__cause__)
+    elif isinstance(error, anthropic.APIConnectionError):
+        cause = f" ({type(error.__cause__).__name__}: {error.__cause__})" if error.__cause__ else ""
+        stage, text = "transport", f"no connection to the API{cause}"
+    elif isinstance(error, _NoMessage):
+        text = str(error)
+    elif isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        text = f"the API's answer is not JSON: {error}"
+    else:
+        text = f"{type(error).__name__}: {error}"
+    alone = r"(?<![A-Za-z0-9_-]){}(?![A-Za-z0-9_-])" if len(key) < _LONG_KEY else "{}"
+    text = re.sub(alone.format(re.escape(key)), "[redacted:key]", text)
+    return CallFailed(text, stage=stage, attempts=attempts, too_long=too_long, retry_after=_rest_in(error))
+
+
+def _refusal(error: anthropic.APIStatusError) -> tuple[str, str, bool]:
+    """Return the stage of an HTTP error, its words, and whether the question is too long."""
+    status = error.status_code
+    if 300 <= status < 400:
+        return "access", _redirected(error), False
+    said = error.api_message if isinstance(error.api_message, str) else str(error)
+    too_long = status == 413 or (status == 400 and bool(_TOO_LONG.search(said)))
+    stage = "transport" if is_transient(error) or status == 408 else "request"
+    if status in _REFUSALS or (status == 400 and _NO_CREDIT.search(said)):
+        stage = "access"
+    return stage, f"HTTP {status} {error.type or ''}".rstrip() + f": {said}{_REFUSALS.get(status, '')}", too_long
+
+
+def _redirected(error: anthropic.APIStatusError) -> str:
+    """Return who would be asked instead, by scheme and host alone: the rest of an address may hold secrets."""
+    asked = str(error.request.url)
+    try:
+        other = urlsplit(urljoin(asked, error.response.headers.get("location", "")))
+        origin = f"{other.scheme}://{other.netloc.rpartition('@')[2]}"
+    except ValueError:
+        origin = "an invalid address"
+    return (
+        f"HTTP {error.status_code}: the API redirects to {origin}, and nothing was sent there; "
+        "if you trust it, set it as base_url"
+    )
