@@ -102,7 +102,7 @@ def _say(text: str) -> None:
 
 
 def _wrapped(text: str) -> str:
-    """Return a text whose paragraphs fill the terminal's width; a heading or a key point begins a line."""
+    """Return a text whose paragraphs fill the terminal's width; a heading or a bullet begins a line."""
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns

@@ -94,7 +94,7 @@ def section_text(bullets: Iterable[Bullet]) -> str:
     for bullet in sorted(bullets, key=lambda one: by_number(one.name)):
         lines[bullet.section].append(f"- [{bullet.name}] {one_line(bullet.text)}")
     parts = [f"### {SECTIONS[slug]}\n\n" + "\n".join(found) for slug, found in lines.items() if found]
-    intro = "## Playbook\n\nWhen you use one of these key points, cite it by its name in brackets."
+    intro = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
     return "\n\n".join([intro, *parts]) + "\n"
 
 

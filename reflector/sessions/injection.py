@@ -80,7 +80,7 @@ class Injection:
         """How many bullets there are, for a person; "" where there is nothing to say."""
         count = self.shown + self.left_out
         cut = f", {self.shown} shown" if self.left_out else ""
-        return f"playbook: {count} key point{'' if count == 1 else 's'}{cut}" if self.text else ""
+        return f"playbook: {count} bullet{'' if count == 1 else 's'}{cut}" if self.text else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def keep_lessons(project: Path, book: LessonBook) -> bool:
 def _left_out(count: int, files: Sequence[str], seed: str) -> str:
     if not count:
         return ""
-    points = "1 more key point was" if count == 1 else f"{count} more key points were"
+    points = "1 more bullet was" if count == 1 else f"{count} more bullets were"
     hold = f"{' and '.join(files)} {'hold' if len(files) > 1 else 'holds'}"
     return f"\n\n({points} left out here for length, by draw {seed}; {hold} them all.)"
 
@@ -286,7 +286,7 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         trouble = Trouble(what, f"Ask the user to {mend}.")
         return _Told(state, known.bullets if known is not None else (), (trouble,))
     if known is not None and known.found.kind == "another's":
-        what = f"{shown} was written by another ledger, and these are not its key points"
+        what = f"{shown} was written by another ledger, and these are not its bullets"
         return _Told(state, known.bullets, (Trouble(what, "Tell the user to run `reflector doctor`."),))
     bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
     if known is not None:

@@ -55,7 +55,7 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
     said = clean(", ".join(verdicts.values()), _MOST_SAID) or _ELSE[last.outcome]
     cited = list(dict.fromkeys(name for one in windows for name in one.undecided))
     if said == _ELSE["completed"] and cited:
-        what = " and ".join(cited) if len(cited) < _MANY else f"{len(cited)} key points"
+        what = " and ".join(cited) if len(cited) < _MANY else f"{len(cited)} bullets"
         said = f"{what} cited, undecided: reflector judge"
     if said == _ELSE["skipped"]:
         said = "nothing cited" if last.detail == CITES_NOTHING else said + clean(last.detail, _MOST_SAID)

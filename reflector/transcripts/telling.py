@@ -16,7 +16,9 @@ _BULLET = re.compile(
     re.ASCII | re.MULTILINE,
 )
 _LESSON = re.compile(r"^\[lesson ([0-9a-f]{8})\] ", re.MULTILINE)
-_SEED = re.compile(r"^\(\d+ more key points? w\w+ left out here for length, by draw ([0-9a-f]{8});", re.MULTILINE)
+_SEED = re.compile(
+    r"^\(\d+ more (?:bullet|key point)s? w\w+ left out here for length, by draw ([0-9a-f]{8});", re.MULTILINE
+)
 #: The longest text that a hook prints for the agent, twice: nothing longer is ours.
 _LONGEST = 20_000
 

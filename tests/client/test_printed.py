@@ -29,9 +29,9 @@ def test_the_model_gets_the_same_text_with_and_without_the_line_for_its_person(c
     printed = client.prints(FIX)
     first, *_ = client.api.asked_about(FIX)
     assert text.rstrip("\n") in told(first)
-    assert "playbook: 30 key points" not in told(first)
+    assert "playbook: 30 bullets" not in told(first)
     (ours,) = (hook["stdout"] for hook in printed.hooks if "This project keeps" in hook["stdout"])
-    assert ('"systemMessage":"playbook: 30 key points, ' in ours) == (line == "true")
+    assert ('"systemMessage":"playbook: 30 bullets, ' in ours) == (line == "true")
     client.check()
 
 

@@ -40,7 +40,7 @@ def ends(agent: Agent, session: Session, event: str = "SessionEnd") -> None:
 def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it(agent: Agent, source: str) -> None:
     text = agent.hook("SessionStart")
     assert start(agent, source) == {
-        "systemMessage": "playbook: 3 key points",
+        "systemMessage": "playbook: 3 bullets",
         "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text},
     }
 
@@ -50,25 +50,25 @@ def test_the_line_says_how_many_key_points_do_not_fit(agent: Agent) -> None:
     agent.write_playbook({"OTHERS": long})
     shown = agent.hook("SessionStart").count("] helpful=")
     told = start(agent)
-    assert told["systemMessage"] == f"playbook: 30 key points, {shown} shown"
+    assert told["systemMessage"] == f"playbook: 30 bullets, {shown} shown"
     assert characters(told["hookSpecificOutput"]["additionalContext"]) <= LIMIT
 
 
 def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_processed(agent: Agent) -> None:
     ends(agent, Session("s-1").cites("pat-001"))
-    assert start(agent)["systemMessage"] == "playbook: 3 key points · last session: still being processed"
+    assert start(agent)["systemMessage"] == "playbook: 3 bullets · last session: still being processed"
     agent.call("drain")
-    assert start(agent)["systemMessage"] == "playbook: 3 key points · last session: pat-001 helpful"
+    assert start(agent)["systemMessage"] == "playbook: 3 bullets · last session: pat-001 helpful"
     ends(agent, Session("s-2").cites("mis-001", "harmful"))
-    line = "playbook: 3 key points · last session: still being processed"
+    line = "playbook: 3 bullets · last session: still being processed"
     assert start(agent)["systemMessage"] == line
     agent.call("list")  # a question processes it as well
-    assert start(agent)["systemMessage"] == "playbook: 3 key points · last session: mis-001 harmful"
+    assert start(agent)["systemMessage"] == "playbook: 3 bullets · last session: mis-001 harmful"
 
 
 def test_a_session_that_only_stopped_is_not_said_to_be_processed(agent: Agent) -> None:
     ends(agent, Session("s-1").cites("pat-001"), "Stop")
-    assert start(agent)["systemMessage"] == "playbook: 3 key points"
+    assert start(agent)["systemMessage"] == "playbook: 3 bullets"
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def proposal(agent: Agent) -> str:
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_proposal_that_waits_is_said_until_it_is_decided(agent: Agent, proposal: str, decision: str) -> None:
     line = start(agent)["systemMessage"]
-    assert line == "playbook: 2 key points · 1 proposal waits: reflector proposals"
+    assert line == "playbook: 2 bullets · 1 proposal waits: reflector proposals"
     assert "proposal" not in agent.hook("SessionStart")
     assert agent.json("status")["proposals"] == 1
     assert "waiting   1 proposal: reflector proposals" in agent.call("status").out
@@ -99,7 +99,7 @@ def test_a_proposal_is_said_beside_what_the_last_session_brought(agent: Agent) -
     ends(agent, Session("s-1").cites("pat-001"))
     agent.call("drain")
     said = "last session: pat-001 helpful · 1 proposal waits: reflector proposals"
-    assert start(agent)["systemMessage"] == f"playbook: 2 key points · {said}"
+    assert start(agent)["systemMessage"] == f"playbook: 2 bullets · {said}"
 
 
 @pytest.mark.usefixtures("proposal")
@@ -123,7 +123,7 @@ def test_the_users_own_proposals_name_the_users_playbook(tmp_path: Path) -> None
     [
         (("pat-001",), "pat-001 cited, undecided: reflector judge"),
         (("pat-001", "mis-001"), "pat-001 and mis-001 cited, undecided: reflector judge"),
-        (("pat-001", "mis-001", "oth-001"), "3 key points cited, undecided: reflector judge"),
+        (("pat-001", "mis-001", "oth-001"), "3 bullets cited, undecided: reflector judge"),
     ],
 )
 def test_what_was_cited_and_not_decided_is_named(tmp_path: Path, names: tuple[str, ...], said: str) -> None:

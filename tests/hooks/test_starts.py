@@ -127,7 +127,7 @@ def test_a_rendered_text_is_used_as_it_stands(project: Project) -> None:
     kept = project.state / "injection.txt"
     assert kept.read_bytes() == content
     kept.write_bytes(
-        content.split(b"\n")[0] + b"\nplaybook: 1 key point\n\n" + fast.SUBAGENT + b"'..'}}\nthe text\nof two lines\n"
+        content.split(b"\n")[0] + b"\nplaybook: 1 bullet\n\n" + fast.SUBAGENT + b"'..'}}\nthe text\nof two lines\n"
     )
     assert project.hook(event("SessionStart"))[0] == b"the text\nof two lines\n"
     assert project.hook(event("SubagentStart"))[0] == fast.SUBAGENT + b"'..'}}"
@@ -254,7 +254,7 @@ def test_the_best_bullets_come_first_and_the_number_left_out_is_told() -> None:
     ranked = [bullet.line for bullet in sorted(bullets, key=best_first)]
     assert lines[: rendered.shown // 2] == ranked[: rendered.shown // 2]
     assert lines == sorted(lines, key=ranked.index)
-    assert re.search(rf"\({rendered.left_out} more key points were left out .* by draw [0-9a-f]{{8}};", rendered.text)
+    assert re.search(rf"\({rendered.left_out} more bullets were left out .* by draw [0-9a-f]{{8}};", rendered.text)
     assert characters(rendered.json) > LIMIT - 400
 
 
@@ -262,7 +262,7 @@ def test_a_bullet_too_long_to_tell_does_not_hide_the_others() -> None:
     rendered = render([Bullet("pat-001", "pat", "x" * 10_000, helpful=9), Bullet("oth-001", "oth", "short")], PACKAGED)
     assert "[oth-001]" in rendered.text
     assert "[pat-001] helpful" not in rendered.text
-    assert "(1 more key point was left out" in rendered.text
+    assert "(1 more bullet was left out" in rendered.text
 
 
 _texts = st.text(max_size=40) | st.builds(

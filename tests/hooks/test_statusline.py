@@ -24,11 +24,11 @@ def line(agent: Agent, stdin: str = "", **environ: str) -> str:
 
 def test_the_line_says_how_many_key_points_there_are_and_what_the_last_session_did(agent: Agent) -> None:
     agent.call("list")
-    assert line(agent) == "playbook: 3 key points\n"
+    assert line(agent) == "playbook: 3 bullets\n"
     agent.ended()
-    assert line(agent) == "playbook: 3 key points · last session: still being processed\n"
+    assert line(agent) == "playbook: 3 bullets · last session: still being processed\n"
     agent.call("drain")
-    assert line(agent) == "playbook: 3 key points · last session: pat-001 helpful\n"
+    assert line(agent) == "playbook: 3 bullets · last session: pat-001 helpful\n"
 
 
 def test_key_points_that_do_not_fit_are_counted_and_said_not_to_be_shown(agent: Agent) -> None:
@@ -37,7 +37,7 @@ def test_key_points_that_do_not_fit_are_counted_and_said_not_to_be_shown(agent: 
     agent.call("list")
     shown = agent.hook("SessionStart").count("] helpful=")
     assert 0 < shown < 30
-    assert line(agent) == f"playbook: 30 key points, {shown} shown\n"
+    assert line(agent) == f"playbook: 30 bullets, {shown} shown\n"
 
 
 def test_a_citation_that_nothing_decided_is_named_with_its_command(agent: Agent, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_playbook_that_was_broken_since_is_said_before_any_other_command_ran(a
     agent.playbook.write_text(whole.replace('"pat-001",', '"pat-001"'))
     assert line(agent) == "playbook: .claude/playbook.json cannot be read: line 8, column 9; see `reflector doctor`\n"
     agent.playbook.write_text(whole)
-    assert line(agent) == "playbook: 3 key points\n"
+    assert line(agent) == "playbook: 3 bullets\n"
 
 
 @pytest.mark.parametrize("key", ["workspace", "cwd"])

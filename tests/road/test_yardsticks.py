@@ -279,7 +279,7 @@ def test_of_a_playbook_too_long_to_tell_the_best_is_told_and_how_much_was_left_o
     best = sorted(bullets["PATTERNS & APPROACHES"], key=lambda b: b["harmful"] - b["helpful"])[: len(shown)]
     assert shown == {bullet["name"] for bullet in best}
     assert all(bullet["text"] in text for bullet in best)
-    assert f"({400 - len(shown)} more key points were left out here" in text
+    assert f"({400 - len(shown)} more bullets were left out here" in text
 
 
 def many(count: int) -> dict[str, Any]:
