@@ -13,13 +13,19 @@ from reflector.gating.bundle import (
     should_run,
 )
 from reflector.gating.config import Fixtures, GatedConfig, load_config
-from reflector.gating.entries import Written, entry_id, write_entries
-from reflector.gating.fixtures import Adapter, Completion, FixtureMissingError, FixturesAdapter
 from reflector.gating.log import FILE_NAME, STAGE_ORDINAL, ReflectionLog, canonical_line, log_record
 from reflector.gating.measure import measure, read_config
-from reflector.gating.step import ReflectionResult, after_turn, reflect, think
-from reflector.gating.summary import summarize
-from reflector.lessons.embedding import embed
+from reflector.gating.step import (
+    Adapter,
+    Completion,
+    FixtureMissingError,
+    FixturesAdapter,
+    after_turn,
+    reflect,
+    think,
+)
+from reflector.gating.summary import ReflectionResult, Written, entry_id, summarize, write_entries
+from reflector.lessons.outcomes import embed
 
 __all__ = [
     "FILE_NAME",

@@ -34,3 +34,21 @@ class Mistake(ValueError):
 
     The command line prints it as an error of usage.
     """
+
+
+def check_share(name: str, value: object) -> None:
+    """Raise Mistake unless a value is a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:  # NaN as well
+        raise Mistake(f"{name} is {_shown(value)}; it must be a number from 0 to 1")
+
+
+def check_whole(name: str, value: object, least: int = 0) -> None:
+    """Raise Mistake unless a value is a whole number from `least` up."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise Mistake(f"{name} is {_shown(value)}; it must be a whole number from {least}")
+
+
+def _shown(value: object) -> str:
+    import reprlib  # the hook imports this module
+
+    return reprlib.repr(value)

@@ -83,7 +83,7 @@ ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/reconcile.py"
 WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("event_check", "tables_check", "verify"))
 GATE, SETTINGS, STEP, CUT, KEPT, LOGGED = (
-    f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "budget", "entries", "log")
+    f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "budget", "summary", "log")
 )
 
 CONFIG, BOOK = "reflector/config.py", "reflector/lessons/book.py"

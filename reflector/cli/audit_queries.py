@@ -239,7 +239,7 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
     """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""
     from reflector.audit.stats import stats as ask
     from reflector.cli.again import month_of, month_words
-    from reflector.lessons.figures import figures, is_used
+    from reflector.lessons.book import figures, is_used
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
@@ -259,7 +259,7 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
 
 def stats_fields(found: Stats, month: dict[str, Any] | None, learned: dict[str, Any]) -> dict[str, Any]:
     """Return the answer of `stats` as JSON has it."""
-    from reflector.lessons.figures import is_used
+    from reflector.lessons.book import is_used
 
     return {
         "month": month,

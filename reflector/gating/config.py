@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reflector.config import ConfigError
+from reflector.mistakes import check_whole
 
 BACKENDS = ("rulebased", "llm")
+_LEAST = {"summary_tokens": 0, "topk_snippets": 0, "time_ms_reflection": 1, "ops_reflection": 0}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -49,6 +51,12 @@ class GatedConfig:
     time_ms_reflection: int = 6000
     ops_reflection: int = 5
     fixtures: Fixtures = field(default_factory=Fixtures)
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise ConfigError(f"backend is {_shown(self.backend)}; it must be one of {', '.join(BACKENDS)}")
+        for name, least in _LEAST.items():
+            check_whole(name, getattr(self, name), least)
 
 
 def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
@@ -170,13 +178,13 @@ SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "t3": {"allow_reflection": flag},
     "t3.reflection": {
         "backend": _backend,
-        "summary_tokens": _from(0),
+        "summary_tokens": _from(_LEAST["summary_tokens"]),
         "embed": flag,
         "log": flag,
-        "topk_snippets": _from(0),
+        "topk_snippets": _from(_LEAST["topk_snippets"]),
     },
     "t3.llm": {},
     "t3.llm.fixtures": {"enabled": flag, "path": _path},
     "scheduler": {},
-    "scheduler.budgets": {"time_ms_reflection": _from(1), "ops_reflection": _from(0)},
+    "scheduler.budgets": {name: _from(_LEAST[name]) for name in ("time_ms_reflection", "ops_reflection")},
 }

@@ -13,13 +13,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reflector.files import NO_WAIT
 from reflector.gating.config import GatedConfig
-
-if TYPE_CHECKING:
-    from reflector.gating.step import ReflectionResult
+from reflector.gating.summary import ReflectionResult
 
 FILE_NAME = "t3_reflection.jsonl"
 #: Where the log stands among the logs of a turn, for a host that flushes several of them together.

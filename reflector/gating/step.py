@@ -1,7 +1,9 @@
 """The step after a turn: the gate, a reflection within its budgets, its entries and its record in the log.
 
 Invariant: a turn is never harmed. Whatever goes wrong is a reason in the result and in the log, and what took too long
-is cut off and writes nothing. With the gate closed nothing is read, made, written or logged.
+is cut off and writes nothing. With the gate closed nothing is read, made, written or logged. What a file of fixtures
+answers depends on the prompt alone, and what it cannot answer is a FixtureMissingError; the file has the form of the
+backend `fixtures`: `{"prompt_hash": <64 hex digits>, "completion": <text>}` on each line.
 """
 
 from __future__ import annotations
@@ -10,16 +12,17 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from reflector.gating import summary as summaries
 from reflector.gating.budget import OutOfTime, within
 from reflector.gating.bundle import ReflectionBundle, canonical_prompt, prompt_sha256, should_run
 from reflector.gating.config import GatedConfig
-from reflector.gating.entries import write_entries
-from reflector.gating.fixtures import Adapter, FixturesAdapter, answer
 from reflector.gating.log import ReflectionLog, log_record
+from reflector.gating.summary import ReflectionResult, clipped, entries, summarize, used, write_entries
+from reflector.reflection.backends.fixtures import read_fixtures
+from reflector.reflection.protocol import BackendError
 from reflector.text.secrets import quote
 
 if TYPE_CHECKING:
@@ -27,32 +30,54 @@ if TYPE_CHECKING:
 
 TIMEOUT = "reflection_timeout"
 _log = logging.getLogger("reflector")
-AnyAdapter = Adapter | Callable[[str], str]
+
+
+class Completion(NamedTuple):
+    """An answer: its text, how many words it has, and whether it had more."""
+
+    text: str
+    tokens: int
+    truncated: bool
+
+
+class Adapter(Protocol):
+    """Who answers prompts; `generate` returns anything with a `text`."""
+
+    def generate(self, prompt: str, *, max_tokens: int, temperature: float) -> Any:
+        """Answer one prompt; whatever it raises is the reason for which the turn has no summary."""
+        ...
+
+
+class FixtureMissingError(BackendError):
+    """The fixtures cannot be read, or have no answer for the prompt."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, stage="fixtures")
 
 
 @dataclass(frozen=True, slots=True)
-class ReflectionResult:
-    """What a reflection gave.
+class FixturesAdapter:
+    """Answers from a file of fixtures."""
 
-    summary         the summary; "" where there is none
-    memory_entries  what is to be remembered: dictionaries of owner, ts, text, tags, kind and perhaps vec_full
-    metrics         backend, summary_len, used_topk, embed, ops_cap; fixture_key for fixtures; reason where it failed
-    ms              how long it took; no part of what two equal reflections have in common
-    """
+    path: str
 
-    summary: str
-    memory_entries: list[dict[str, Any]]
-    metrics: dict[str, Any]
-    ms: float = field(default=0.0, compare=False)
+    def generate(self, prompt: str, *, max_tokens: int, temperature: float = 0.0) -> Completion:
+        """Return the recorded answer, of `max_tokens` words at most. Raises FixtureMissingError."""
+        if not self.path.strip():
+            raise FixtureMissingError("t3.llm.fixtures.path is empty; name the file of fixtures")
+        wanted = prompt_sha256(prompt)
+        try:
+            found = read_fixtures(Path(self.path)).get(wanted)
+        except BackendError as error:
+            raise FixtureMissingError(str(error)) from error
+        if found is None:
+            raise FixtureMissingError(f"{self.path} has no completion for the prompt {wanted}")
+        words = found["completion"].split()
+        text = clipped(found["completion"], max_tokens)
+        return Completion(text, len(text.split()), len(text.split()) < len(words))
 
-    @property
-    def reason(self) -> str | None:
-        """Why it failed; None where it did not."""
-        return self.metrics.get("reason")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as JSON has it, the same for the same inputs."""
-        return {"summary": self.summary, "memory_entries": self.memory_entries, "metrics": self.metrics}
+AnyAdapter = Adapter | Callable[[str], str]
 
 
 def reflect(
@@ -90,17 +115,15 @@ def reflect(
 def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: AnyAdapter | None = None) -> ReflectionResult:
     """Reflect on a turn without a budget of time.
 
-    Raises ValueError for an unknown backend, for fixtures that are not enabled and for a bad context,
-    FixtureMissingError, and whatever the adapter raises.
+    Raises ValueError for fixtures that are not enabled and for a bad context, FixtureMissingError, and whatever the
+    adapter raises.
     """
     _ = bundle.turn  # what is not a number is refused here, before an entry gets the id of turn 0
     metrics: dict[str, Any] = {"backend": config.backend}
     if config.backend == "rulebased":
-        kept = len(summaries.used(bundle.snippets, config.topk_snippets))
-        summary = summaries.summarize(
-            bundle.utter, bundle.snippets, topk=config.topk_snippets, tokens=config.summary_tokens
-        )
-    elif config.backend == "llm":
+        kept = len(used(bundle.snippets, config.topk_snippets))
+        summary = summarize(bundle.utter, bundle.snippets, topk=config.topk_snippets, tokens=config.summary_tokens)
+    else:
         kept = len(bundle.snippets[: config.topk_snippets])
         prompt = canonical_prompt(bundle, config)
         if adapter is None:
@@ -109,15 +132,27 @@ def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: AnyAdapter 
             adapter = FixturesAdapter(config.fixtures.path or "")
             metrics = {"backend": "llm-fixture", "fixture_key": prompt_sha256(prompt)[:12]}
         summary = answer(adapter, prompt, config.summary_tokens)
-    else:
-        raise ValueError(f"{config.backend!r} is not a backend; the backends are rulebased and llm")
     metrics |= {
         "summary_len": len(summary.split()),
         "used_topk": kept,
         "embed": config.embed,
         "ops_cap": config.ops_reflection,
     }
-    return ReflectionResult(summary, summaries.entries(bundle, config, summary), metrics)
+    return ReflectionResult(summary, entries(bundle, config, summary), metrics)
+
+
+def answer(adapter: Adapter | Callable[[str], str], prompt: str, tokens: int) -> str:
+    """Return an adapter's answer, clipped. Raises what the adapter raises, and FixtureMissingError for no words."""
+    if hasattr(adapter, "generate"):
+        said = adapter.generate(prompt, max_tokens=max(tokens, 0), temperature=0.0)
+        text = getattr(said, "text", said)
+    else:
+        text = adapter(prompt)
+    if not isinstance(text, str):
+        raise TypeError(f"the adapter answered with {type(text).__name__}, not with a text")
+    if not (summary := clipped(text, tokens)):
+        raise FixtureMissingError(f"the answer to the prompt {prompt_sha256(prompt)} has no words")
+    return summary
 
 
 def after_turn(

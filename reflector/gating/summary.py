@@ -1,20 +1,73 @@
-"""The summary of a turn, by rules, and the entry of memory that it becomes.
+"""The summary of a turn, by rules, and the entries of memory that it becomes: lessons of the kind summary.
 
 Invariant: the words depend on the texts and the limits alone, in every process, locale and time zone. They are the
-first words of what was said, in lower case and without punctuation; nothing is added.
+first words of what was said, in lower case and without punctuation; nothing is added. An entry is known by its agent,
+turn, slot and text, so writing it again adds nothing. What is reported as written was written: an entry that the cap
+left out, that the ledger refused or that it already has is not counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
-from reflector.gating.bundle import ReflectionBundle, collapsed
+from reflector.gating.bundle import NO_TIME, ReflectionBundle, collapsed
 from reflector.gating.config import GatedConfig
-from reflector.lessons.embedding import embed
+from reflector.lessons.outcomes import embed
+from reflector.text.secrets import redact
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
 
 _PUNCTUATION = re.compile(r"[^\w\s]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionResult:
+    """What a reflection gave.
+
+    summary         the summary; "" where there is none
+    memory_entries  what is to be remembered: dictionaries of owner, ts, text, tags, kind and perhaps vec_full
+    metrics         backend, summary_len, used_topk, embed, ops_cap; fixture_key for fixtures; reason where it failed
+    ms              how long it took; no part of what two equal reflections have in common
+    """
+
+    summary: str
+    memory_entries: list[dict[str, Any]]
+    metrics: dict[str, Any]
+    ms: float = field(default=0.0, compare=False)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it failed; None where it did not."""
+        return self.metrics.get("reason")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON has it, the same for the same inputs."""
+        return {"summary": self.summary, "memory_entries": self.memory_entries, "metrics": self.metrics}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of entries.
+
+    attempted  how many were given
+    written    how many the ledger has because of this call
+    known      how many it had already
+    errors     `add_error[<slot>]:<type>` of each that it refused
+    reason     ops_cap=0, index_missing or partial_failure; None where nothing went wrong
+    ids        of the entries that the ledger has, in order
+    """
+
+    attempted: int
+    written: int = 0
+    known: int = 0
+    errors: tuple[str, ...] = ()
+    reason: str | None = None
+    ids: tuple[str, ...] = ()
 
 
 def used(snippets: Sequence[Any], topk: int) -> list[str]:
@@ -40,6 +93,69 @@ def entries(bundle: ReflectionBundle, config: GatedConfig, summary: str) -> list
     entry = {"owner": bundle.agent, "ts": bundle.time, "text": summary, "tags": ["reflection"], "kind": "summary"}
     vector = _vector(summary) if config.embed else None
     return [entry if vector is None else {**entry, "vec_full": vector}]
+
+
+def entry_id(agent: str, turn: int, slot: int, text: str) -> str:
+    """Return the id of an entry: `refl-{turn}-{agent}-{slot}-` and 12 digits of a hash of all four."""
+    digest = sha256(f"{agent}|{turn}|{slot}|{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"refl-{turn}-{agent}-{slot}-{digest[:12]}"
+
+
+def record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
+    """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text, vec_full.
+
+    Raises TypeError for a text that is not one.
+    """
+    text, owner = entry.get("text", ""), redact(str(entry.get("owner") or "unknown"))
+    if not isinstance(text, str):
+        raise TypeError(f"the text of entry {slot} is {type(text).__name__}")
+    text = redact(text).strip()
+    kept = {
+        "id": entry_id(owner, turn, slot, text),
+        "owner": owner,
+        "ts": str(entry.get("ts") or NO_TIME),
+        "kind": entry.get("kind") or "summary",
+        "tags": list(entry.get("tags") or ["reflection"]),
+        "text": text,
+    }
+    return {**kept, "vec_full": entry["vec_full"]} if entry.get("vec_full") else kept
+
+
+def write_entries(
+    ledger: Ledger | None, entries: Sequence[Mapping[str, Any]], *, ops_cap: int, turn: int = 0
+) -> Written:
+    """Append the first `ops_cap` entries of a turn to the ledger. Never raises: what it refused is in the report."""
+    if ops_cap <= 0:
+        return Written(len(entries), reason="ops_cap=0")
+    if ledger is None:
+        return Written(len(entries), reason="index_missing")
+    added: list[bool] = []
+    errors: list[str] = []
+    ids: list[str] = []
+    for slot, entry in enumerate(entries[:ops_cap]):
+        try:
+            kept = record(entry, turn=turn, slot=slot)
+            added.append(_append(ledger, kept, turn, slot))
+            ids.append(kept["id"])
+        except Exception as error:  # noqa: BLE001 - the others are still written, and the turn goes on
+            errors.append(f"add_error[{slot}]:{type(error).__name__}")
+    reason = "partial_failure" if errors else None
+    return Written(len(entries), sum(added), len(added) - sum(added), tuple(errors), reason, tuple(ids))
+
+
+def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
+    """Append an entry as a lesson; return whether the ledger did not have it. Raises LedgerError."""
+    from reflector.ledger.errors import Conflict
+    from reflector.lessons.recording import lesson_event
+
+    more = {name: kept[name] for name in ("owner", "ts", "tags")}
+    # A vector follows from its text, so only that there is one is a fact.
+    more |= {"entry": kept["id"], "turn": turn, "slot": slot, "embed": "vec_full" in kept}
+    event = lesson_event(kept["kind"], kept["text"], actor="agent", key=[kept["id"]], **more)
+    try:
+        return ledger.append([event])[0].added
+    except Conflict:  # the same words of the same turn, at another time: the first record stands
+        return False
 
 
 def _plain(text: str) -> str:

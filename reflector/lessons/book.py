@@ -31,8 +31,9 @@ from reflector.lessons.outcomes import (
     strategy_key,
     tally,
 )
-from reflector.mistakes import Mistake
+from reflector.mistakes import Mistake, check_share, check_whole
 from reflector.proof.merge_proof import Moment, first_moment
+from reflector.quality.signals import rounded
 
 #: What the book is made of.
 BOOK_TYPES: Final = (
@@ -71,10 +72,8 @@ class LessonPolicy:
 
     def __post_init__(self) -> None:
         for name in ("alpha", "threshold", "promotion"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise Mistake(f"{name} is {getattr(self, name)}; it must be a number from 0 to 1")
-        if self.bank_size < 1:
-            raise Mistake(f"bank_size is {self.bank_size}; it must be 1 or more")
+            check_share(name, getattr(self, name))
+        check_whole("bank_size", self.bank_size, 1)
 
     @property
     def id(self) -> str:
@@ -159,6 +158,12 @@ class Lesson:
         """Whether it may be told: in the bank, neither erased, retracted, archived nor contradicted."""
         there = bool(self.text.strip()) and self.text != REDACTED
         return there and self.banked and self.state in ("active", "decayed")
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the bank has it as a mistake. One that fails often sinks in it, and is the first to go."""
+        there = self.banked and self.state != "retracted" and self.text != REDACTED
+        return there and self.kind == "mistake"
 
     def is_due(self, policy: LessonPolicy) -> bool:
         """Return whether it is due for promotion, now or later than its session (D-18)."""
@@ -252,6 +257,35 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
     made = [draft.lesson(bullets.get(draft.proposal)) for draft in drafts.values()]
     made = _contradicted([_retracted(one, covers) for one in made])
     return LessonBook(policy, {one.id: one for one in sorted(made, key=lambda one: one.position)})
+
+
+def figures(of: Ledger | Past) -> dict[str, Any]:
+    """Return how often a gate reflected, what retries gained, and what the bank keeps. Raises LedgerError."""
+    ledger, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
+    decided = [event.data or {} for event in ledger.events(types=[ev.GATE_DECIDED], upto=upto)]
+    retries = [event.data or {} for event in ledger.events(types=[ev.REVISION_ATTEMPTED], upto=upto)]
+    return {
+        "total_reflections": sum(bool(data.get("reflects")) for data in decided),
+        "retries_triggered": len(retries),
+        "improvements_made": sum(bool(data.get("improved")) for data in retries),
+        **bank_figures(lesson_book(of)),
+    }
+
+
+def bank_figures(book: LessonBook) -> dict[str, float | int]:
+    """Return how many mistakes the bank keeps, how many it could, and their average effectiveness, 0.0 without one."""
+    bank = [one for one in book if one.is_kept]
+    average = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
+    return {
+        "lessons_stored": len(bank),
+        "bank_capacity": book.policy.bank_size,
+        "average_lesson_effectiveness": rounded(average),
+    }
+
+
+def is_used(found: dict[str, Any]) -> bool:
+    """Return whether anything was counted."""
+    return any(found[name] for name in ("total_reflections", "retries_triggered", "lessons_stored"))
 
 
 def _arrived(event: Event) -> Moment:

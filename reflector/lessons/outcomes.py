@@ -1,17 +1,22 @@
-"""What outcomes say of a lesson: confidence, state and effectiveness, as numbers that anybody can compute again.
+"""What outcomes say of a lesson, and the vector of its text, as numbers that anybody can compute again.
 
 Invariant: pure, and every number is rounded to 6 decimals before it is compared, so 32-bit and 64-bit arithmetic agree
-at every boundary.
+at every boundary. A vector depends on the text alone: SHAKE-256 gives 32 integers, IEEE division and a square root that
+is correctly rounded do the rest, so no platform differs in any bit. Equal texts are close, and all others are far.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import shake_256
 from typing import Final, Literal, Protocol, TypeVar
 
 from reflector.events.lessons import POLARITY
+from reflector.mistakes import Mistake
 from reflector.quality.signals import rounded
 
 State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
@@ -51,6 +56,7 @@ _ARCHIVED_BELOW: Final = 0.40
 #: The effectiveness of a lesson before its first outcome.
 UNPROVEN: Final = 0.5
 _WORDS_OF_KEY: Final = 10
+DIMENSIONS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +78,15 @@ OUTCOME_KINDS: Final[Mapping[str, OutcomeKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class OutcomeSignal:
-    """An outcome that was observed at a time (ISO 8601 in UTC)."""
+    """An outcome that was observed at a time (ISO 8601 in UTC). Raises ValueError for a kind that does not exist."""
 
     kind: str
     observed_at: str
     summary: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in OUTCOME_KINDS:
+            raise Mistake(f"{self.kind!r} is not a kind of outcome; the kinds are {', '.join(OUTCOME_KINDS)}")
 
 
 class _Signal(Protocol):
@@ -155,3 +165,15 @@ def evict(bank: Sequence[B], size: int) -> list[B]:
     """Return what has to go so that `size` are left: the least effective, then the oldest, then by id (E-11)."""
     worst = sorted(bank, key=lambda one: (one.effectiveness, one.created_at, one.id))
     return worst[: max(0, len(bank) - size)]
+
+
+def embed(text: str) -> list[float]:
+    """Return the text's vector: 32 floats of norm 1. Raises UnicodeEncodeError for a lone surrogate."""
+    integers = struct.unpack(f"<{DIMENSIONS}I", shake_256(text.encode()).digest(4 * DIMENSIONS))
+    return unit([integer / 0xFFFFFFFF * 2 - 1 for integer in integers])
+
+
+def unit(vector: Sequence[float]) -> list[float]:
+    """Return a vector's direction: of norm 1, or zeros for zeros."""
+    norm = math.sqrt(math.fsum(value * value for value in vector)) or 1.0
+    return [value / norm for value in vector]

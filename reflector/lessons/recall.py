@@ -22,8 +22,8 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import BACKGROUND, LessonPolicy, lesson_book
-from reflector.lessons.embedding import embed as by_hash
-from reflector.lessons.embedding import unit
+from reflector.lessons.outcomes import embed as by_hash
+from reflector.lessons.outcomes import unit
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.project import Project, find_project

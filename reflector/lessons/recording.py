@@ -16,7 +16,6 @@ from reflector.events import event as ev
 from reflector.events.event import Appended, NewEvent, identity
 from reflector.events.lessons import POLARITY
 from reflector.events.registry import fields_of
-from reflector.events.state import REDACTED
 from reflector.ledger.errors import Conflict
 from reflector.ledger.reader import Reader
 from reflector.lessons.book import Lesson, LessonBook
@@ -174,16 +173,10 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
 
 def relevant(book: LessonBook, task: str, context_hash: str, k: int) -> list[Lesson]:
     """Return the `k` best mistakes of a type of task that the bank keeps, those of the same context first (E-09)."""
-    found = [one for one in book if one.task == task and is_kept(one)]
+    found = [one for one in book if one.task == task and one.is_kept]
     found.sort(key=lambda one: (-one.effectiveness, one.created_at, one.id))
     found.sort(key=lambda one: one.data.get("context_hash") != context_hash)
     return found[: max(0, k)]
-
-
-def is_kept(lesson: Lesson) -> bool:
-    """Return whether the bank has a mistake. One that fails often sinks in it, and is the first to go."""
-    there = lesson.banked and lesson.state != "retracted" and lesson.text != REDACTED
-    return there and lesson.kind == "mistake"
 
 
 def _append(ledger: Journal, event: Callable[..., NewEvent], key: Key | None) -> Appended:

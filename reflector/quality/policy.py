@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
+from reflector.mistakes import check_share, check_whole
 from reflector.quality.signals import QualitySignals, rounded
 
 
@@ -63,13 +64,6 @@ class Signs:
         return {name: getattr(self, name) for name in _FACTS}
 
     @classmethod
-    def read(cls, facts: Mapping[str, Any]) -> Signs:
-        """Return the signs that an event kept. Raises ValueError and TypeError for what are none."""
-        figures = {name: float(facts[name]) for name in _FACTS[:3]}
-        steps = {name: int(facts[name]) for name in _FACTS[3:5]}
-        return cls(**figures, **steps, is_final_step=facts["is_final_step"] is True)  # type: ignore[arg-type]
-
-    @classmethod
     def of(cls, signals: QualitySignals, tool_failures: int = 0, *, is_final: bool = False) -> Signs:
         """Return the signs of an answer whose signals are known: its score is the confidence."""
         return cls(signals.score(), tool_failures=tool_failures, is_final_step=is_final, signals=signals)
@@ -113,10 +107,9 @@ class GatePolicy:
 
     def __post_init__(self) -> None:
         for name in ("threshold", "risk", "drift"):
-            if not 0.0 <= getattr(self, name) <= 1.0:  # NaN as well
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 0 to 1")
-        if self.period < 0 or (self.per_step is not None and self.per_step < 0):
-            raise ValueError(f"period is {self.period} and per_step {self.per_step}; neither may be negative")
+            check_share(name, getattr(self, name))
+        check_whole("period", self.period)
+        check_whole("per_step", self.per_step or 0)
 
     @property
     def id(self) -> str:

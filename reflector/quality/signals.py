@@ -1,17 +1,25 @@
 """The quality signals of one answer, and the score that follows from them (requirements D-02 to D-06).
 
 Invariant: a score is a pure function of the signals, rounded to 6 decimals, from 0 to 1. Every comparison is made
-after that rounding, so that 32-bit and 64-bit arithmetic agree at a boundary.
+after that rounding, so that 32-bit and 64-bit arithmetic agree at a boundary. A list of words is searched as it stands
+in `words.toml`, or in a person's own; a file that cannot be read, that names an unknown list or holds anything but
+texts is refused, with its name, before anything is searched.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from reflector.quality.words import Words, default_words
+from reflector.files import read_bounded
+from reflector.locate import parse_toml, user_settings
+from reflector.mistakes import Mistake
+from reflector.resources import resource_dir
 
 #: How many decimals a figure keeps before it is compared.
 DECIMALS = 6
@@ -20,6 +28,8 @@ STATUSES = ("success", "error", "skipped")
 _ERRORS, _TRUNCATED, _PATTERNS = 0.4, 0.15, 0.25
 #: The share of the iterations from which on each further one costs, and how much.
 _MANY, _EXCESS = 0.7, 0.5
+_MOST_BYTES = 64 * 1024
+_NAME = "words.toml"
 
 
 def rounded(value: float) -> float:
@@ -60,6 +70,22 @@ class QualitySignals:
         if share > _MANY:
             score -= _EXCESS * (share - _MANY)
         return rounded(min(max(score, 0.0), 1.0))
+
+
+class WordsError(Mistake):
+    """A file of word lists that cannot be used; the text names the file, the list and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The lists, in lower case. Each word is searched for as a part of the text."""
+
+    failure_patterns: tuple[str, ...] = ()
+    assertive_uncertainty: tuple[str, ...] = ()
+    debug_context: tuple[str, ...] = ()
+    root_cause: tuple[str, ...] = ()
+    verification: tuple[str, ...] = ()
+    looking: tuple[str, ...] = ()
 
 
 def quality_signals_for_response(
@@ -113,3 +139,33 @@ def detect_missing_debug_structure(text: str, words: Words | None = None) -> boo
 
 def _has_any(text: str, words: Iterable[str]) -> bool:
     return any(word in text for word in words)
+
+
+def default_words() -> Words:
+    """Return the packaged lists, with those of `reflector/prompts/words.toml` in the user's configuration folder in
+    their place. Raises WordsError."""
+    own = Path(user_settings(), "prompts", _NAME)
+    packaged = _packaged()
+    return read_words(own, packaged) if os.path.lexists(own) else packaged
+
+
+def read_words(path: Path, base: Words) -> Words:
+    """Return the lists of a file, and those of `base` that the file does not name. Raises WordsError."""
+    try:
+        given = parse_toml(read_bounded(path, _MOST_BYTES).decode("utf-8-sig"))
+    except OSError as error:
+        raise WordsError(f"{path}: cannot be read ({error.strerror}); correct or remove the file") from None
+    except ValueError as error:
+        raise WordsError(f"{path}: is not TOML ({error}); correct or remove the file") from None
+    known = [one.name for one in fields(Words)]
+    for name, words in given.items():
+        if name not in known:
+            raise WordsError(f"{path}: {name!r} is not a word list; the lists are {', '.join(known)}")
+        if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+            raise WordsError(f'{path}: {name} must be a list of texts, such as ["i cannot"]')
+    return replace(base, **{name: tuple(word.lower() for word in words) for name, words in given.items()})
+
+
+@lru_cache(maxsize=1)
+def _packaged() -> Words:
+    return read_words(resource_dir("prompts") / _NAME, Words())

@@ -19,11 +19,11 @@ from uuid import uuid4
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MOST_TOLD
-from reflector.lessons.book import Follower, Lesson, LessonBook, LessonPolicy
-from reflector.lessons.figures import bank_figures
+from reflector.lessons.book import Follower, Lesson, LessonBook, LessonPolicy, bank_figures
 from reflector.lessons.journal import Journal, Memory, append_next
 from reflector.lessons.outcomes import score_improvement
-from reflector.lessons.recording import is_kept, lesson_event, observe_outcome, record_told, relevant, said
+from reflector.lessons.recording import lesson_event, observe_outcome, record_told, relevant, said
+from reflector.mistakes import check_share, check_whole
 from reflector.quality.policy import PRESETS, Decision, ReflectionTrigger, Signs
 from reflector.revision.prompting import ToolResult, build_improvement_prompt, build_step_prompt
 from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, kept
@@ -74,6 +74,11 @@ class ReflectionEngine:
         alpha: float = 0.2,
         project: Path | None = None,
     ) -> None:
+        check_share("quality_threshold", quality_threshold)
+        check_whole("max_reflections_per_step", max_reflections_per_step)
+        check_whole("reflection_bank_size", reflection_bank_size, 1)
+        check_whole("periodic_interval", periodic_interval)
+        check_share("alpha", alpha)
         self.gate = replace(
             PRESETS["step"],
             threshold=quality_threshold,
@@ -169,7 +174,7 @@ class ReflectionEngine:
         lessons = self.book().lessons
         lesson_id = event.event_id
         for number in count(1):  # one that a better one displaced comes back as another lesson
-            if lesson_id not in lessons or is_kept(lessons[lesson_id]):
+            if lesson_id not in lessons or lessons[lesson_id].is_kept:
                 break
             lesson_id = identity(ev.LESSON_RECORDED, *said(event.data), number)
         self.journal.append([replace(event, event_id=lesson_id)])

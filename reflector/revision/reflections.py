@@ -19,6 +19,7 @@ from reflector.lessons.outcomes import (
     merge_outcome_signals,
     promotion_confidence,
 )
+from reflector.mistakes import check_share, check_whole
 from reflector.quality.policy import GatePolicy
 from reflector.revision.four_fields import parse_four_fields
 
@@ -44,11 +45,9 @@ class ReflectionConfig:
 
     def __post_init__(self) -> None:
         for name in ("quality_threshold", "promotion_confidence"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 0 to 1")
+            check_share(name, getattr(self, name))
         for name in ("max_injected_reflections", "max_retry_attempts"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+            check_whole(name, getattr(self, name))
 
     @property
     def gate(self) -> GatePolicy:
@@ -81,9 +80,7 @@ class AgentReflection:
         return replace(self, task_id=task_id)
 
     def push_outcome_signal(self, signal: OutcomeSignal) -> None:
-        """Add an outcome; an earlier one of its kind goes. Raises ValueError for a kind that does not exist."""
-        if signal.kind not in OUTCOME_KINDS:
-            raise ValueError(f"{signal.kind!r} is not a kind of outcome; the kinds are {', '.join(OUTCOME_KINDS)}")
+        """Add an outcome; an earlier one of its kind goes."""
         self.outcome_signals = list(merge_outcome_signals(self.outcome_signals, [signal]))
 
     def promotion_confidence(self) -> float:

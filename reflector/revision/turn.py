@@ -21,8 +21,7 @@ from reflector.ledger.errors import Conflict
 from reflector.lessons.journal import Journal, Memory
 from reflector.lessons.outcomes import score_improvement
 from reflector.quality.policy import Decision, Signs
-from reflector.quality.signals import QualitySignals, quality_signals_for_response
-from reflector.quality.words import default_words
+from reflector.quality.signals import QualitySignals, default_words, quality_signals_for_response
 from reflector.revision.prompting import Revision, build_reflection_prompt, build_revision_prompt
 from reflector.revision.reflections import AgentReflection, ReflectionConfig, parse_reflection_response
 from reflector.text.bounds import visible, whole_end

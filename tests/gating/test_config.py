@@ -23,10 +23,6 @@ def budgets(**settings: Any) -> dict[str, Any]:
     return {"scheduler": {"budgets": settings}}
 
 
-def fixtures(**settings: Any) -> dict[str, Any]:
-    return {"t3": {"llm": {"fixtures": settings}}}
-
-
 def fault(mapping: dict[str, Any]) -> str:
     with pytest.raises(ValueError) as caught:
         load_config(mapping)
@@ -80,57 +76,61 @@ def test_the_settings_are_found_where_the_host_has_them() -> None:
     assert (found.fixtures.enabled, found.fixtures.path) == (True, "p.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("mapping", "words"),
-    [
-        (reflection(summary_tokens=-1), "t3.reflection.summary_tokens is -1; it must be >= 0"),
-        (reflection(surprise=1), "t3.reflection.surprise: unknown key"),
-        (reflection(summary_token=1), "t3.reflection.summary_token: unknown key (did you mean 'summary_tokens')"),
-        (reflection(sumary_token=1), "unknown key (did you mean 'summary_tokens')"),
-        (reflection(logs=1), "unknown key (did you mean 'log')"),
-        (reflection(backend="nope"), "t3.reflection.backend is 'nope'; it must be one of rulebased, llm"),
-        (reflection(backend=None), "it must be one of rulebased, llm"),
-        (budgets(ops_reflection=-1), "scheduler.budgets.ops_reflection is -1; it must be >= 0"),
-        (budgets(ops_reflection=-0.5), "it must be >= 0"),
-        (budgets(time_ms_reflection=0), "scheduler.budgets.time_ms_reflection is 0; it must be >= 1"),
-        (fixtures(enabled=True), "t3.llm.fixtures.path must be a non-empty string"),
-        (fixtures(enabled=True, path=""), "t3.llm.fixtures.path is ''; it must be a non-empty string"),
-        (fixtures(enabled=True, path="  "), "t3.llm.fixtures.path is '  '; it must be a non-empty string"),
-        (fixtures(path=7), "it must be a non-empty string"),
-        ({"t3": {"allow_reflection": True, "reflection": {"backend": "LLM"}}}, "needs t3.llm.fixtures.enabled: true"),
-    ],
-)
-def test_a_wrong_setting_is_named_with_its_value_and_the_way_out(mapping: dict[str, Any], words: str) -> None:
-    assert words in fault(mapping)
+FAULTS: list[tuple[str, Any, str]] = [
+    # key, value, what is said of it
+    ("t3.reflection.summary_tokens", -1, "is -1; it must be >= 0"),
+    ("t3.reflection.surprise", 1, ": unknown key"),
+    ("t3.reflection.smary_token", 1, ": unknown key"),
+    ("t3.reflection.summary_token", 1, ": unknown key (did you mean 'summary_tokens')"),
+    ("t3.reflection.sumary_token", 1, ": unknown key (did you mean 'summary_tokens')"),
+    ("t3.reflection.logs", 1, ": unknown key (did you mean 'log')"),
+    ("t3.reflection.backend", "nope", "is 'nope'; it must be one of rulebased, llm"),
+    ("t3.reflection.backend", None, "is None; it must be one of rulebased, llm"),
+    ("scheduler.budgets.ops_reflection", -1, "is -1; it must be >= 0"),
+    ("scheduler.budgets.ops_reflection", -0.5, "is -0.5; it must be >= 0"),
+    ("scheduler.budgets.time_ms_reflection", 0, "is 0; it must be >= 1"),
+    ("t3.llm.fixtures.path", "", "is ''; it must be a non-empty string"),
+    ("t3.llm.fixtures.path", "  ", "is '  '; it must be a non-empty string"),
+    ("t3.llm.fixtures.path", 7, "is 7; it must be a non-empty string"),
+    ("t3.reflection.log", "maybe", "is 'maybe'; it takes true or false"),
+    *(("t3.reflection.embed", value, f"is {value}; it takes true or false") for value in (2, 1.0, None)),
+    *(
+        ("t3.reflection.summary_tokens", value, f"is {value!r}; it takes a whole number")
+        for value in ("abc", True, float("nan"), float("inf"), [1])
+    ),
+    ("t3", 7, "is 7; it takes a mapping"),
+    ("t3.reflection", [1], "is [1]; it takes a mapping"),
+    ("t3.allow_reflections", True, ": unknown key (did you mean 'allow_reflection')"),
+    ("t3.reflecton", {}, ": unknown key (did you mean 'reflection')"),
+    ("scheduler.budget", {}, ": unknown key (did you mean 'budgets')"),
+    ("scheduler.budgets.ops_reflections", 1, ": unknown key (did you mean 'ops_reflection')"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "words"), FAULTS)
+def test_a_wrong_setting_is_named_with_its_value_and_the_way_out(key: str, value: Any, words: str) -> None:
+    mapping = value
+    for part in reversed(key.split(".")):
+        mapping = {part: mapping}
+    assert fault(mapping) == f"{key}{words if words.startswith(':') else f' {words}'}"
+
+
+def test_recorded_answers_need_a_file_and_only_where_the_gate_is_open() -> None:
+    assert "t3.llm.fixtures.path must be a non-empty string" in fault({"t3": {"llm": {"fixtures": {"enabled": True}}}})
+    gate = {"t3": {"allow_reflection": True, "reflection": {"backend": "LLM"}}}
+    assert "needs t3.llm.fixtures.enabled: true" in fault(gate)
+    assert load_config(reflection(backend="llm")).backend == "llm"
+    assert "it takes a whole number" in fault(reflection(topk_snippets="9" * 5000))
 
 
 @pytest.mark.parametrize(
-    ("mapping", "words"),
-    [
-        (reflection(log="maybe"), "t3.reflection.log is 'maybe'; it takes true or false"),
-        (reflection(embed=2), "it takes true or false"),
-        (reflection(embed=1.0), "it takes true or false"),
-        (reflection(embed=None), "it takes true or false"),
-        (reflection(summary_tokens="abc"), "t3.reflection.summary_tokens is 'abc'; it takes a whole number"),
-        (reflection(summary_tokens=True), "it takes a whole number"),
-        (reflection(summary_tokens=float("nan")), "it takes a whole number"),
-        (reflection(summary_tokens=float("inf")), "it takes a whole number"),
-        (reflection(summary_tokens=[1]), "it takes a whole number"),
-        (reflection(topk_snippets="9" * 5000), "it takes a whole number"),
-        ({"t3": 7}, "t3 is 7; it takes a mapping"),
-        ({"t3": {"reflection": [1]}}, "t3.reflection is [1]; it takes a mapping"),
-        ({"t3": {"allow_reflections": True}}, "t3.allow_reflections: unknown key (did you mean 'allow_reflection')"),
-        ({"t3": {"reflecton": {}}}, "t3.reflecton: unknown key (did you mean 'reflection')"),
-        ({"scheduler": {"budget": {}}}, "scheduler.budget: unknown key (did you mean 'budgets')"),
-        (budgets(ops_reflections=1), "(did you mean 'ops_reflection')"),
-    ],
-)
-def test_what_the_source_took_silently_for_a_default_or_a_zero_is_refused(mapping: dict[str, Any], words: str) -> None:
-    assert words in fault(mapping)
-
-
-def test_of_a_key_that_is_like_none_of_ours_nothing_is_guessed() -> None:
-    assert fault(reflection(smary_token=1)) == "t3.reflection.smary_token: unknown key"
+    ("name", "value"),
+    [("backend", "nope"), ("summary_tokens", -5), ("topk_snippets", "3"), ("ops_reflection", -1),
+     ("time_ms_reflection", 0)],
+)  # fmt: skip
+def test_settings_that_are_made_in_python_are_checked_too(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is {value!r}; it must be "):
+        GatedConfig(**{name: value})
 
 
 def test_every_fault_is_in_one_error() -> None:
@@ -143,18 +143,12 @@ def test_every_fault_is_in_one_error() -> None:
     ]
 
 
-def test_recorded_answers_are_not_needed_while_the_gate_is_closed() -> None:
-    assert load_config(reflection(backend="llm")).backend == "llm"
-
-
-@pytest.mark.parametrize("word", ["1", "TRUE", " yes ", "on", True, 1])
-def test_words_for_true(word: Any) -> None:
-    assert load_config(reflection(embed=word)).embed is True
-
-
-@pytest.mark.parametrize("word", ["0", "False", "NO", "off", False, 0])
-def test_words_for_false(word: Any) -> None:
-    assert load_config(reflection(embed=word)).embed is False
+def test_words_for_true_and_for_false() -> None:
+    for words, wanted in (
+        (("1", "TRUE", " yes ", "on", True, 1), True),
+        (("0", "False", "NO", "off", False, 0), False),
+    ):
+        assert {load_config(reflection(embed=word)).embed for word in words} == {wanted}
 
 
 ANYTHING = st.recursive(

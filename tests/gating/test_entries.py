@@ -23,7 +23,7 @@ from reflector.gated import (
     reflect,
     write_entries,
 )
-from reflector.gating.entries import record
+from reflector.gating.summary import record
 from reflector.ledger.store import Ledger
 from reflector.lessons.recall import recall
 from reflector.proof.verify import verify

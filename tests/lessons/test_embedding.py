@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.lessons.embedding import embed
+from reflector.lessons.outcomes import embed
 
 FIRST_FOUR = {
     "x": [-0.218560, 0.050570, -0.214722, 0.247740],

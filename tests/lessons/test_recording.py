@@ -6,8 +6,7 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import lesson_book
-from reflector.lessons.figures import figures
+from reflector.lessons.book import figures, lesson_book
 from reflector.lessons.recording import observe_outcome, record_lesson, record_told, relevant
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify

@@ -15,7 +15,7 @@ from reflector.experience import (
     detect_missing_debug_structure,
     quality_signals_for_response,
 )
-from reflector.quality.words import WordsError, default_words
+from reflector.quality.signals import WordsError, default_words
 
 
 def signals(errors: float = 0.0, used: int = 0, most: int = 10, *flags: str) -> QualitySignals:
