@@ -1,7 +1,8 @@
 """What `reflector doctor` looks at: everything between the agent and the playbook, each with what mends it.
 
-Invariant: looking changes nothing and costs little: no file is made, no migration runs, no network is asked, no key is
-shown. A check that cannot be made is a finding, never an exception.
+Invariant: looking changes nothing and costs little: no file is created, no migration runs, no network is asked, no key
+is shown. A check that cannot be made is a finding, never an exception. A fix touches nothing that a person wrote:
+permissions are only narrowed, and only temporary files are removed.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 from reflector import locate
 from reflector.config import BACKENDS, ConfigError
@@ -22,18 +26,17 @@ from reflector.curation.adoption import kept_of_others, read
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
+from reflector.events.event import LEDGER_MERGED, SESSION_RECORDED
 from reflector.hooks import git_setup
 from reflector.hooks.agents import AGENTS
-from reflector.hooks.citus import checks_of_citus
-from reflector.hooks.git_setup import driver_of
-from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
-from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
-from reflector.hooks.schemas import checks_of_schemas
-from reflector.hooks.unread import checks_of_unread, is_regular, read_only
+from reflector.hooks.reach import Check, Fix, checks_of_hooks, error, missing_program, ok, warning
+from reflector.hooks.settings_file import TEMPORARY
+from reflector.ledger.elsewhere import CORRECT, elsewhere, told_elsewhere
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.migration import HEAD_REVISION
+from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
 from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
@@ -47,89 +50,90 @@ from reflector.sessions.user_playbook import told_beside
 from reflector.text.secrets import found
 
 _LITTLE_SPACE = 200 * 2**20
-_OLD_BACKLOG_SECONDS = 3600
+_OLD_BACKLOG_NS = 3600 * 1_000_000_000
 _OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+#: The first session of a ledger, or without one the first event: an added bullet and an adopted playbook.json can be
+#: the same event in two ledgers.
+_FIRST = (
+    "SELECT playbook.origin, event.event_id, event.data_hash"
+    " FROM event JOIN playbook ON playbook.id = event.playbook_id"
+    " ORDER BY event.type <> ?, event.playbook_id, event.position LIMIT 1"
+)
+_Part = Callable[[Project], Iterator[Check]]
 
 
 def examine(project: Project) -> Iterator[Check]:
     """Yield every check of a project, from the interpreter to the hooks."""
     parts = (_software, _files, _playbook, _git, _ledger, _beside, _spool, checks_of_hooks, _backend, _prompts)
-    yield from _each(project, parts)
+    return _each(project, *parts)
 
 
 def examine_without_settings(project: Project, refused: ConfigError) -> Iterator[Check]:
     """Yield why a project's settings are refused, and the checks that need none: not which ledger and which judge it
     has, and nothing that would be processed by them."""
     what, _, way_out = str(refused).rpartition("; ")
-    yield Check("settings", "error", f"{what}; the ledger and the backend are not checked until then", way_out)
-    parts = (_software, _files, _playbook, _git, _waiting, checks_of_hooks, _prompts)
-    yield from _each(project, parts)
+    yield error("settings", f"{what}; the ledger and the backend are not checked until then", way_out)
+    yield from _each(project, _software, _files, _playbook, _git, _waiting, checks_of_hooks, _prompts)
 
 
-def _each(project: Project, parts: Sequence[Callable[[Project], Iterator[Check]]]) -> Iterator[Check]:
+def _each(project: Project, *parts: _Part) -> Iterator[Check]:
     for part in parts:
         try:
             yield from part(project)
-        except OSError as error:
-            yield Check("files", "error", f"{error.filename or ''}: {error.strerror}", "check that it is yours to read")
+        except OSError as refused:
+            what = f"{refused.filename or ''}: {refused.strerror}"
+            yield error("files", what, "check that it is yours to read")
 
 
 def _software(_: Project) -> Iterator[Check]:
-    python = ".".join(map(str, sys.version_info[:3]))
-    yield Check("python", "ok", f"{python} ({sys.executable})")
+    yield ok("python", f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})")
     module = sqlite_module()
-    version = ".".join(map(str, module.sqlite_version_info))
-    if module.sqlite_version_info < SOUND_SQLITE:
-        sound = ".".join(map(str, SOUND_SQLITE))
-        yield Check(
-            "sqlite",
-            "warning",
-            f"{version}: before {sound} a checkpoint that races a writer can lose a commit; reflector checkpoints "
-            "under its lock, other programs on the file do not",
-            f"{sys.executable} -m pip install pysqlite3, or use a newer Python",
-        )
-    else:
-        yield Check("sqlite", "ok", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")
+    version, sound = (".".join(map(str, parts)) for parts in (module.sqlite_version_info, SOUND_SQLITE))
+    if module.sqlite_version_info >= SOUND_SQLITE:
+        yield ok("sqlite", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")
+        return
+    text = f"{version}: before {sound} a checkpoint that races a writer can lose a commit; reflector checkpoints under "
+    mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
+    yield warning("sqlite", f"{text}its lock, other programs on the file do not", mend)
 
 
 def _files(project: Project) -> Iterator[Check]:
     state = project.state_dir
-    yield from _place(project)
-    settings = [path for agent in AGENTS.values() for path in agent.paths(project.root).values()]
-    if left := left_behind(project, settings):
-        fix = Fix(f"removes {_counted(len(left), 'temporary file')}", partial(remove, project, left))
+    yield _place(project)
+    if left := _left_behind(project):
+        fix = Fix(f"removes {_counted(len(left), 'temporary file')}", partial(_remove, project, left))
         text = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}: left by a command that was killed"
-        yield Check("leftovers", "warning", text, f"rm {left[0]}", fix)
+        yield warning("leftovers", text, f"rm {left[0]}", fix)
     claude = project.playbook_json.parent
     if claude.exists() and not os.access(claude, os.W_OK):
-        text = f"{claude} cannot be written, so playbook.json is not kept up to date"
-        yield Check("files", "error", text, f"chmod u+w {claude}")
+        yield error(
+            "files", f"{claude} cannot be written, so playbook.json is not kept up to date", f"chmod u+w {claude}"
+        )
     if not state.exists():
-        yield Check("state", "ok", f"{state} does not exist yet; it is created with the ledger")
+        yield ok("state", f"{state} does not exist yet; it is created with the ledger")
         return
-    open_ = [path for path in (state, project.ledger_file, project.spool_dir) if open_to_others(path)]
-    if open_:
-        names = " ".join(str(path) for path in open_)
-        fix = Fix("takes them, and all below, from everybody but you", partial(close_to_others, *open_))
-        yield Check("permissions", "warning", f"others may read {names}", f"chmod -R go= {names}", fix)
+    if open_ := [path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)]:
+        names = " ".join(map(str, open_))
+        fix = Fix("takes them, and all below, from everybody but you", partial(_close_to_others, open_))
+        yield warning("permissions", f"others may read {names}", f"chmod -R go= {names}", fix)
     else:
-        yield Check("permissions", "ok", f"{state} is yours alone")
+        yield ok("permissions", f"{state} is yours alone")
     if reason := locks.why_none(state):
         text = f"no file can be locked in {state} ({reason})"
         if project.config.ledger_url:
-            yield Check("locks", "ok", f"{text}; files among the temporary ones of this machine are locked instead")
+            yield ok("locks", f"{text}; files among the temporary ones of this machine are locked instead")
         else:
-            yield Check("locks", "error", f"{text}, so its ledger cannot be written", _OTHER_LEDGER)
+            yield error("locks", f"{text}, so its ledger cannot be written", _OTHER_LEDGER)
     free = shutil.disk_usage(state).free
     text = f"{free / 2**30:.1f} GiB free"
     if free < _LITTLE_SPACE:
-        yield Check("disk", "error", f"{text} for {state}", "make room: what cannot be written is not counted")
+        yield error("disk", f"{text} for {state}", "make room: what cannot be written is not counted")
     else:
-        yield Check("disk", "ok", text)
+        yield ok("disk", text)
 
 
-def _place(project: Project) -> Iterator[Check]:
-    """Yield which project it is, and what else lies in its repository that would keep sessions from it."""
+def _place(project: Project) -> Check:
+    """Return which project it is, and what else lies in its repository that would keep sessions from it."""
     root = project.root.resolve().as_posix()
     linked = locate.worktrees(root)
     text = str(project.root)
@@ -139,22 +143,57 @@ def _place(project: Project) -> Iterator[Check]:
     outer = locate.find_project(str(Path(root).parent.as_posix()), Path.home().resolve().as_posix())
     if outer != root and locate.is_project(outer) and not project.playbook_json.exists() and _has_ledger(root):
         mend = f"rm -r {project.state_dir}, then reflector import-history; if it has bullets, see docs/git.md first"
-        yield Check("project", "warning", f"{text} has a ledger without a playbook inside the project {outer}", mend)
-    elif project.config.worktrees == "own" and linked:
-        yield Check("project", "ok", f"{project.root}; linked worktrees have ledgers of their own")
-    elif apart:
-        yield Check(
-            "project",
-            "warning",
-            f"{text}, but a ledger of its own lies in {', '.join(apart)}",
-            "merge it, then remove it, as docs/git.md says",
-        )
-    else:
-        yield Check("project", "ok", text)
+        return warning("project", f"{text} has a ledger without a playbook inside the project {outer}", mend)
+    if project.config.worktrees == "own" and linked:
+        return ok("project", f"{project.root}; linked worktrees have ledgers of their own")
+    if apart:
+        text += f", but a ledger of its own lies in {', '.join(apart)}"
+        return warning("project", text, "merge it, then remove it, as docs/git.md says")
+    return ok("project", text)
 
 
 def _has_ledger(root: str) -> bool:
     return (Path(root) / ".claude" / "reflector" / "ledger.db").exists()
+
+
+def _left_behind(project: Project) -> list[Path]:
+    """Return the temporary files that killed commands left more than an hour ago."""
+    settings = [path for agent in AGENTS.values() for path in agent.paths(project.root).values()]
+    candidates = [path.with_name(f".{path.name}{TEMPORARY}") for path in settings]
+    candidates.append(project.playbook_json.with_name(f".{project.playbook_json.name}.tmp"))
+    if not project.state_dir.is_symlink():
+        candidates += [*project.state_dir.glob(".*.tmp"), *project.spool_dir.glob(".*.json.tmp")]
+    oldest, left = time.time() - spool.LEFT_BEHIND_SECONDS, []
+    for path in candidates:
+        with suppress(OSError):
+            seen = path.lstat()
+            if stat.S_ISREG(seen.st_mode) and seen.st_mtime < oldest:
+                left.append(path)
+    return left
+
+
+def _remove(project: Project, paths: list[Path]) -> None:
+    """Remove temporary files; a delivery that is whole in one becomes pending. Raises OSError."""
+    spool.sweep(project.spool_dir)
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _is_open_to_others(path: Path) -> bool:
+    """Return whether others than the owner may do anything with a file or folder; False for a link."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISLNK(mode) and bool(mode & 0o077)
+
+
+def _close_to_others(tops: list[Path]) -> None:
+    """Take files and folders, with all that is below them, from everybody but their owner. Raises OSError."""
+    for top in tops:
+        for path in (top, *top.rglob("*")):
+            if _is_open_to_others(path):
+                path.chmod(stat.S_IMODE(path.lstat().st_mode) & 0o700)
 
 
 def _playbook(project: Project) -> Iterator[Check]:
@@ -165,177 +204,219 @@ def _playbook(project: Project) -> Iterator[Check]:
     for kept in kept_of_others(project):
         text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
         mend = f"reflector restore BACKUP, or reflector import-history; then reflector import {kept}, and remove it"
-        yield Check("playbook", "warning", text, mend)
+        yield warning("playbook", text, mend)
 
 
 def _refused(project: Project, problem: Finding) -> Check:
-    return Check("playbook", "error", f"{project.playbook_json}, {problem.where}: {problem.message}", problem.remedy)
+    return error("playbook", f"{project.playbook_json}, {problem.where}: {problem.message}", problem.remedy)
 
 
 def _git(project: Project) -> Iterator[Check]:
     """Yield whether playbook.json can be shared through git without conflicts over counts."""
     if is_shared(project.root):
-        driver = driver_of(project.root)
+        driver = git_setup.driver_of(project.root)
         fix = Fix("sets the merge driver in this clone's git configuration", partial(git_setup.install, project.root))
         if driver is None:
             text = "playbook.json is shared, but this clone merges it line by line"
-            yield Check("git", "warning", text, "reflector install --git", fix)
+            yield warning("git", text, "reflector install --git", fix)
         elif (gone := missing_program(driver)) is not None:
-            text = f"{gone} is gone, so git cannot merge playbook.json"
-            yield Check("git", "warning", text, "reflector install --git", fix)
+            yield warning("git", f"{gone} is gone, so git cannot merge playbook.json", "reflector install --git", fix)
         else:
-            yield Check("git", "ok", "playbook.json is shared without counters, and merged bullet by bullet")
+            yield ok("git", "playbook.json is shared without counters, and merged bullet by bullet")
     elif version_in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
-        yield Check("git", "warning", text, "reflector install --git")
+        yield warning("git", text, "reflector install --git")
 
 
 def _ledger(project: Project) -> Iterator[Check]:
     if came := project.came_with():
-        yield Check("ledger", "error", came, "decide whose it is; the spool keeps what comes meanwhile")
+        yield error("ledger", came, "decide whose it is; the spool keeps what comes meanwhile")
         return
     if not project.has_ledger():
-        yield Check("ledger", "ok", "none yet; `reflector add` begins it, or a session that has a playbook")
+        yield ok("ledger", "none yet; `reflector add` begins it, or a session that has a playbook")
         return
-    if (found := _revision(project)) is not None:
-        yield found
-        if found.state == "error":
+    if (schema := _revision(project)) is not None:
+        yield schema
+        if schema.state == "error":
             return
     try:
         with project.open_ledger() as ledger:
             yield from _open_ledger(ledger, project)
-    except LedgerError as error:
-        what, _, way_out = str(error).partition("; ")
-        yield Check("ledger", "error", what, way_out or "reflector verify")
+    except LedgerError as refused:
+        what, _, way_out = str(refused).partition("; ")
+        yield error("ledger", what, way_out or "reflector verify")
 
 
 def _revision(project: Project) -> Check | None:
     """The schema's revision, read without a migration; None for a ledger on a server, and where no ledger can be."""
-    if project.config.ledger_url or not is_regular(project.ledger_file):
+    if project.config.ledger_url or not _is_regular(project.ledger_file):
         return None
     try:
-        with read_only(project.ledger_file) as connection:
+        with _read_only(project.ledger_file) as connection:
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
     except (sqlite3.Error, TypeError, UnicodeDecodeError):  # opening it says why
         return None
     if revision == HEAD_REVISION:
-        return Check("schema", "ok", f"revision {revision}")
+        return ok("schema", f"revision {revision}")
     if str(revision) > HEAD_REVISION:
-        return Check("schema", "error", f"revision {revision} is newer than this reflector", "upgrade reflector")
-    return Check(
-        "schema", "warning", f"revision {revision} is older than {HEAD_REVISION}", "the next command upgrades it"
-    )
+        return error("schema", f"revision {revision} is newer than this reflector", "upgrade reflector")
+    return warning("schema", f"revision {revision} is older than {HEAD_REVISION}", "the next command upgrades it")
 
 
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     from reflector.proof.verify import wrong_triggers
 
     if ledger.engine.dialect == "postgresql":
-        yield from checks_of_citus(ledger)
-        yield from checks_of_schemas(ledger)
+        yield from _server(ledger)
     head = ledger.head()
-    yield Check("ledger", "ok", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
-    yield from checks_of_unread(ledger, project)
+    yield ok("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
+    yield from _unread(ledger, project)
     if (lost := missed(project, ledger)) is not None:
-        yield Check("head", "error", str(lost), lost.remedy)
+        yield error("head", str(lost), lost.remedy)
     if wrong := wrong_triggers(ledger):
-        names = ", ".join(wrong)
-        yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")
+        yield error("triggers", f"missing or changed: {', '.join(wrong)}", "reflector verify --mend-triggers")
     else:
-        yield Check("triggers", "ok", "changes of history are refused by the database")
+        yield ok("triggers", "changes of history are refused by the database")
     if ledger.engine.dialect == "sqlite":
         with ledger.engine.connection() as connection:
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        is_wal = mode == "wal"
-        yield Check(
-            "journal", "ok" if is_wal else "error", f"mode {mode}", "" if is_wal else "put the ledger on a local disk"
-        )
+        text = f"mode {mode}"
+        yield ok("journal", text) if mode == "wal" else error("journal", text, "put the ledger on a local disk")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     if head.position and head.recorded_at[:19] > now:
-        yield Check(
+        yield warning(
             "clock",
-            "warning",
             f"the last event is from {head.recorded_at[:19]}, which is to come: the clock was set back",
             "set the clock if it is wrong now; positions, not times, order the events, so no count is wrong",
         )
     else:
-        yield Check("clock", "ok", f"{now} UTC")
+        yield ok("clock", f"{now} UTC")
     for mirror in mirrors(ledger, project):
-        state: State = "warning" if mirror.trouble else "ok"
-        yield Check(
-            "mirror", state, f"{mirror.name}: {mirror.trouble or mirror.state}", "correct it" if mirror.trouble else ""
-        )
+        text = f"{mirror.name}: {mirror.trouble or mirror.state}"
+        yield warning("mirror", text, "correct the file") if mirror.trouble else ok("mirror", text)
     # What the file says by itself has a row of its own.
-    is_told = any(_playbook(project))
-    refused = [] if is_told else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]
+    is_said = any(_playbook(project))
+    refused = [] if is_said else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]
     yield from refused
-    yield from _windows(ledger, project)
-    if not is_told and not refused:
+    yield _windows(ledger, project)
+    if not is_said and not refused:
         yield from _bullets(ledger, project)
 
 
-def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
+def _server(ledger: Ledger) -> Iterator[Check]:
+    """Yield where a Citus keeps the ledger, why it would refuse triggers, and the other schemas with the playbook."""
+    with ledger.asking() as sql:
+
+        def ask(query: str) -> object:
+            return sql.execute(query).fetchone()
+
+        on = is_citus(ask)
+        places, reason = (on_citus(ask), refused_by_citus(ask)) if on else ([], None)
+    if len(places) > 1:
+        text = f"its tables are divided into {len(places)} shards, where triggers do not find the events"
+        yield error("citus", text, "reflector copy --to URL, into a schema of its own (docs/team.md)")
+    elif reason:
+        what, _, way_out = reason.partition("; ")
+        yield error("citus", what, way_out)
+    elif on:
+        where = f"on {places[0]}" if places else "on the coordinator, for their schema is not distributed"
+        yield ok("citus", f"the tables are {where}; citus.enable_unsafe_triggers is on")
+    if schemas := elsewhere(ledger):
+        text = told_elsewhere(ledger, schemas)
+        yield ok("schemas", text) if ledger.has(SESSION_RECORDED) else warning("schemas", text, CORRECT)
+
+
+def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
+    """Yield a warning where the project has a ledger file whose history is not in the ledger of `ledger_url`."""
+    file, url = project.ledger_file, ledger.engine.url
+    if not project.config.ledger_url or not _is_regular(file) or (url.is_file and file.samefile(url.database)):
+        return
+    try:
+        with _read_only(file) as connection:
+            ((events,),) = connection.execute("SELECT count(*) FROM event").fetchall()
+            first = connection.execute(_FIRST, [SESSION_RECORDED]).fetchone()
+    except sqlite3.Error:  # not a ledger, or not a sound one: nobody counts in it
+        return
+    if first is not None and not _holds(ledger, *first):
+        old = f"REFLECTOR_LEDGER_URL={quote(sqlite_url(file))} REFLECTOR_PLAYBOOK=default"
+        yield warning(
+            "ledger",
+            f"{file} has {_counted(events, 'event')}, and its history is not in the ledger that `ledger_url` names: "
+            "its counts are not shown",
+            f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson --merge; or "
+            "reflector config unset ledger_url",
+        )
+
+
+def _holds(ledger: Ledger, origin: str, event_id: str, data_hash: str) -> bool:
+    """Return whether another ledger's history is in this one, by its origin and one of its events."""
+    if ledger.head().origin == origin:  # copied or moved
+        return True
+    here = ledger.event(event_id)
+    if here is not None and here.data_hash == data_hash:
+        return True
+    # A merge may give other names, and an event that has one has another id and hash.
+    return any((event.data or {}).get("origin") == origin for event in ledger.events(types=[LEDGER_MERGED]))
+
+
+@contextmanager
+def _read_only(file: Path) -> Iterator[sqlite3.Connection]:
+    """Open a ledger's file to read it, and leave nothing beside it. Raises sqlite3.Error."""
+    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a -shm, and leave both.
+    unused = "" if Path(f"{file}-wal").exists() else "&immutable=1"
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro{unused}", uri=True)) as connection:
+        yield connection
+
+
+def _is_regular(path: Path) -> bool:
+    """Return whether a path is a file, and no link."""
+    return path.is_file() and not path.is_symlink()
+
+
+def _windows(ledger: Ledger, project: Project) -> Check:
     windows = ledger.window_states()
     failed = windows.get("failed", 0) + windows.get("given_up", 0)
     waiting = windows.get("pending", 0) + windows.get("answered", 0)
     if failed:
-        yield Check("reflections", "warning", f"{failed} failed", "reflector failures")
-    elif waiting:
-        yield Check(
-            "reflections",
-            "warning",
-            f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged",
-            "reflector drain",
-            _draining(project),
-        )
-    else:
-        yield Check("reflections", "ok", f"{_counted(sum(windows.values()), 'session window')}, none open")
+        return warning("reflections", f"{failed} failed", "reflector failures")
+    if waiting:
+        text = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged"
+        return warning("reflections", text, "reflector drain", _draining(project))
+    return ok("reflections", f"{_counted(sum(windows.values()), 'session window')}, none open")
 
 
 def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
     # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
-    secrets = [bullet.name for bullet in bullets if found(bullet.text)]
-    if secrets:
-        yield Check(
-            "playbook",
-            "warning",
-            f"{_counted(len(secrets), 'bullet')} with what looks like a secret: {', '.join(secrets[:10])}",
-            "take it out of playbook.json, erase it with `reflector redact`, and change the secret",
-        )
+    if secrets := [bullet.name for bullet in bullets if found(bullet.text)]:
+        text = f"{_counted(len(secrets), 'bullet')} with what looks like a secret: {', '.join(secrets[:10])}"
+        mend = "take it out of playbook.json, erase it with `reflector redact`, and change the secret"
+        yield warning("playbook", text, mend)
     elif not bullets and not project.is_users:
-        yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
+        yield warning("playbook", "it is empty: nothing can be cited", 'reflector add pat "…"')
     elif bullets and not os.path.lexists(project.playbook_json):
-        text = f"{project.playbook_json} is missing: a session that starts now is told nothing of this playbook"
-        yield Check("playbook", "warning", text, "write it again from the ledger with `reflector drain`")
+        text = f"{project.playbook_json} is missing: a session that starts now gets nothing of this playbook"
+        yield warning("playbook", text, "write it again from the ledger with `reflector drain`")
     else:
-        yield Check("playbook", "ok", _counted(len(bullets), "bullet"))
+        yield ok("playbook", _counted(len(bullets), "bullet"))
 
 
 def _beside(project: Project) -> Iterator[Check]:
     """Yield the state of the user's own playbook; of a name that both have, the agent gets the project's bullet."""
-    beside = told_beside(project)
-    if beside is None:
+    if (beside := told_beside(project)) is None:
         return
     text = f"{_counted(beside.bullets, 'bullet')} of your own beside the project's"
     if not beside.hidden:
-        yield Check("yours", "ok", text)
+        yield ok("yours", text)
         return
-    names = ", ".join(beside.hidden)
-    yield Check(
-        "yours",
-        "warning",
-        f"{text}; not shown here, because the project gave their names to others: {names}",
-        f"give them other names in {project.playbook_json}; those of your own begin at {USER_FIRST}",
-    )
+    text += f"; not shown here, because the project gave their names to others: {', '.join(beside.hidden)}"
+    mend = f"give them other names in {project.playbook_json}; those of your own begin at {USER_FIRST}"
+    yield warning("yours", text, mend)
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _deliveries(number: int) -> str:
-    return f"{number:,} {'delivery' if number == 1 else 'deliveries'}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def _spool(project: Project) -> Iterator[Check]:
@@ -345,20 +426,18 @@ def _spool(project: Project) -> Iterator[Check]:
 def _waiting(project: Project, fix: Fix | None = None) -> Iterator[Check]:
     counts = spool.counts(project.spool_dir)
     if counts.failed or counts.broken:
-        text = f"{_deliveries(counts.failed)} failed, {counts.broken} could not be understood"
-        yield Check("spool", "warning", text, "reflector status")
-    elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_SECONDS * 1_000_000_000:
-        text = f"{_deliveries(counts.pending)} waiting for over an hour"
-        yield Check("spool", "warning", text, "reflector drain", fix)
+        text = f"{_counted(counts.failed, 'delivery')} failed, {counts.broken} could not be understood"
+        yield warning("spool", text, "reflector status")
+    elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_NS:
+        text = f"{_counted(counts.pending, 'delivery')} waiting for over an hour"
+        yield warning("spool", text, "reflector drain", fix)
     else:
-        yield Check("spool", "ok", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
+        yield ok("spool", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
 
 
 def _draining(project: Project) -> Fix | None:
     """Return how what waits is processed; what costs money waits for a person's command."""
-    if BACKENDS[project.config.backend]:
-        return None
-    return Fix("processes what waits", partial(_drain, project))
+    return None if BACKENDS[project.config.backend] else Fix("processes what waits", partial(_drain, project))
 
 
 def _drain(project: Project) -> None:
@@ -369,7 +448,7 @@ def _drain(project: Project) -> None:
 
 def _backend(project: Project) -> Iterator[Check]:
     text, mend = described(project.config, project.root)
-    yield Check("backend", "error" if mend else "ok", text, mend)
+    yield error("backend", text, mend) if mend else ok("backend", text)
 
 
 def _prompts(project: Project) -> Iterator[Check]:
@@ -377,12 +456,12 @@ def _prompts(project: Project) -> Iterator[Check]:
     for name in PLACEHOLDERS:
         try:
             template = find_template(name, project.root)
-        except TemplateError as error:
-            yield Check("prompt", "error", str(error), "correct the file or remove it")
+        except TemplateError as refused:
+            yield error("prompt", str(refused), "correct the file or remove it")
             continue
         if template.path.parent == resource_dir("prompts"):
             packaged += 1
         else:
-            yield Check("prompt", "ok", f"{name}: {template.path}")
+            yield ok("prompt", f"{name}: {template.path}")
     if packaged:
-        yield Check("prompt", "ok", f"{packaged} of {len(PLACEHOLDERS)} templates are the ones that ship")
+        yield ok("prompt", f"{packaged} of {len(PLACEHOLDERS)} templates are the ones that ship")

@@ -6,7 +6,7 @@ starts. A delivery that was taken is on disk, whole, before the hook ends; nothi
 
 Run by `hooks/__main__.py`, by `reflector hook`, or as a file, which is what older settings call. Each import costs the
 agent's user milliseconds at every session's start and end, so what is done every time uses `sys`, `time`, `posix`,
-`_json` and our own `folders`, `locate` and `handover` only; `re`, `json` or `pathlib` alone would cost more than all
+`_json` and our own `files`, `locate` and `handover` only; `re`, `json` or `pathlib` alone would cost more than all
 of it. Slow work (rendering, a project that cannot be written) imports what it needs when it happens.
 
 The state folder that it fills is described in `reflector.sessions.spool`.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,7 +19,6 @@ from typing import Any, Literal
 from reflector import files, locate
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
 from reflector.hooks.install import Handler, MalformedSettings, hook_command, parsed
-from reflector.hooks.mending import Fix
 from reflector.hooks.settings_file import SettingsRefused, install_hooks, read_text
 from reflector.project import Project
 
@@ -27,18 +26,39 @@ PLUGIN = "reflector"
 #: Hooks of a session that works: an installation that never fired at these does not reach the agent.
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
 
-State = Literal["ok", "warning", "error"]
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One thing that `doctor --fix` does, which is safe to repeat: its words after "which", and how."""
+
+    told: str
+    apply: Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the doctor's report; `mend` is what to do, "" where all is well, `fix` what `doctor --fix` does."""
+    """One line of the doctor's report; `mend` is what a person can do, "" where all is well."""
 
     name: str
-    state: State
+    state: Literal["ok", "warning", "error"]
     text: str
     mend: str = ""
     fix: Fix | None = None
+
+
+def ok(name: str, text: str) -> Check:
+    """Return a check of what is in order."""
+    return Check(name, "ok", text)
+
+
+def warning(name: str, text: str, mend: str, fix: Fix | None = None) -> Check:
+    """Return a check of what works and is not as it should be."""
+    return Check(name, "warning", text, mend, fix)
+
+
+def error(name: str, text: str, mend: str, fix: Fix | None = None) -> Check:
+    """Return a check of what does not work."""
+    return Check(name, "error", text, mend, fix)
 
 
 def checks_of_hooks(project: Project) -> Iterator[Check]:
@@ -52,53 +72,45 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
             scopes.setdefault(path, scope)
             try:
                 found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
-            except (SettingsRefused, MalformedSettings) as error:
+            except (SettingsRefused, MalformedSettings) as refused:
                 unread.append(path)
-                yield Check(
-                    "hooks", "error", f"{path}: {error}", f"correct the file; {agent.title} cannot read it either"
-                )
+                text = str(refused) if isinstance(refused, SettingsRefused) else f"{path}: {refused}"
+                yield error("hooks", text, "correct the file")
         copies = plugins(project.root) if agent is CLAUDE else []
         if found or copies:
             callers.append(agent)
             yield from _checks_of(agent, found, scopes, copies, project)
-    if not callers:
+    if callers:
+        yield from _fired(project, callers)
+    else:
         own = CLAUDE.paths(project.root)["user"]
         mend = f"correct {own}, then reflector install" if own in unread else "reflector install"
-        yield Check("hooks", "error", "no agent calls reflector", mend)
-        return
-    yield from _fired(project, callers)
+        yield error("hooks", "no agent calls reflector", mend)
 
 
 def _checks_of(
-    agent: Agent,
-    found: list[tuple[Path, Handler]],
-    scopes: dict[Path, Scope],
-    copies: list[str],
-    project: Project,
+    agent: Agent, found: list[tuple[Path, Handler]], scopes: dict[Path, Scope], copies: list[str], project: Project
 ) -> Iterator[Check]:
     """Yield what there is to say of one agent's hooks and its copies of our plugin."""
-    files = list(dict.fromkeys(path for path, _ in found))
-    for path in files:
+    paths = list(dict.fromkeys(path for path, _ in found))
+    for path in paths:
         events = [handler.event for where, handler in found if where == path]
-        missing = [event for event in agent.events if event not in events]
-        if missing:
-            text = f"{path}: nothing at {', '.join(missing)}"
-            yield Check("hooks", "warning", text, *_mending(agent, path, scopes[path]))
+        if missing := [event for event in agent.events if event not in events]:
+            yield warning("hooks", f"{path}: nothing at {', '.join(missing)}", *_mending(agent, path, scopes[path]))
         else:
-            yield Check("hooks", "ok", f"{path}: {', '.join(dict.fromkeys(events))}")
+            yield ok("hooks", f"{path}: {', '.join(dict.fromkeys(events))}")
         if agent.name == "codex" and not _is_trusted(path, agent.folder()):
-            mend = "start codex in a terminal here, and trust the hooks"
-            yield Check("hooks", "warning", f"{path}: {agent.title} has not been told to trust these hooks", mend)
+            text = f"{path}: {agent.title} has no note that you trust these hooks"
+            yield warning("hooks", text, "start codex in a terminal here, and trust the hooks")
     for path, command in dict.fromkeys((path, handler.command) for path, handler in found):
         if (gone := missing_program(command)) is not None:
             text = f"{path}: {gone} is gone, so the hook does nothing"
-            yield Check("hooks", "error", text, *_mending(agent, path, scopes[path]))
+            yield error("hooks", text, *_mending(agent, path, scopes[path]))
     for path, switch in disabled_by(agent, project.root):
-        yield Check("hooks", "error", f"{path}: {switch}", "take it out")
-    if len(files) + len(copies) > 1:
-        where = ", ".join([*map(str, files), *copies])
-        text = f"installed more than once ({where}); everything is counted once all the same"
-        yield Check("hooks", "warning", text, "")
+        yield error("hooks", f"{path}: {switch}", "remove it")
+    if len(paths) + len(copies) > 1:
+        where = ", ".join([*map(str, paths), *copies])
+        yield warning("hooks", f"installed more than once ({where}); everything is counted once all the same", "")
 
 
 def install_command(agent: Agent, verb: str = "install", scope: Scope = "user") -> str:
@@ -141,18 +153,19 @@ def missing_program(command: str) -> str | None:
 
 
 def _fired(project: Project, callers: list[Agent]) -> Iterator[Check]:
-    folder = Path(files.state_folder(str(project.root))) / "fired"
+    fired = Path(files.state_folder(str(project.root))) / "fired"
     # A folder without anything of ours gets no state for a hook that fired.
     first = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
     for event in dict.fromkeys(event for agent in callers for event in agent.events):
+        name, never = f"fired {event}", "never in this project"
         try:
-            at = (folder / event).stat().st_mtime
+            at = datetime.fromtimestamp((fired / event).stat().st_mtime).astimezone()
+            yield ok(name, f"{at:%Y-%m-%d %H:%M %Z}")
         except OSError:
-            state: State = "warning" if event in _AT_EVERY_SESSION else "ok"
-            mend = f"{first}start a session of the agent here, and end it" if state == "warning" else ""
-            yield Check(f"fired {event}", state, "never in this project", mend)
-            continue
-        yield Check(f"fired {event}", "ok", f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M %Z}")
+            if event in _AT_EVERY_SESSION:
+                yield warning(name, never, f"{first}start a session of the agent here, and end it")
+            else:
+                yield ok(name, never)
 
 
 def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
@@ -184,10 +197,10 @@ def other_handlers(agent: Agent, scope: Scope, project: Path, command: str) -> l
     Some agents run the same command in two files once.
     """
     own = agent.paths(project)[scope]
-    files = [(path, agent) for path in agent.paths(project).values()]
-    files += [(project / name, CLAUDE) for name in agent.also]
+    settings = [(path, agent) for path in agent.paths(project).values()]
+    settings += [(project / name, CLAUDE) for name in agent.also]
     found: dict[tuple[Path, str], None] = {}
-    for path, whose in dict.fromkeys(files):
+    for path, whose in dict.fromkeys(settings):
         for handler in _handlers(whose, path):
             is_this = path == own and handler.own
             if not is_this and not (agent.merges and handler.command == command):
