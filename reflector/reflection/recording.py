@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from reflector.config import Config
+from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
@@ -113,7 +115,12 @@ class Recorder:
     def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         """Record that the gate is closed."""
         if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
-            self.ledger.append([facts.skipped(window, recorded, self.backend.name, quote(reason, 500))])
+            made = partial(facts.skipped, window, recorded, self.backend.name, quote(reason, 500))
+            # Of a trajectory, some questions may have been answered since the gate was closed for the first time.
+            known = [
+                one.event_id for one in self.ledger.targeting(window.event_id) if one.type == ev.REFLECTION_SKIPPED
+            ]
+            self.ledger.append([made(len(known)) if made().event_id in known else made()])
         return Reflected(window.event_id, "skipped", reason, window.session_id)
 
     def failed(

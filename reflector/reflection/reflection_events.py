@@ -106,9 +106,9 @@ def completed(
     return [event, *(_tag(tag, status, reflection_id, recorded, actor) for tag in tags)]
 
 
-def skipped(window: WindowRow, recorded: Event, backend: str, reason: str) -> NewEvent:
-    """Return a gate that was closed."""
-    place = (window.attempts,) if window.attempts else ()
+def skipped(window: WindowRow, recorded: Event, backend: str, reason: str, before: int = 0) -> NewEvent:
+    """Return a gate that was closed; `before` counts how often it was, where answers came in between."""
+    place = (window.attempts, before)[: 2 if before else 1] if window.attempts or before else ()
     return NewEvent(
         ev.REFLECTION_SKIPPED,
         identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),

@@ -1,4 +1,7 @@
-"""The agent without a ledger: the order of its questions, what it does with answers, and that it never raises (P4)."""
+"""The agent: the order of its questions, what it does with answers, and that it never raises (P4).
+
+Each script of answers is run by a store of playbooks that records nothing; `test_running` runs some with a ledger.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,11 @@ from reflector.reflection.truth.asking import read_evaluation, read_insights
 from tests.reflection.truth.cases import Model, Store, attempt, bullet, insight, insights, verdict
 from tests.reflection.truth.test_models import INSIGHTS
 
+AWAY = RuntimeError("away")
+
 
 def run(model: object, store: object, trajectory: Trajectory, iterations: int = 1) -> ReflectionResult:
-    agent = ReflectorAgent(model, ReflectorPromptBuilder(language="en"), store)  # type: ignore[arg-type]
+    agent = ReflectorAgent(model, ReflectorPromptBuilder(), store)  # type: ignore[arg-type]
     return agent.run(trajectory, "a + b", "", "sums", iterations)
 
 
@@ -55,9 +60,8 @@ def test_an_answer_of_another_shape_gives_no_insight(text: str, caplog: pytest.L
 
 
 def test_sound_insights_beside_damaged_ones_are_kept() -> None:
-    found = read_insights(json.dumps({"insights": [insight("a").model_dump(), {"reasoning": 1}]}))
-    assert found[0] == [insight("a")]
-    assert found[2][0].startswith("insight 1: reasoning")
+    found, _, problems = read_insights(json.dumps({"insights": [insight("a").model_dump(), {"reasoning": 1}]}))
+    assert (found, problems[0][:20]) == ([insight("a")], "insight 1: reasoning")
 
 
 def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bullet_is_judged() -> None:
@@ -69,71 +73,86 @@ def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bulle
     assert result.iteration_count == 1
 
 
-def test_unknown_bullets_are_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    model = Model(insights("k"))
-    result = run(model, Store(), attempt(["x", "y"]))
-    assert (result.bullet_evaluations, len(model.prompts)) == ([], 1)
-    assert "no bullet is called x" in caplog.text
-
-
-def test_without_used_bullets_none_is_judged() -> None:
-    model = Model(insights("k"))
-    assert run(model, Store(bullet("a")), attempt()).bullet_evaluations == []
-    assert len(model.prompts) == 1
-
-
-def test_a_model_that_raises_gives_an_empty_result(caplog: pytest.LogCaptureFixture) -> None:
-    result = run(Model(), Store(bullet("a")), attempt(["a"]))
-    assert result == ReflectionResult(
-        insights=[],
-        bullet_evaluations=[],
-        trajectory_query="Add two numbers.",
-        trajectory_dataset="sums",
-        iteration_count=0,
-    )
-    assert "no answer is left" in caplog.text
-
-
-def test_a_store_that_raises_gives_an_empty_result(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken:
-        def load(self, dataset: str) -> Playbook:
-            raise OSError("the disk is gone")
-
-    assert run(Model(insights("k")), Broken(), attempt()).insights == []
-    assert "the disk is gone" in caplog.text
+@pytest.mark.parametrize(
+    ("answers", "iterations", "key", "asked", "said"),
+    [
+        ([insights("1"), insights("2"), insights("3")], 3, "3", 3, []),
+        *(
+            ([insights("1"), bad, insights("3"), bad], 4, "3", 4, ["of iteration 1 stand", "of iteration 3 stand"])
+            for bad in (AWAY, "no JSON")
+        ),
+        *(
+            (
+                [bad, bad, insights("3"), *[bad] * 10],
+                1_000_000,
+                "3",
+                6,
+                ["iteration 6", "3 iterations failed in a row; iteration 7 was not asked for"],
+            )
+            for bad in (AWAY, "no JSON")
+        ),
+        ([insights("k")], 0, None, 0, ["so nothing was asked"]),
+    ],
+)
+def test_the_insights_are_those_of_the_last_good_iteration_and_three_failures_end_the_asking(
+    answers: list[Any], iterations: int, key: str | None, asked: int, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Model(*answers)
+    result = run(model, Store(), attempt(), iterations)
+    assert [one.key_insight for one in result.insights] == ([key] if key else [])
+    assert (result.iteration_count, len(model.prompts)) == (iterations, asked)
+    assert all(words in caplog.text for words in said)
 
 
 def test_each_iteration_is_given_the_insights_of_the_one_before() -> None:
-    model = Model(insights("first"), insights("second"), insights("third"))
-    result = run(model, Store(), attempt(), 3)
-    assert [one.key_insight for one in result.insights] == ["third"]
-    assert result.iteration_count == 3
-    assert ["first" in prompt for prompt in model.prompts] == [False, True, False]
-    assert ["second" in prompt for prompt in model.prompts] == [False, False, True]
+    model = Model(insights("first"), "no JSON", insights("third"), insights("fourth"))
+    run(model, Store(), attempt(), 4)
+    assert ["first" in prompt for prompt in model.prompts] == [False, True, True, False]
+    assert ["third" in prompt for prompt in model.prompts] == [False, False, False, True]
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("away"), "no JSON"])
-def test_an_iteration_that_fails_keeps_the_insights_of_the_last_good_one(
+class Broken:
+    def load(self, dataset: str) -> Playbook:
+        raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize(
+    ("model", "store", "used", "asked", "said"),
+    [
+        (Model(insights("k")), Store(), ["x", "y"], 1, "no bullet is called x"),
+        (Model(insights("k")), Store(bullet("a")), [], 1, ""),
+        (Model(), Store(bullet("a")), ["a"], 2, "no answer is left"),
+        (Model(insights("k")), Broken(), [], 0, "the disk is gone"),
+    ],
+)
+def test_what_is_missing_costs_what_needs_it_and_no_error(
+    model: Model, store: object, used: list[str], asked: int, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answered = bool(model.answers) and isinstance(store, Store)
+    assert run(model, store, attempt(used)) == ReflectionResult(
+        insights=[insight("k")] if answered else [],
+        bullet_evaluations=[],
+        trajectory_query="Add two numbers.",
+        trajectory_dataset="sums",
+        iteration_count=int(answered),
+    )
+    assert len(model.prompts) == asked
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize("answer", [AWAY, "no JSON", '{"tag": "good", "reason": "r"}', '{"reason": "r"}'])
+def test_a_bullet_that_cannot_be_judged_is_not_called_neutral(
     answer: str | Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = Model(insights("first"), answer, insights("third"), answer)
-    result = run(model, Store(), attempt(), 4)
-    assert [one.key_insight for one in result.insights] == ["third"]
-    assert "first" in model.prompts[2]
-    assert "the insights of iteration 1 stand" in caplog.text
-    assert "the insights of iteration 3 stand" in caplog.text
+    result = run(Model(insights("k"), answer, verdict()), Store(bullet("a"), bullet("b")), attempt(["a", "b"]))
+    assert [one.bullet_id for one in result.bullet_evaluations] == ["b"]
+    assert "the evaluation of a" in caplog.text
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("away"), "no JSON"])
-def test_after_three_failed_iterations_in_a_row_no_other_is_asked_for(
-    answer: str | Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    model = Model(answer, answer, insights("third"), *[answer] * 10)
-    result = run(model, Store(), attempt(), 1_000_000)
-    assert [one.key_insight for one in result.insights] == ["third"]
-    assert len(model.prompts) == 6
-    assert "iteration 6" in caplog.text
-    assert "3 iterations failed in a row; iteration 7 was not asked for" in caplog.text
+def test_the_judged_bullet_is_the_one_that_was_asked_about() -> None:
+    found, _, _ = read_evaluation('{"bullet_id": "another", "tag": "helpful", "reason": "r"}', "pat-001")
+    assert found is not None
+    assert found.bullet_id == "pat-001"
 
 
 class Foreign:
@@ -156,65 +175,17 @@ def test_any_object_with_both_methods_is_a_prompt_builder() -> None:
     assert [one.bullet_id for one in agent.run(attempt(["a"]), "t", "r", "sums", 2).bullet_evaluations] == ["a"]
     assert model.prompts == ["insights sums t r", "insights sums t r", "evaluation t a"]
     assert builder.previous == [None, [insight("k")]]
-
-
-def test_a_builder_that_overrides_the_public_methods_is_used_as_it_is() -> None:
-    class Own(ReflectorPromptBuilder):
-        def build(self, *given: Any, **named: Any) -> str:
-            return "Mine. " + super().build(*given, **named)
-
-        def build_evaluation_prompt(self, *given: Any, **named: Any) -> str:  # type: ignore[override]
-            return "Mine, too."
-
-    model = Model(insights("k"), verdict())
-    ReflectorAgent(model, Own(), Store(bullet("a"))).run(attempt(["a"]), "the truth", "r", "sums")
-    assert model.prompts[0].startswith("Mine. ")
-    assert "the truth" in model.prompts[0]
-    assert model.prompts[1] == "Mine, too."
-
-
-def test_a_builder_that_returns_no_text_is_refused() -> None:
-    builder = MagicMock()
     with pytest.raises(TypeError, match="prompt builder returned MagicMock"):
-        ReflectorAgent(Model(insights("k")), builder, Store()).run(attempt(), "t", "r", "sums")
+        ReflectorAgent(Model(insights("k")), MagicMock(), Store()).run(attempt(), "t", "r", "sums")
 
 
-def test_no_iteration_is_a_failure_without_a_question() -> None:
-    model = Model(insights("k"))
-    result = run(model, Store(bullet("a")), attempt(["a"]), 0)
-    assert (result.insights, result.iteration_count, model.prompts) == ([], 0, [])
-
-
-@pytest.mark.parametrize(
-    "answer", [RuntimeError("away"), "no JSON", '{"tag": "good", "reason": "r"}', '{"reason": "r"}']
-)
-def test_a_bullet_that_cannot_be_judged_is_not_called_neutral(
-    answer: str | Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    result = run(Model(insights("k"), answer, verdict()), Store(bullet("a"), bullet("b")), attempt(["a", "b"]))
-    assert [one.bullet_id for one in result.bullet_evaluations] == ["b"]
-    assert "the evaluation of a" in caplog.text
-
-
-def test_the_judged_bullet_is_the_one_that_was_asked_about() -> None:
-    found = read_evaluation('{"bullet_id": "another", "tag": "helpful", "reason": "r"}', "pat-001")
-    assert found[0] is not None
-    assert found[0].bullet_id == "pat-001"
-
-
-def test_a_callable_is_a_model() -> None:
-    assert run(lambda _: insights("k"), Store(), attempt()).insights == [insight("k")]
-
-
-def test_a_model_is_known_by_its_method_and_not_by_what_else_it_has() -> None:
+def test_a_model_is_a_method_or_a_callable_whatever_else_it_has() -> None:
     model = MagicMock()  # has every attribute, also those of our backends
     model.invoke_with_template.side_effect = [insights("k"), verdict("harmful")]
     result = run(model, Store(bullet("pat-001")), attempt(["pat-001"]))
     assert [one.key_insight for one in result.insights] == ["k"]
     assert [one.tag for one in result.bullet_evaluations] == ["harmful"]
-
-
-def test_what_is_no_model_is_refused() -> None:
+    assert run(lambda _: insights("k"), Store(), attempt()).insights == [insight("k")]
     with pytest.raises(TypeError, match="invoke_with_template"):
         run(object(), Store(), attempt())
 
@@ -237,6 +208,5 @@ def test_the_async_twin_waits_for_a_coroutine_on_the_callers_loop() -> None:
 def test_braces_in_the_code_under_analysis_do_not_matter() -> None:
     code = 'print(f"{x}", {"a": {1}}, "{{}}", "{0}")'
     model = Model(insights(code), insights(code))
-    result = run(model, Store(), attempt(generated_answer=code), 2)
-    assert result.insights == [insight(code)]
+    assert run(model, Store(), attempt(generated_answer=code), 2).insights == [insight(code)]
     assert all(code in prompt for prompt in model.prompts)

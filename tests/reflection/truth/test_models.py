@@ -23,14 +23,14 @@ from reflector.ground_truth import (
 from tests.reflection.truth.cases import attempt, bullet, insight
 from tests.reflection.truth.texts import TEXTS
 
+TAGS = ("helpful", "harmful", "neutral")
 INSIGHTS = st.builds(Insight, **dict.fromkeys(Insight.model_fields, TEXTS))
-EVALUATIONS = st.builds(
-    BulletEvaluation, bullet_id=TEXTS, tag=st.sampled_from(["helpful", "harmful", "neutral"]), reason=TEXTS
-)
 RESULTS = st.builds(
     ReflectionResult,
     insights=st.lists(INSIGHTS, max_size=3),
-    bullet_evaluations=st.lists(EVALUATIONS, max_size=3),
+    bullet_evaluations=st.lists(
+        st.builds(BulletEvaluation, bullet_id=TEXTS, tag=st.sampled_from(TAGS), reason=TEXTS), max_size=3
+    ),
     trajectory_query=TEXTS,
     trajectory_dataset=TEXTS,
     iteration_count=st.integers(0, 10),
@@ -42,6 +42,12 @@ TRAJECTORIES = st.builds(
     status=st.sampled_from(["success", "failure"]),
     error_message=st.none() | TEXTS,
 )
+WRONG = st.none() | st.integers() | st.booleans() | st.floats() | st.binary() | st.lists(st.text()) | st.just({})
+
+
+def result(**fields: Any) -> ReflectionResult:
+    values = {"insights": [], "bullet_evaluations": [], "trajectory_query": "q", "trajectory_dataset": "d"}
+    return ReflectionResult(**(values | fields))
 
 
 @settings(max_examples=100)
@@ -50,19 +56,11 @@ def test_json_keeps_every_value(value: ReflectionResult | Trajectory) -> None:
     assert type(value).model_validate_json(value.model_dump_json()) == value
 
 
-WRONG = st.none() | st.integers() | st.booleans() | st.floats() | st.binary() | st.lists(st.text()) | st.just({})
-
-
 @settings(max_examples=100)
-@given(st.sampled_from(sorted(Insight.model_fields)), WRONG)
-def test_an_insight_of_another_type_is_refused(field: str, value: Any) -> None:
+@given(st.sampled_from(sorted(Insight.model_fields)), WRONG, st.text().filter(lambda tag: tag not in TAGS) | WRONG)
+def test_a_value_of_another_type_is_refused(field: str, value: Any, tag: Any) -> None:
     with pytest.raises(ValidationError):
         Insight(**{**insight().model_dump(), field: value})
-
-
-@settings(max_examples=100)
-@given(st.text().filter(lambda tag: tag not in ("helpful", "harmful", "neutral")) | WRONG)
-def test_a_tag_is_one_of_three_words(tag: Any) -> None:
     with pytest.raises(ValidationError):
         BulletEvaluation(bullet_id="a", tag=tag, reason="r")
 
@@ -70,52 +68,34 @@ def test_a_tag_is_one_of_three_words(tag: Any) -> None:
 @pytest.mark.parametrize("count", ["3", 3.5, True, None, b"1"])
 def test_a_count_of_iterations_is_not_converted(count: Any) -> None:
     with pytest.raises(ValidationError):
-        ReflectionResult(
-            insights=[], bullet_evaluations=[], trajectory_query="q", trajectory_dataset="d", iteration_count=count
-        )
+        result(iteration_count=count)
 
 
-def test_the_fields_of_an_insight_are_five_texts() -> None:
-    assert list(Insight.model_fields) == [
-        *("reasoning", "error_identification", "root_cause_analysis", "correct_approach", "key_insight")
-    ]
+def test_the_values_have_the_fields_that_were_asked_for_and_their_defaults() -> None:
+    asked: dict[Any, tuple[str, ...]] = {
+        Insight: ("reasoning", "error_identification", "root_cause_analysis", "correct_approach", "key_insight"),
+        BulletEvaluation: ("bullet_id", "tag", "reason"),
+        ReflectionResult: (
+            *("insights", "bullet_evaluations", "trajectory_query", "trajectory_dataset", "iteration_count"),
+        ),
+    }
+    assert {model: tuple(model.model_fields) for model in asked} == asked
     for field in Insight.model_fields:
         with pytest.raises(ValidationError, match=field):
             Insight(**{key: value for key, value in insight().model_dump().items() if key != field})
-
-
-def test_the_fields_of_an_evaluation_are_id_tag_and_reason() -> None:
-    assert list(BulletEvaluation.model_fields) == ["bullet_id", "tag", "reason"]
-
-
-def test_a_result_counts_one_iteration_unless_told_otherwise() -> None:
-    assert list(ReflectionResult.model_fields) == [
-        *("insights", "bullet_evaluations", "trajectory_query", "trajectory_dataset", "iteration_count")
-    ]
-    made = ReflectionResult(insights=[], bullet_evaluations=[], trajectory_query="q", trajectory_dataset="d")
-    assert made.iteration_count == 1
-
-
-def test_a_trajectory_has_its_fields_and_defaults() -> None:
-    made = attempt()
-    assert made.error_message is None
-    assert made.created_at.tzinfo is not None
+    assert result().iteration_count == 1
+    assert (attempt().error_message, attempt().created_at.tzinfo is None) == (None, False)
     with pytest.raises(ValidationError):
         attempt(status="done")
+    assert Playbook.model_validate_json(Playbook().model_dump_json()).bullets == []
+    assert all(hasattr(ground_truth, name) for name in ground_truth.__all__)
 
 
 @pytest.mark.parametrize(("helpful", "harmful", "score"), [(5, 0, 1.0), (3, 1, 0.75), (0, 0, 0.5), (0, 2, 0.0)])
 def test_the_confidence_of_a_bullet_is_its_share_of_helpful(helpful: int, harmful: int, score: float) -> None:
     made = bullet("a").model_copy(update={"helpful": helpful, "harmful": harmful})
-    assert made.confidence_score == score
-    assert made.model_dump()["confidence_score"] == score
+    assert made.confidence_score == made.model_dump()["confidence_score"] == score
     assert Bullet.model_validate_json(made.model_dump_json()) == made
-
-
-def test_an_empty_playbook_needs_nothing() -> None:
-    made = Playbook()
-    assert made.bullets == []
-    assert Playbook.model_validate_json(made.model_dump_json()) == made
 
 
 def test_a_curation_sums_up_its_changes() -> None:
@@ -126,7 +106,3 @@ def test_a_curation_sums_up_its_changes() -> None:
     made = CurationResult(deltas=deltas, bullets_before=1, bullets_after=3)
     assert made.summary == "ADD: 2, UPDATE: 1, DELETE: 0"
     assert CurationResult.model_validate_json(made.model_dump_json()) == made
-
-
-def test_the_public_names_are_there() -> None:
-    assert all(hasattr(ground_truth, name) for name in ground_truth.__all__)

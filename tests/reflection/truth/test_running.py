@@ -15,6 +15,7 @@ from reflector.ground_truth import LedgerPlaybooks, ReflectionResult, ReflectorA
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify
+from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, BackendError
 from reflector.reflection.reparsing import reparse
@@ -25,6 +26,7 @@ from tests.ledger.events import added, adopted, retracted
 from tests.reflection.truth.cases import Model, attempt, insight, insights, verdict
 
 TYPES = [ev.TRAJECTORY_RECORDED, ev.REFLECTION_ANSWERED, ev.LESSON_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED]
+AWAY = RuntimeError("away")
 
 
 @pytest.fixture
@@ -43,9 +45,10 @@ def sums(store: LedgerPlaybooks) -> Iterator[Ledger]:
         yield ledger
 
 
-def run(store: LedgerPlaybooks, model: object, trajectory: Trajectory, iterations: int = 1) -> ReflectionResult:
-    agent = ReflectorAgent(model, ReflectorPromptBuilder(language="en"), store)
-    return agent.run(trajectory, "a + b", "", "sums", iterations)
+def run(
+    store: LedgerPlaybooks, model: object, trajectory: Trajectory, iterations: int = 1, truth: str = "a + b"
+) -> ReflectionResult:
+    return ReflectorAgent(model, ReflectorPromptBuilder(), store).run(trajectory, truth, "", "sums", iterations)
 
 
 def types(ledger: Ledger) -> list[str]:
@@ -56,53 +59,56 @@ def counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
     return {bullet.name: (bullet.helpful, bullet.harmful) for bullet in ledger.bullets()}
 
 
+def data(ledger: Ledger, type_: str) -> list[dict[str, object]]:
+    return [dict(event.data or {}) for event in ledger.events(types=[type_])]
+
+
+def states(ledger: Ledger) -> list[str]:
+    return [window.state for window in ledger.windows()]
+
+
 def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(store: LedgerPlaybooks, sums: Ledger) -> None:
-    result = run(store, Model(insights("a", "b"), verdict("harmful", "It subtracts.")), attempt(["pat-001", "x"]))
+    said = verdict("harmful", "It subtracts.")
+    result = run(store, Model(insights("a", "b"), said), attempt(["pat-001", "x"]))
     assert [one.key_insight for one in result.insights] == ["a", "b"]
     assert types(sums) == [*TYPES[:2], ev.REFLECTION_ANSWERED, ev.LESSON_RECORDED, *TYPES[2:]]
-    recorded = next(sums.events(types=[ev.TRAJECTORY_RECORDED]))
+    (recorded,) = sums.events(types=[ev.TRAJECTORY_RECORDED])
     assert recorded.data is not None
     assert (recorded.data["cited"], recorded.data["unknown"]) == (["pat-001"], ["x"])
-    answers = list(sums.events(types=[ev.REFLECTION_ANSWERED]))
-    assert [(a.data or {})["answer"] for a in answers] == [insights("a", "b"), verdict("harmful", "It subtracts.")]
-    assert [(a.data or {})["mode"] for a in answers] == ["ground_truth"] * 2
-    assert all(event.target_id == recorded.event_id for event in [*answers, *sums.events(types=[ev.LESSON_RECORDED])])
+    answers = data(sums, ev.REFLECTION_ANSWERED)
+    assert [(one["answer"], one["mode"]) for one in answers] == [
+        (insights("a", "b"), "ground_truth"),
+        (said, "ground_truth"),
+    ]
+    about = sums.events(types=[ev.REFLECTION_ANSWERED, ev.LESSON_RECORDED])
+    assert {event.target_id for event in about} == {recorded.event_id}
     assert counters(sums) == {"pat-001": (0, 1), "mis-001": (0, 0)}
-    (last,) = blame(sums, "pat-001")[-1:]
-    assert (last.tag, last.rationale) == ("harmful", "It subtracts.")
+    assert [(step.tag, step.rationale) for step in blame(sums, "pat-001")] == [("harmful", "It subtracts.")]
     assert list(verify(sums)) == []
     assert fold(sums.history()).counters("pat-001") == (0, 1)
 
 
 def test_running_the_same_trajectory_again_adds_nothing_and_asks_nobody(store: LedgerPlaybooks, sums: Ledger) -> None:
     first = run(store, Model(insights("a"), verdict()), attempt(["pat-001"]))
-    before = sums.head()
-    model = Model(insights("b"), verdict("harmful"))
+    before, model = sums.head(), Model(insights("b"), verdict("harmful"))
     assert run(store, model, attempt(["pat-001"])) == first
-    assert model.prompts == []
-    assert sums.head() == before
-
-
-def test_another_truth_is_another_run(store: LedgerPlaybooks, sums: Ledger) -> None:
-    for truth in ("a", "b"):
-        agent = ReflectorAgent(Model(insights("k")), ReflectorPromptBuilder(), store)
-        agent.run(attempt(), truth, "", "sums")
+    assert (model.prompts, sums.head()) == ([], before)
+    run(store, model, attempt(["pat-001"]), truth="another")
     assert types(sums).count(ev.TRAJECTORY_RECORDED) == 2
+
+
+class Killed(BaseException):
+    pass
 
 
 def test_a_run_that_was_killed_goes_on_with_the_first_question_without_an_answer(
     store: LedgerPlaybooks, sums: Ledger
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    killed = Killed()
-    model = Model(insights("first"), killed)  # type: ignore[arg-type]
-    model.answers = [insights("first")]
+    model = Model(insights("first"))
 
     def dies(prompt: str) -> str:
         if not model.answers:
-            raise killed
+            raise Killed
         return model.invoke_with_template(prompt)
 
     dies.name = "model"  # type: ignore[attr-defined]
@@ -111,59 +117,64 @@ def test_a_run_that_was_killed_goes_on_with_the_first_question_without_an_answer
     assert types(sums) == TYPES[:2]
     again = Model(insights("second"), verdict())
     assert [one.key_insight for one in run(store, again, attempt(["pat-001"]), 2).insights] == ["second"]
-    assert len(again.prompts) == 2
-    assert "first" in again.prompts[0]
+    assert ["first" in prompt for prompt in again.prompts] == [True, False]
 
 
-def test_an_answer_that_cannot_be_read_is_kept_as_a_failure_and_no_tag(store: LedgerPlaybooks, sums: Ledger) -> None:
-    result = run(store, Model(insights("a"), "no verdict"), attempt(["pat-001"]))
-    assert result.bullet_evaluations == []
-    failed = next(sums.events(types=[ev.REFLECTION_FAILED]))
-    assert (failed.data or {})["stage"] == "parse"
-    assert "the evaluation of pat-001" in (failed.data or {})["message"]
-    assert ev.BULLET_TAGGED not in types(sums)
-    completed = next(sums.events(types=[ev.REFLECTION_COMPLETED]))
-    assert "pat-001" in (completed.data or {})["problems"][0]
-    assert [window.state for window in sums.windows()] == ["completed"]
-
-
-def test_an_iteration_that_fails_is_recorded_and_the_last_good_one_stands(store: LedgerPlaybooks, sums: Ledger) -> None:
-    result = run(store, Model(insights("first"), RuntimeError("broken"), "no JSON"), attempt(), 3)
-    assert result.insights == [insight("first")]
-    assert [(e.data or {})["stage"] for e in sums.events(types=[ev.REFLECTION_FAILED])] == ["backend", "parse"]
-    completed = next(sums.events(types=[ev.REFLECTION_COMPLETED]))
-    assert [p.endswith("the insights of iteration 1 stand") for p in (completed.data or {})["problems"]] == [True] * 2
-
-
-def test_after_three_failed_iterations_each_failure_is_recorded_and_no_other_is_asked_for(
-    store: LedgerPlaybooks, sums: Ledger
+@pytest.mark.parametrize(
+    ("answers", "iterations", "key", "failures", "problems"),
+    [
+        (
+            [insights("a"), "no verdict"],
+            *(1, "a", [("parse", "the evaluation of pat-001")], ["the evaluation of pat-001"]),
+        ),
+        (
+            [insights("a"), AWAY, "no JSON", verdict()],
+            *(3, "a", [("backend", "away"), ("parse", "iteration 3")], ["the insights of iteration 1 stand"] * 2),
+        ),
+        (
+            [insights("a"), AWAY, "no JSON", AWAY, verdict()],
+            *(100, "a", [("backend", ""), ("backend", ""), ("parse", "")], ["", "", "", "iteration 5 was not asked"]),
+        ),
+    ],
+)
+def test_an_answer_that_is_missing_or_cannot_be_read_is_a_recorded_failure_and_no_tag(
+    answers: list[str | Exception],
+    iterations: int,
+    key: str,
+    failures: list[tuple[str, str]],
+    problems: list[str],
+    store: LedgerPlaybooks,
+    sums: Ledger,
 ) -> None:
-    model = Model(insights("first"), RuntimeError("away"), "no JSON", RuntimeError("away"), verdict())
-    assert run(store, model, attempt(["pat-001"]), 100).insights == [insight("first")]
-    assert len(model.prompts) == 5
-    assert types(sums).count(ev.REFLECTION_FAILED) == 3
-    completed = next(sums.events(types=[ev.REFLECTION_COMPLETED]))
-    assert "iteration 5 was not asked for" in (completed.data or {})["problems"][3]
+    model = Model(*answers)
+    assert run(store, model, attempt(["pat-001"]), iterations).insights == [insight(key)]
+    assert model.answers == []
+    failed = data(sums, ev.REFLECTION_FAILED)
+    assert [one["stage"] for one in failed] == [stage for stage, _ in failures]
+    assert all(words in str(one["message"]) for one, (_, words) in zip(failed, failures, strict=True))
+    (completed,) = data(sums, ev.REFLECTION_COMPLETED)
+    said = completed["problems"]
+    assert isinstance(said, list)
+    assert all(words in problem for words, problem in zip(problems, said, strict=True))
+    assert counters(sums)["pat-001"] == (int(answers[-1] == verdict()), 0)
+    assert states(sums) == ["completed"]
 
 
-def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(store: LedgerPlaybooks, sums: Ledger) -> None:
-    result = run(store, Model(), attempt(["pat-001"]))
-    assert (result.insights, result.bullet_evaluations, result.iteration_count) == ([], [], 0)
-    assert [window.state for window in sums.windows()] == ["failed"]
-    assert run(store, Model(insights("a"), verdict()), attempt(["pat-001"])).insights == [insight("a")]
-    assert counters(sums)["pat-001"] == (1, 0)
-
-
-def test_an_outage_ends_the_run_and_keeps_what_was_answered(store: LedgerPlaybooks, sums: Ledger) -> None:
-    away = BackendError("the API is away", stage="transport")
-    model = Model(insights("first"), away)
-    result = run(store, model, attempt(["pat-001"]), 3)
-    assert result.insights == [insight("first")]
-    assert len(model.prompts) == 2
-    assert [window.state for window in sums.windows()] == ["failed"]
-    again = Model(insights("second"), insights("third"), verdict())
-    assert run(store, again, attempt(["pat-001"]), 3).insights == [insight("third")]
-    assert [window.state for window in sums.windows()] == ["completed"]
+@pytest.mark.parametrize(
+    ("first", "said", "asked"),
+    [([], None, 2), ([insights("first"), BackendError("the API is away", stage="transport")], "first", 2)],
+    ids=["nobody answers", "an outage"],
+)
+def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
+    first: list[str | Exception], said: str | None, asked: int, store: LedgerPlaybooks, sums: Ledger
+) -> None:
+    iterations, model = (3, Model(*first)) if first else (1, Model())
+    result = run(store, model, attempt(["pat-001"]), iterations)
+    assert [one.key_insight for one in result.insights] == ([said] if said else [])
+    assert (result.bullet_evaluations, len(model.prompts), states(sums)) == ([], asked, ["failed"])
+    again = Model(*[insights("again")] * (iterations - bool(said)), verdict())
+    assert run(store, again, attempt(["pat-001"]), iterations).insights == [insight("again")]
+    assert (counters(sums)["pat-001"], states(sums)) == ((1, 0), ["completed"])
 
 
 def test_tags_count_under_every_policy_and_can_be_retracted(store: LedgerPlaybooks, sums: Ledger) -> None:
@@ -172,9 +183,8 @@ def test_tags_count_under_every_policy_and_can_be_retracted(store: LedgerPlayboo
     assert counters(sums)["pat-001"] == (3, 0)
     sums.append([adopted("once_per_session")])
     assert counters(sums)["pat-001"] == (3, 0)
-    recorded = next(sums.events(types=[ev.TRAJECTORY_RECORDED]))
     target = added()
-    object.__setattr__(target, "event_id", recorded.event_id)
+    object.__setattr__(target, "event_id", next(sums.events(types=[ev.TRAJECTORY_RECORDED])).event_id)
     sums.append([retracted(target)])
     assert counters(sums)["pat-001"] == (2, 0)
     assert list(verify(sums)) == []
@@ -204,11 +214,22 @@ def test_a_trajectory_that_is_too_long_is_refused_by_name(store: LedgerPlaybooks
     assert types(sums) == []
 
 
+@pytest.mark.parametrize("field", ["query", "generated_answer", "error_message", "reasoning_steps", "used_bullet_ids"])
+def test_half_an_emoji_costs_no_trajectory(field: str, store: LedgerPlaybooks) -> None:
+    half: object = ["\ud83d"] if field in ("reasoning_steps", "used_bullet_ids") else "\ud83d"
+    trajectory = attempt(**{field: half})
+    result = run(store, Model(insights("\ud83d")), trajectory)
+    assert [one.key_insight for one in result.insights] == ["?"]
+    assert run(store, Model(), trajectory) == result
+
+
 def test_every_dataset_has_a_playbook_of_its_own(store: LedgerPlaybooks) -> None:
     assert [bullet.id for bullet in store.load("sums").bullets] == ["pat-001", "mis-001"]
     assert store.load("products").bullets == []
     with pytest.raises(ValueError, match=r"\.\./sums"):
         store.load("../sums")
+    with pytest.raises(Mistake, match=r"'default'.*ledger_url"), store.ledger("default"):
+        pass
 
 
 def test_an_open_trajectory_is_finished_by_the_runner_of_sessions(store: LedgerPlaybooks, sums: Ledger) -> None:
@@ -216,8 +237,6 @@ def test_an_open_trajectory_is_finished_by_the_runner_of_sessions(store: LedgerP
     report = "FAILED tests/test_s.py::test_total_sum - total_sum is -1"
     trajectory = attempt(["pat-001"], reasoning_steps=["[pat-001] subtract b from total_sum"])
     ReflectorAgent(Model(), ReflectorPromptBuilder(), store).run(trajectory, "a + b", report, "sums")
-    from reflector.reflection.backends.rules import RulesBackend
-
     done = Runner(sums, RulesBackend(), gate=Gate(Config(), store.project)).finish_pending(retry="all")
     assert [(one.outcome, one.detail) for one in done] == [("completed", "1 insight, pat-001 harmful")]
     assert counters(sums)["pat-001"] == (0, 1)
@@ -241,40 +260,17 @@ class Priced:
 def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answered(
     store: LedgerPlaybooks, sums: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("REFLECTOR_SESSION_TOKENS", "8500")
-    model = Priced(insights("first"), insights("second"))
-    assert run(store, model, attempt(["pat-001"]), 2).insights == [insight("first")]
-    assert [window.state for window in sums.windows()] == ["skipped"]
-    monkeypatch.setenv("REFLECTOR_SESSION_TOKENS", "60000")
-    again = Priced(insights("second"), verdict())
-    assert run(store, again, attempt(["pat-001"]), 2).insights == [insight("second")]
+    for tokens, key, left in (("1", None, 2), ("8500", "first", 1), ("60000", "second", 0)):
+        monkeypatch.setenv("REFLECTOR_SESSION_TOKENS", tokens)
+        model = Priced(*([insights("first"), insights("second")] if left else [insights("second"), verdict()]))
+        found = run(store, model, attempt(["pat-001"]), 2).insights
+        assert found == ([insight(key)] if key else [])
+        assert (len(model.answers), states(sums)) == (left, ["skipped" if left else "completed"])
     assert counters(sums)["pat-001"] == (1, 0)
-
-
-def test_a_budget_of_nothing_asks_nobody(store: LedgerPlaybooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REFLECTOR_SESSION_TOKENS", "1")
-    model = Priced(insights("first"))
-    assert run(store, model, attempt()).insights == []
-    assert len(model.answers) == 1
 
 
 def test_reading_old_answers_again_leaves_trajectories_alone(store: LedgerPlaybooks, sums: Ledger) -> None:
     run(store, Model(insights("a"), insights("b"), verdict("harmful")), attempt(["pat-001"]), 2)
     before = types(sums)
     assert list(reparse(sums)) == []
-    assert types(sums) == before
-    assert counters(sums)["pat-001"] == (0, 1)
-
-
-@pytest.mark.parametrize("field", ["query", "generated_answer", "error_message", "reasoning_steps", "used_bullet_ids"])
-def test_half_an_emoji_costs_no_trajectory(field: str, store: LedgerPlaybooks) -> None:
-    half: object = ["\ud83d"] if field in ("reasoning_steps", "used_bullet_ids") else "\ud83d"
-    trajectory = attempt(**{field: half})
-    result = run(store, Model(insights("\ud83d")), trajectory)
-    assert [one.key_insight for one in result.insights] == ["?"]
-    assert run(store, Model(), trajectory) == result
-
-
-def test_a_dataset_is_not_called_as_the_playbook_that_it_would_share_a_ledger_with(store: LedgerPlaybooks) -> None:
-    with pytest.raises(Mistake, match=r"'default'.*ledger_url"), store.ledger("default"):
-        pass
+    assert (types(sums), counters(sums)["pat-001"]) == (before, (0, 1))
