@@ -29,8 +29,7 @@ from reflector.playbook.counting import Verdict
 from reflector.playbook.document import load
 from reflector.reflection.rules import wordings as rows_of
 from reflector.reflection.rules.citation import Citation
-from reflector.reflection.rules.findings import findings
-from reflector.reflection.rules.fitting import Label, points
+from reflector.reflection.rules.findings import FINDINGS, findings
 from reflector.reflection.rules.reading import Reader
 from reflector.reflection.rules.weighing import SIDES, Judgement, Side, Weights, judge
 from reflector.transcripts.formats import read_messages
@@ -42,6 +41,8 @@ WEIGHTS = Path(__file__).parent.parent / "reflector/reflection/rules/weights.jso
 PAGE = WEIGHTS.parents[3] / "docs/rules.md"
 #: What a label counts for in the fit, by how sure the reader was.
 SURE = {"high": 1.0, "medium": 0.8, "low": 0.5}
+#: How much a weight costs: the more, the nearer the weights stay to zero.
+RIDGE = 1.0
 #: Groups whose messages were read while findings and wordings were designed; the others were never opened for that.
 DESIGNED_ON = frozenset({"g03", "g04", "g05", "g11", "g12"})
 #: Shares of 100 for which cutoffs are kept, and how many verdicts have to lie above a cutoff to say what it is worth.
@@ -111,8 +112,49 @@ def _without(group: str) -> Iterator[None]:
 
 def fitted(cases: Sequence[Case]) -> Weights:
     """Weights of these cases, without cutoffs: whatever is quoted is said."""
-    labels = [Label(case.found, case.label, case.weight) for case in cases]
-    return Weights(VERSION, {side: points(labels, side) for side in SIDES}, {side: {0: 0.0} for side in SIDES})
+    return Weights(VERSION, {side: points(cases, side) for side in SIDES}, {side: {0: 0.0} for side in SIDES})
+
+
+def points(cases: Sequence[Case], side: Side) -> dict[str, float]:
+    """The weight of each finding for a side, rounded to hundredths: logistic regression with ridge, by Newton's method.
+
+    Weights shrink to zero, but for what a citation starts with ("").
+    """
+    names = ["", *FINDINGS]
+    index = {name: at for at, name in enumerate(names)}
+    rows = [([0, *(index[name] for name in case.found)], float(case.label == side), case.weight) for case in cases]
+    costs = [RIDGE if name else 0.0 for name in names]
+    values = [0.0 for _ in names]
+    for _ in range(20):
+        slope = [-cost * value for cost, value in zip(costs, values, strict=True)]
+        curve = [[(cost + 1e-9) * (at == other) for other in range(len(names))] for at, cost in enumerate(costs)]
+        for there, is_side, weight in rows:
+            chance = 1 / (1 + math.exp(-sum(values[at] for at in there)))
+            for at in there:
+                slope[at] += weight * (is_side - chance)
+                for other in there:
+                    curve[at][other] += weight * chance * (1 - chance)
+        step = _solved(curve, slope)
+        values = [value + change for value, change in zip(values, step, strict=True)]
+        if max(map(abs, step)) < 1e-6:
+            break
+    return {name: round(value, 2) for name, value in zip(names, values, strict=True)}
+
+
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Return the solution of a system of linear equations, by elimination with pivots."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for at in range(len(rows)):
+        best = max(range(at, len(rows)), key=lambda row: abs(rows[row][at]))
+        rows[at], rows[best] = rows[best], rows[at]
+        for row in rows[at + 1 :]:
+            factor = row[at] / rows[at][at]
+            row[at:] = [value - factor * above for value, above in zip(row[at:], rows[at][at:], strict=True)]
+    solution = [0.0] * len(rows)
+    for at in reversed(range(len(rows))):
+        known = sum(rows[at][column] * solution[column] for column in range(at + 1, len(rows)))
+        solution[at] = (rows[at][-1] - known) / rows[at][at]
+    return solution
 
 
 # -- measuring -------------------------------------------------------------------------------------

@@ -34,10 +34,13 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "judgement_weights", "projects")
+USERS_OWN = ("api_key", "base_url", "gate", "projects")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
+
+#: What was a setting once: read past, and named by `doctor`.
+GONE = {"judgement_weights": "rules judge with the weights that ship"}
 
 #: Environment variables of ours that are not settings.
 _OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS"})
@@ -69,7 +72,6 @@ class Config:
                           quality that policy opens
     judgement_precision   how many of 100 verdicts of `rules` are to be right, by measurement; the more, the fewer
                           verdicts it gives
-    judgement_weights     a file of weights that `reflector judge --fit` wrote; empty: those that ship
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     ranking               what a session is told of a playbook that does not fit: a policy of `playbook.ranking`
     pinned                names of bullets that are told first, in this order
@@ -101,7 +103,6 @@ class Config:
     uncited: bool = True
     gate: str = "cited"
     judgement_precision: int = 85
-    judgement_weights: str = ""
     proposals: str = "ask"
     ranking: str = "balanced"
     pinned: tuple[str, ...] = ()
@@ -306,6 +307,9 @@ def read_toml(
 
 def _over(config: Config, values: Mapping[str, Any], layer: Layer, where: Callable[[str], str]) -> Config:
     for key, value in values.items():
+        if key in GONE:
+            config = replace(config, layers={**config.layers, key: layer})
+            continue
         if key not in SETTINGS:
             near = _nearest(key, SETTINGS)
             hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(SETTINGS)}"

@@ -414,12 +414,17 @@ MUTATIONS = [
     Mutation(PEOPLE, "if not is_english(opening):", "if False:", RULES),
     Mutation(STEPS, "return min(kinds, key=_KINDS.index", "return max(kinds, key=_KINDS.index", RULES),
     # Windows and what stands: where a session was cut changes no verdict, and a person's word stays.
-    Mutation(WINDOW, "if one.is_erased or one.is_settled_for(backend)]", "if one.is_erased]", WINDOWS),
-    Mutation(WINDOW, "if one.is_erased or one.is_settled_for(backend)]", "if one.is_settled_for(backend)]", WINDOWS),
+    Mutation(WINDOW, "if one.is_erased or one.is_settled_for(backend.name)]", "if one.is_erased]", WINDOWS),
     Mutation(
         WINDOW,
-        "return [event for event in _line(windows, after) if not is_retracted(ledger, event.event_id)]",
-        "return _line(windows, after)",
+        "if one.is_erased or one.is_settled_for(backend.name)]",
+        "if one.is_settled_for(backend.name)]",
+        WINDOWS,
+    ),
+    Mutation(
+        WINDOW,
+        "return [event for event in _line(self.windows, after) if event.event_id not in self.retracted]",
+        "return _line(self.windows, after)",
         WINDOWS,
     ),
     Mutation(

@@ -78,3 +78,9 @@ def test_a_variable_with_more_digits_than_a_number_can_have_is_refused(tmp_path:
 def test_variables_that_are_no_settings_pass(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "REFLECTOR_NO_SPAWN": "1", "REFLECTOR_TEST_POSTGRES_URL": "x"}
     assert load_config(tmp_path, environ=environ) == Config()
+
+
+def test_what_was_a_setting_once_is_read_past_and_named(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "REFLECTOR_JUDGEMENT_WEIGHTS": "own.json"}
+    config = load_config(tmp_path, environ=environ)
+    assert (config, config.layer("judgement_weights")) == (Config(), "environment")

@@ -47,15 +47,15 @@ def reflect(
 
     project = place.project(backend=backend, model=model, base_url=base_url)
     judge = backend_of(project.config, project.root, template=template)
-    if record is not None:
-        from reflector.reflection.backends.fixtures import Recording
-
-        judge = Recording(judge, record)
     with place.reading() as ledger:
         windows = _windows(ledger, sessions, judge, project)
         if dry_run:
             _show_prompts(ledger, judge, windows)
             return
+    if record is not None:
+        from reflector.reflection.backends.fixtures import Recording
+
+        judge = Recording(judge, record)
     unjudged = [window for window in windows if window.state != "completed"]
     if unjudged:
         _reflect(place, project, judge, unjudged, bool(sessions))
@@ -114,21 +114,20 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
         if recorded.type == TRAJECTORY_RECORDED:
             note(f"{short_id(window.session_id)}: is a trajectory, whose prompts follow from each other's answers")
             continue
-        _show_prompt(judge, runner.request(recorded))
+        _show_prompt(judge, runner.request(runner.session(recorded)))
     if not windows:
         note("No session waits to be judged; name one.")
 
 
 def _show_prompt(judge: Backend, request: Request) -> None:
     """Print the prompt on stdout, its size on stderr."""
-    from reflector.reflection.judging import prompt_of
-    from reflector.reflection.protocol import BackendError
+    from reflector.reflection.protocol import BackendError, Reads
 
+    if not isinstance(judge, Reads):
+        note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
+        return
     try:
-        prompt = prompt_of(judge, request)
-        if prompt is None:
-            note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
-            return
+        prompt = judge.prompt(request)
         click.echo(safe(prompt.text))
         cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
         note(f"about {prompt.tokens:,} tokens{f'; left out: {cut}' if cut else ''}; nothing was sent")

@@ -45,7 +45,9 @@ def hear(
 
 def ask(ledger: Ledger, runner: Runner) -> str:
     """Ask the model about the reflections that it was not asked about; return what went wrong. Raises LedgerError."""
-    if not runner.gate.config.curate or runner.backend.name == "rules":
+    from reflector.reflection.protocol import Completes
+
+    if not runner.gate.config.curate or not isinstance(runner.backend, Completes):
         return ""
     from reflector.curator.model import ask as run
 

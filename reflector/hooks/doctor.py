@@ -21,7 +21,7 @@ from pathlib import Path
 from shlex import quote
 
 from reflector import locate
-from reflector.config import BACKENDS, ConfigError
+from reflector.config import BACKENDS, GONE, ConfigError
 from reflector.curation.adoption import kept_of_others, read
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import untaken
@@ -447,6 +447,9 @@ def _drain(project: Project) -> None:
 
 
 def _backend(project: Project) -> Iterator[Check]:
+    for key, instead in GONE.items():
+        if project.config.layer(key) != "default":
+            yield Check("settings", "warning", f"{key} is not a setting any more: {instead}", f"remove {key}")
     text, mend = described(project.config, project.root)
     yield error("backend", text, mend) if mend else ok("backend", text)
 

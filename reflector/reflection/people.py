@@ -20,7 +20,7 @@ from reflector.playbook.counting import Verdict
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag
 from reflector.reflection.protocol import Answer, Request
-from reflector.reflection.window import HUMAN, Given, is_retracted, own_messages, retractions, verdicts
+from reflector.reflection.window import HUMAN, Given, Session, is_retracted, own_messages, retractions
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message
@@ -65,7 +65,7 @@ def citations(
         if is_retracted(ledger, recorded.event_id):
             continue
         names = [name for name in recorded.data.get("cited", ()) if name in known]
-        given = verdicts(ledger, recorded) if names else []
+        given = Session.read(ledger, recorded).given if names else ()
         for name in names:
             key = (recorded.session_id, recorded.data.get("agent_id"), name)
             if key in seen:
@@ -98,7 +98,7 @@ def judge(ledger: Ledger, citation: Citation, verdict: Verdict, why: str = "") -
     The playbook's lock must be held. Raises VerdictRefused, LedgerError.
     """
     window, name = citation.window, citation.name
-    given = [one for one in verdicts(ledger, window) if one.name == name]
+    given = [one for one in Session.read(ledger, window).given if one.name == name]
     active = [one for one in given if _counts(ledger, one)]
     if any(one.tag.actor == HUMAN for one in active):
         raise VerdictRefused(f"a person judged {name} in this session already; take it back with `reflector retract`")

@@ -14,6 +14,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 
 if TYPE_CHECKING:
+    from reflector.reflection.prompting import Prompt
     from reflector.reflection.truth.asking import Question
 
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
@@ -94,6 +95,8 @@ class Backend(Protocol):
     name     its name in events and configuration
     is_model True where an answer costs time and money: the gate's budgets hold, no process waits for it under
              a project's lock, and a window without citations may be judged as well
+    rereads  True where it judges each window together with those before it of its session, so that its verdicts do
+             not depend on where the session was cut; False where it is asked once, about the new records
     """
 
     @property
@@ -102,8 +105,20 @@ class Backend(Protocol):
     @property
     def is_model(self) -> bool: ...
 
+    @property
+    def rereads(self) -> bool: ...
+
     def answer(self, request: Request) -> Answer:
         """Judge a window. May raise `BackendError` and nothing else."""
+        ...
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """A backend that can show what it would send."""
+
+    def prompt(self, request: Request) -> Prompt:
+        """Return the prompt about a window. Raises BackendError, and what reading the transcript raises."""
         ...
 
 

@@ -4,7 +4,7 @@ Invariant: an answer is never asked for twice to be read twice. Where today's pa
 count, the old reflection is retracted and the new reading is appended in the same transaction, so a count is never
 seen without either. Where nothing differs, nothing is appended.
 
-The rules' answers are left out: they are what no parser misreads, and say of a session what its tags say only together.
+Answers of a backend that rereads are left out: they say of a session what its tags say only together.
 So are those about trajectories, which are insights and verdicts, each to a question of its own.
 """
 
@@ -20,8 +20,7 @@ from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.counting import VERDICTS
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import PARSER_VERSION, Parsed, parse_answer
-from reflector.reflection.judging import last_answer
-from reflector.reflection.window import rereads
+from reflector.reflection.backends import REREADING
 
 Reading = Literal["read", "changed", "same", "unreadable"]
 
@@ -48,7 +47,7 @@ def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = Fa
         if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:
             continue
         story = ledger.targeting(window.event_id)
-        answer = last_answer(story, lambda answer: not rereads(answer.actor))
+        answer = _last_answer(story)
         if answer is not None:
             yield _reparse(ledger, window, recorded, story, answer, dry_run=dry_run)
 
@@ -85,6 +84,12 @@ def _reparse(
     if not dry_run:
         ledger.append(events)
     return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)
+
+
+def _last_answer(story: Sequence[Event]) -> Event | None:
+    """Return the last answer that is neither redacted nor one of the parts in which older versions asked."""
+    answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING]
+    return next((one for one in reversed(answers) if one.data is not None and one.data.get("parts", 1) == 1), None)
 
 
 def _standing(ledger: Ledger, story: Sequence[Event]) -> Event | None:

@@ -22,7 +22,7 @@ from reflector.reflection.failures import REDACTED, Trouble, trouble_of
 from reflector.reflection.protocol import Request
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.reflection_events import reflection_id_of
-from reflector.reflection.window import Reading, names_in, reading
+from reflector.reflection.window import Session, names_in
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed
@@ -78,16 +78,21 @@ class Runner(Recorder):
             from reflector.reflection.truth.running import finish
 
             return finish(self, window, recorded, forced=forced)[0]
+        session = self.session(recorded)
         iteration, answer = self._last_answer(window)
-        asked = answer or self._ask(window, recorded, iteration, forced=forced)
-        return asked if isinstance(asked, Reflected) else self._complete(window, recorded, asked)
+        asked = answer or self._ask(window, session, iteration, forced=forced)
+        return asked if isinstance(asked, Reflected) else self._complete(window, session, asked)
 
-    def request(self, recorded: Event, *, then: bool = False) -> Request:
-        """What a backend is asked about a recorded window, which must not be redacted; `then` as in `reading`."""
+    def session(self, recorded: Event) -> Session:
+        """Read the session of a recorded window; a window that cites nothing asks nothing of the others."""
+        asks = names_in(recorded, "cited") or names_in(recorded, "carried")
+        return Session.read(self.ledger, recorded) if asks else Session(recorded)
+
+    def request(self, session: Session) -> Request:
+        """Return what the backend is asked about a recorded window, which must not be redacted."""
+        recorded, read = session.recorded, session.text(self.backend)
         names = names_in(recorded, "cited")
         known = {row.name: row for row in self.ledger.rows() if row.counts}
-        asks = names or names_in(recorded, "carried")
-        read = reading(self.ledger, recorded, self.backend.name, then=then) if asks else Reading(recorded, [])
         cited = tuple(name for name in dict.fromkeys([*read.carried, *names]) if name in known)
         return Request(
             session_id=recorded.session_id or "",
@@ -118,9 +123,9 @@ class Runner(Recorder):
             return last + 1, None
         return last, answers[-1]
 
-    def _ask(self, window: WindowRow, recorded: Event, iteration: int, *, forced: bool) -> Event | Reflected:
+    def _ask(self, window: WindowRow, session: Session, iteration: int, *, forced: bool) -> Event | Reflected:
         """Return the backend's answer, appended."""
-        request = self.request(recorded)
+        recorded, request = session.recorded, self.request(session)
         gate = self.gate.check(
             self.ledger,
             recorded,
@@ -141,7 +146,7 @@ class Runner(Recorder):
             gate.budget or "monthly",
         )
 
-    def _complete(self, window: WindowRow, recorded: Event, answer: Event) -> Reflected:
+    def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
         if answer.data is None:
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
@@ -154,13 +159,13 @@ class Runner(Recorder):
                 # A model that declined once declines the same question again, unless a person says otherwise.
                 return self.failed(window, "answer", "the model declined to answer", final=True)
             return self.failed(window, "parse", _unread(parsed, answer), parser=PARSER_VERSION)
-        reflection_id = answer.reflection_id or ""
+        recorded, reflection_id = session.recorded, answer.reflection_id or ""
         done = partial(facts.completed, recorded, reflection_id, parsed, PARSER_VERSION, answer)
         for is_last in (False, True):
             rows = self.ledger.rows()
             status = {row.name: row.status for row in rows}
             counting = [row.name for row in rows if row.counts]
-            tags, overturned = settled(self.ledger, recorded, self.backend.name, parsed.tags, counting)
+            tags, overturned = settled(self.ledger, session, self.backend, parsed.tags, counting)
             events = done(status, tags)
             try:
                 self.ledger.append([*(one.retraction(reflection_id) for one in overturned), *events])
@@ -168,6 +173,7 @@ class Runner(Recorder):
             except Conflict:  # a person retracted one of these tags a moment ago
                 if is_last:
                     raise
+                session = self.session(recorded)
         was = {one.given.name: one.given.verdict for one in overturned}
         told = [
             f"{e.data['name']} {e.data['tag']}" + (f" (was {was[e.data['name']]})" if e.data["name"] in was else "")

@@ -14,19 +14,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import VERDICTS
 from reflector.reflection.answers import ParsedTag
-from reflector.reflection.window import (
-    Given,
-    earlier_windows,
-    later_windows,
-    reading,
-    rereads,
-    retractions,
-    verdicts,
-)
+from reflector.reflection.protocol import Backend
+from reflector.reflection.window import Given, Session, names_in, retractions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +44,18 @@ class Overturned:
 
 
 def settled(
-    ledger: Ledger, recorded: Event, backend: str, tags: Sequence[ParsedTag], counting: Collection[str]
+    ledger: Ledger, session: Session, backend: Backend, tags: Sequence[ParsedTag], counting: Collection[str]
 ) -> tuple[list[ParsedTag], list[Overturned]]:
     """Return (the tags that the session has not said before, what they overturn) of a backend's reading of a window."""
-    if not rereads(backend):
+    if not backend.rereads:
         return list(tags), []
-    given = [one for one in verdicts(ledger, recorded) if one.tag.actor == backend]
-    before = {event.event_id for event in earlier_windows(ledger, recorded)}
-    again = frozenset(reading(ledger, recorded, backend).carried)
+    given = [one for one in session.given if one.tag.actor == backend.name]
+    before = {event.event_id for event in session.earlier}
+    again = frozenset(session.text(backend).carried)
     judged = {one.window_id for one in given}
     # A window that failed is tried again when later ones are done, which have read all that it has.
-    later = [event for event in later_windows(ledger, recorded) if event.event_id in judged]
-    overtaken = frozenset(name for event in later for name in (event.data or {}).get("carried", ()))
+    later = [event for event in session.later if event.event_id in judged]
+    overtaken = frozenset(name for event in later for name in names_in(event, "carried"))
     added: list[ParsedTag] = []
     overturned: list[Overturned] = []
     for tag in tags:

@@ -1,12 +1,12 @@
-"""What a window's reflection reads: the session as far as it went, with the citations that are to be judged.
+"""What a window's reflection reads: the session as far as it went, with the citations that are judged.
 
 Invariant: where a session was cut changes no verdict of the rules. A window goes on from those windows of its session
 whose records its transcript holds. Their records are read again before its own, and each citation in them as in the
 whole file. So the last window of a session is judged as the whole would be (`reflector.reflection.standing` says what
 becomes of the verdicts before it).
 
-Who costs money is not asked twice: a model reads again what its session left neutral, and every other citation of the
-earlier records without its brackets. A citation that another backend decided stays decided for both.
+A backend that does not reread is not asked twice: it reads again what its session left neutral, and every other
+citation of the earlier records without its brackets. A citation that another backend decided stays decided for both.
 
 Records that were taken in with another session (a fork's original) cite nothing here, but may be the evidence; those
 before the first record of the session are left out.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,17 +32,13 @@ from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:
     from reflector.quality.window import WindowQuality
+    from reflector.reflection.protocol import Backend
 
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
 #: The actor of what a person decides.
 HUMAN = ev.HUMAN
-
-
-def rereads(backend: str) -> bool:
-    """Return whether a backend, by its name, judges the session as far as it went: the rules, which cost nothing."""
-    return backend == "rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +78,78 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Session:
+    """A recorded window among the windows of its session, read from the ledger once.
+
+    windows    every window of the session that was not erased, by id, oldest first
+    retracted  the ids of those that are out of the count
+    given      what was said of the names that the session (or this subagent of it) cites, oldest first
+    """
+
+    recorded: Event
+    windows: Mapping[str, Event] = field(default_factory=dict)
+    retracted: Set[str] = frozenset()
+    given: Sequence[Given] = ()
+
+    @classmethod
+    def read(cls, ledger: Ledger, recorded: Event) -> Session:
+        """Read the session of a recorded window."""
+        windows: dict[str, Event] = {}
+        completed: dict[str, Event] = {}
+        given: list[Given] = []
+        agent_id = (recorded.data or {}).get("agent_id")
+        for event in ledger.events(session_id=recorded.session_id, types=_STORY):
+            data = event.data or {}
+            if event.type == ev.SESSION_RECORDED and event.data is not None:
+                windows[event.event_id] = event
+            elif event.type == ev.REFLECTION_COMPLETED:
+                window = windows.get(event.target_id or "")
+                if window is not None and (window.data or {}).get("agent_id") == agent_id:
+                    completed[event.reflection_id or ""] = event
+            elif data.get("disposition") in ("counted", "neutral") and event.reflection_id in completed:
+                of = completed[event.reflection_id]
+                given.append(Given(of.target_id or "", of, event))
+        retracted = frozenset(event_id for event_id in windows if is_retracted(ledger, event_id))
+        return cls(recorded, windows, retracted, given)
+
+    @property
+    def earlier(self) -> list[Event]:
+        """The windows that this one goes on from, oldest first, without those that were retracted."""
+        return self._before(self.recorded)
+
+    @property
+    def later(self) -> list[Event]:
+        """The windows that go on from this one, oldest first."""
+        later = [event for event in self.windows.values() if event.position > self.recorded.position]
+        return [event for event in later if self.recorded in self._before(event)]
+
+    def _before(self, recorded: Event) -> list[Event]:
+        after = _after(recorded)
+        if after is None or mode_of(recorded) != "new":
+            return []
+        return [event for event in _line(self.windows, after) if event.event_id not in self.retracted]
+
+    def text(self, backend: Backend) -> SessionText:
+        """Return what a backend reads for the window."""
+        before = self.earlier
+        if not before:
+            return SessionText(self.recorded, [])
+        carried = frozenset(names_in(self.recorded, "carried"))
+        if backend.rereads:
+            names = {event.event_id: carried.intersection(names_in(event, "cited")) for event in before}
+            _leave_decided(names, [one for one in self.given if one.is_erased or one.is_settled_for(backend.name)])
+            read = SessionText(self.recorded, [(event, names[event.event_id]) for event in before])
+            return replace(read, start=_start(read)) if read.is_of_one_file else read
+        last = {one.name: one.verdict for one in self.given}
+        undecided = frozenset(name for name in carried if last.get(name) == "neutral")
+        return SessionText(self.recorded, [(event, undecided) for event in before] if undecided else [])
+
+
+@dataclass(frozen=True, slots=True)
+class SessionText:
     """The earlier windows that are read with a recorded one, oldest first, each with the names judged again.
 
-    start  the offset from which on a judge of these names is told all that bears on them
+    start  the offset from which on a judge of these names reads all that bears on them
     """
 
     recorded: Event
@@ -106,10 +170,7 @@ class Reading:
         follows = [_after(event) for event in line] == [*(event.event_id for event in line[1:]), None]
         return follows and len({transcript_of(event)["path"] for event in line}) == 1
 
-    def messages(
-        self,
-        live: Collection[str],
-    ) -> Iterator[Message]:
+    def messages(self, live: Collection[str]) -> Iterator[Message]:
         """Yield the messages, oldest first, from the file that the window was recorded from.
 
         Of the `live` names, those that are not judged again stand without brackets in the earlier records.
@@ -131,29 +192,7 @@ class Reading:
                 yield _without_brackets(message, live, again.get(message.key, frozenset()))
 
 
-def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False) -> Reading:
-    """Return what a backend reads for a recorded window.
-
-    `then` asks for what it would have read when only the windows before this one had been judged.
-    """
-    before = earlier_windows(ledger, recorded)
-    if not before:
-        return Reading(recorded, [])
-    carried = frozenset(names_in(recorded, "carried"))
-    given = verdicts(ledger, recorded)
-    if rereads(backend):
-        names = {event.event_id: carried.intersection((event.data or {}).get("cited", ())) for event in before}
-        _leave_decided(names, [one for one in given if one.is_erased or one.is_settled_for(backend)])
-        earlier = [(event, names[event.event_id]) for event in before]
-        read = Reading(recorded, earlier)
-        return replace(read, start=_start(read)) if read.is_of_one_file else read
-    known = {event.event_id for event in before}
-    last = {one.name: one.verdict for one in given if not then or one.window_id in known}
-    undecided = frozenset(name for name in carried if last.get(name) == "neutral")
-    return Reading(recorded, [(event, undecided) for event in before] if undecided else [])
-
-
-def _start(read: Reading) -> int:
+def _start(read: SessionText) -> int:
     """Return where the reading of the first window began that cites a name which is judged; all are of one file."""
     windows = (read.recorded, *(event for event, _ in read.earlier))
     starts: list[int] = [transcript_of(event).get("since", 0) for event in windows]
@@ -168,22 +207,6 @@ def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -
         if one.window_id in names:
             for place in places[: places.index(one.window_id) + 1]:
                 names[place] -= {one.name}
-
-
-def earlier_windows(ledger: Ledger, recorded: Event) -> list[Event]:
-    """Return the windows that a recorded one goes on from, oldest first, without those that were retracted."""
-    after = _after(recorded)
-    if after is None or mode_of(recorded) != "new":
-        return []
-    windows = _windows(ledger, recorded.session_id or "")
-    return [event for event in _line(windows, after) if not is_retracted(ledger, event.event_id)]
-
-
-def later_windows(ledger: Ledger, recorded: Event) -> list[Event]:
-    """Return the windows that go on from a recorded one, oldest first."""
-    windows = _windows(ledger, recorded.session_id or "")
-    later = [event for event in windows.values() if event.position > recorded.position]
-    return [event for event in later if recorded in earlier_windows(ledger, event)]
 
 
 def windows_within(ledger: Ledger, session_id: str, agent_id: str | None, keys: Set[int]) -> list[Event]:
@@ -256,26 +279,6 @@ def keys_of(recorded: Event) -> Sequence[int]:
 def _part(recorded: Event, name: str) -> Mapping[str, Any]:
     """Return an object in a session's window; {} of a trajectory, in which a file may have any field of this name."""
     return (recorded.data or {}).get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
-
-
-def verdicts(ledger: Ledger, recorded: Event) -> list[Given]:
-    """Return what was said of the names that the session of a window (or the subagent of it) cites, oldest first."""
-    agent_id = (recorded.data or {}).get("agent_id")
-    windows: set[str] = set()
-    completed: dict[str, Event] = {}
-    found: list[Given] = []
-    for event in ledger.events(session_id=recorded.session_id, types=_STORY):
-        data = event.data or {}
-        if event.type == ev.SESSION_RECORDED:
-            if data.get("agent_id") == agent_id:
-                windows.add(event.event_id)
-        elif event.type == ev.REFLECTION_COMPLETED:
-            if event.target_id in windows:
-                completed[event.reflection_id or ""] = event
-        elif data.get("disposition") in ("counted", "neutral") and event.reflection_id in completed:
-            of = completed[event.reflection_id]
-            found.append(Given(of.target_id or "", of, event))
-    return found
 
 
 def retractions(ledger: Ledger, event_id: str) -> list[Event]:

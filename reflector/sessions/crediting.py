@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -24,7 +24,7 @@ from reflector.reflection.rules.citation import opened
 from reflector.reflection.rules.outcomes import read_result
 from reflector.reflection.rules.steps import CHECKS, Step, read_call
 from reflector.reflection.rules.wordings import first, wordings
-from reflector.reflection.window import reading
+from reflector.reflection.window import Session, SessionText
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message, ToolCall, ToolResult
@@ -171,7 +171,8 @@ def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
         found: list[tuple[str, Run]] = []
         with suppress(OSError, UnknownTranscript):
             # What a test said before bears on a lesson that is cited much later.
-            found += tested_lessons(replace(reading(ledger, recorded, "rules"), start=0).messages(()))
+            before = [(event, frozenset[str]()) for event in Session.read(ledger, recorded).earlier]
+            found += tested_lessons(SessionText(recorded, before).messages(()))
         for name, run in found:
             ids = lessons.get(name, ())
             if len(ids) == 1:

@@ -38,7 +38,7 @@ def say(agent: Agent, text: str) -> None:
         for window in ledger.windows():
             recorded = ledger.event(window.event_id)
             assert recorded is not None
-            line = {"prompt_hash": request_sha256(runner.request(recorded)), "completion": text}
+            line = {"prompt_hash": request_sha256(runner.request(runner.session(recorded))), "completion": text}
             with Path(agent.environ["REFLECTOR_FIXTURES"]).open("a") as file:
                 file.write(json.dumps(line) + "\n")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reflector.config import BACKENDS, Config, ConfigError
-from reflector.reflection.backends import backend_of
+from reflector.reflection.backends import REREADING, backend_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "judging.md"
 
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "judging.md"
 def test_each_name_in_the_settings_is_a_backend_that_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     backend = backend_of(Config(backend=name, fixtures="answers.jsonl"))
-    assert (backend.name, backend.is_model) == (name, BACKENDS[name])
+    assert (backend.name, backend.is_model, backend.rereads) == (name, BACKENDS[name], name in REREADING)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

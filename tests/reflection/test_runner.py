@@ -29,6 +29,7 @@ class Says:
     answers: list[str | Exception]
     name: str = "scripted"
     is_model: bool = False
+    rereads: bool = False
     asked: list[Request] = field(default_factory=list)
 
     def answer(self, request: Request) -> Answer:

@@ -59,6 +59,7 @@ class Model:
     """A backend that says the same each time, and keeps what it was asked: names, and the citations that it saw."""
 
     is_model = False
+    rereads = False
 
     def __init__(self, session: Session, says: str, *, name: str = "fixtures") -> None:
         self.name = name
@@ -127,6 +128,20 @@ def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(cut: Cut) 
     assert first.uncounted_by is not None
     assert first.uncounted_by.actor == "rules"
     assert first.uncounted_by.reason == "overturned by a later window of the session, which says neutral"
+
+
+def test_a_backend_of_another_name_that_rereads_says_the_same_wherever_the_session_was_cut(cut: Cut) -> None:
+    class Mine(RulesBackend):
+        name = "mine"
+
+    cut.session.cites("pat-001", None).runs("pytest", "1 passed in 0.1s")
+    cut.window(judge=False)
+    Runner(cut.ledger, Mine()).finish_pending()
+    assert cut.counters() == (1, 0)
+    cut.session.user(OBJECTION).agent("You are right, I take it back.")
+    cut.window(judge=False)
+    Runner(cut.ledger, Mine()).finish_pending()
+    assert (cut.tags(), cut.counters()) == (["helpful", "neutral"], (0, 0))
 
 
 def test_a_verdict_that_stands_adds_nothing(cut: Cut) -> None:
@@ -288,6 +303,7 @@ def test_other_names_of_the_earlier_records_do_not_count_again(cut: Cut) -> None
 
 def test_the_rules_read_the_session_as_far_as_it_went(cut: Cut) -> None:
     looking = Model(cut.session, "pat-009 neutral", name="rules")
+    looking.rereads = True
     cut.session.cites("pat-002", "helpful").cites("pat-001", None)
     cut.window()
     cut.session.user("Go on.")
@@ -326,6 +342,7 @@ def test_a_window_that_failed_is_not_judged_for_what_a_later_one_decided(cut: Cu
     class Down:
         name = "rules"
         is_model = False
+        rereads = False
 
         def answer(self, request: Request) -> Answer:
             raise BackendError("connection refused", stage="transport")

@@ -12,6 +12,9 @@ from reflector.config import BACKENDS, Config, ConfigError
 if TYPE_CHECKING:
     from reflector.reflection.protocol import Backend
 
+#: The backends that judge each window together with those before it of its session, as each says itself.
+REREADING = frozenset({"rules"})
+
 
 def backend_of(config: Config, project: Path | None = None, *, template: Path | None = None) -> Backend:
     """Return the backend that a configuration names.
@@ -21,8 +24,7 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
     if config.backend == "rules":
         from reflector.reflection.backends.rules import RulesBackend
 
-        weights = os.path.expanduser(config.judgement_weights)  # noqa: PTH111 - Path raises where there is no home
-        return RulesBackend(config.judgement_precision, Path(weights) if weights else None)
+        return RulesBackend(config.judgement_precision)
     if config.backend == "fixtures":
         from reflector.reflection.backends.fixtures import FixturesBackend
 

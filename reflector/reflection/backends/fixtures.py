@@ -69,6 +69,7 @@ class FixturesBackend:
     path: Path
     name: str = "fixtures"
     is_model: bool = False
+    rereads: bool = False
 
     def answer(self, request: Request) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""
@@ -110,6 +111,10 @@ class Recording:
     @property
     def is_model(self) -> bool:
         return self.backend.is_model
+
+    @property
+    def rereads(self) -> bool:
+        return self.backend.rereads
 
     def answer(self, request: Request) -> Answer:
         """Return the backend's answer, recorded without secrets. Raises BackendError and OSError."""

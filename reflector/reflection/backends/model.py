@@ -129,6 +129,7 @@ class ModelBackend:
     template: Path | None = None
     request_tokens: int = 100_000
     is_model: bool = True
+    rereads: bool = False
 
     @property
     def name(self) -> str:

@@ -10,11 +10,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.playbook.counting import VERDICTS
-from reflector.reflection.protocol import Answer, BackendError, Request
+from reflector.reflection.protocol import Answer, Request
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import citations_of
 
@@ -34,16 +33,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 class RulesBackend:
     """`answer` gives one tag per cited bullet of the playbook, in order of first citation.
 
-    `precision` is how many of 100 verdicts are to be right, by measurement: the fewer, the more it says. `weights` is a
-    file of a person's own weights, None for those that ship.
+    `precision` is how many of 100 verdicts are to be right, by measurement: the fewer, the more it says.
     """
 
     name = "rules"
     is_model = False
+    rereads = True
 
-    def __init__(self, precision: int = 85, weights: Path | None = None) -> None:
+    def __init__(self, precision: int = 85) -> None:
         self.precision = precision
-        self._file = weights
 
     def answer(self, request: Request) -> Answer:
         """Judges one window. Never raises for what the messages contain."""
@@ -56,14 +54,11 @@ class RulesBackend:
         return judging.answer(cited)
 
     def judging(self, bullets: Mapping[str, Bullet]) -> Judging:
-        """Return what judges the citations of bullets, by name, while messages are read. Raises BackendError."""
+        """Return what judges the citations of bullets, by name, while messages are read."""
         # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
-        from reflector.reflection.rules.weighing import weights_of
+        from reflector.reflection.rules.weighing import shipped
 
-        try:
-            return Judging(bullets, self.precision, weights_of(self._file))
-        except ValueError as error:
-            raise BackendError(str(error), stage="backend") from error
+        return Judging(bullets, self.precision, shipped())
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory, by its test report alone."""

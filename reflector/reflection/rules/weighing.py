@@ -15,13 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from reflector.files import read_bounded
 from reflector.playbook.counting import Verdict, decisive
 from reflector.reflection.rules.citation import Citation
 from reflector.reflection.rules.findings import FINDINGS, Found, findings, unread
 
 Side = Literal["helpful", "harmful"]
-_MOST_BYTES = 1 << 20
 SIDES: tuple[Side, Side] = ("helpful", "harmful")
 
 
@@ -71,28 +69,10 @@ class Judgement:
 @lru_cache(maxsize=1)
 def shipped() -> Weights:
     """Return the weights that ship with the package."""
-    return _read(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
-
-
-def weights_of(file: Path | None) -> Weights:
-    """Return the weights of a file that `reflector judge --fit` wrote, or those that ship with the package.
-
-    Raises ValueError, naming the file, where it cannot be read or holds no weights.
-    """
-    if file is None:
-        return shipped()
-    try:
-        return _read(read_bounded(file, _MOST_BYTES).decode())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        told = f"{file} holds no weights ({type(error).__name__}: {error}); write them with `reflector judge --fit`"
-        raise ValueError(told) from error
-
-
-def _read(text: str) -> Weights:
-    data = json.loads(text)
+    data = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
     cutoffs = {side: {int(share): float(cut) for share, cut in data["cutoffs"][side].items()} for side in SIDES}
     points = {side: {name: float(value) for name, value in data["points"][side].items()} for side in SIDES}
-    return Weights(str(data["version"])[:40], points, cutoffs)
+    return Weights(str(data["version"]), points, cutoffs)
 
 
 def judge(citation: Citation, precision: int, weights: Weights) -> Judgement:

@@ -91,6 +91,7 @@ class _Foreign:
     """A caller's own model: an object with `invoke_with_template(prompt)`, or a callable; its answer may be awaited."""
 
     is_model = False
+    rereads = False
 
     def __init__(self, llm_client: Any, loop: asyncio.AbstractEventLoop | None) -> None:
         self.call = getattr(llm_client, "invoke_with_template", llm_client)

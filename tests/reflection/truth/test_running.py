@@ -245,7 +245,7 @@ def test_an_open_trajectory_is_finished_by_the_runner_of_sessions(store: LedgerP
 class Priced:
     """A model whose answers cost tokens."""
 
-    name, is_model = "priced", True
+    name, is_model, rereads = "priced", True, False
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
