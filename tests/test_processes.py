@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,45 +14,38 @@ from tests import processes
 from tests.processes import HOOK, REFLECTOR
 from tests.road.agent import Agent
 
-START = json.dumps({"hook_event_name": "SessionStart", "session_id": "s"})
-
 
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ([*REFLECTOR, "list", "--json"], None),
-        ([*REFLECTOR, "add", "pat", ""], None),
-        ([*REFLECTOR, "nothing"], None),
-        ([*REFLECTOR, "judge"], ""),
-        (HOOK, START),
-        (HOOK, '{"hook_event_name": "Stop", "transcript_path": "/nowhere"}'),
+        ([*REFLECTOR, "list", "--json"], ""),
+        ([*REFLECTOR, "nothing"], ""),
+        (HOOK, json.dumps({"hook_event_name": "SessionStart", "session_id": "s"})),
     ],
-    ids=lambda value: " ".join(value[3:]) or "hook" if isinstance(value, list) else None,
 )
-def test_it_says_and_returns_the_same(agent: Agent, command: list[str], text: str | None) -> None:
-    options: dict[str, Any] = {"input": text, "capture_output": True, "text": True, "cwd": agent.project}
+def test_it_says_and_returns_the_same(agent: Agent, command: list[str], text: str) -> None:
     agent.call("drain")
-    forked = processes.run(command, env=agent.env(REFLECTOR_NO_SPAWN="1"), **options)
-    started = subprocess.run(command, env=agent.env(REFLECTOR_NO_SPAWN="1"), **options)
+    forked, started = (
+        run(
+            command,
+            env=agent.env(REFLECTOR_NO_SPAWN="1"),
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=agent.project,
+        )
+        for run in (processes.run, subprocess.run)
+    )
     assert (forked.returncode, forked.stdout, forked.stderr) == (started.returncode, started.stdout, started.stderr)
 
 
-def test_it_is_a_child_with_its_own_session_folder_and_environment(agent: Agent) -> None:
+def test_it_has_a_session_and_a_folder_of_its_own_and_ends_by_a_signal(agent: Agent) -> None:
     agent.call("drain")
     process = agent.start("log", "--follow", start_new_session=True)
     assert process.stdout is not None
     process.stdout.readline()
-    proc = Path("/proc", str(process.pid))
-    if proc.is_dir():
-        assert (proc / "cwd").resolve() == agent.project.resolve()
-        assert {fd.name for fd in (proc / "fd").iterdir()} >= {"0", "1", "2"}
-        assert f"PPid:\t{os.getpid()}\n" in (proc / "status").read_text()
+    assert Path("/proc", str(process.pid), "cwd").resolve() == agent.project.resolve()
     assert os.getsid(process.pid) == process.pid
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-
-
-def test_a_command_line_of_something_else_is_started_as_ever(tmp_path: Path) -> None:
-    done = processes.run(["sh", "-c", "echo $0; exit 3"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (3, "sh\n")
