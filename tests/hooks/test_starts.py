@@ -137,7 +137,7 @@ def test_a_text_in_an_older_form_is_rendered_afresh(project: Project) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))
     kept = project.state / "injection.txt"
     content = write_injection(project.path)
-    kept.write_bytes(content.replace(b"reflector-injection/3", b"reflector-injection/0").replace(b"text", b"past"))
+    kept.write_bytes(content.replace(b"reflector-injection/4", b"reflector-injection/0").replace(b"text", b"past"))
     assert b":: text" in project.hook(event("SessionStart"))[0]
     assert kept.read_bytes() == content
 
@@ -300,7 +300,7 @@ def test_whatever_the_playbook_holds_both_forms_fit_and_nothing_is_cut_within_a_
 def test_whoever_changes_the_rendered_text_raises_its_form() -> None:
     bullets = [Bullet("pat-001", "pat", "a", 2, 1), Bullet("mis-001", "mis", "b", 0, 1)]
     digest = hashlib.sha256(render(bullets, PACKAGED).json.encode()).hexdigest()[:16]
-    assert (handover.INJECTION_FORM, digest) == (b"reflector-injection/3", "657cdb723fbc12f8"), (
+    assert (handover.INJECTION_FORM, digest) == (b"reflector-injection/4", "930e2b3c15a6d65b"), (
         "The template or its rendering changed. Raise handover.INJECTION_FORM, or texts that were rendered "
         "before stay in use, and write the new pair here."
     )
