@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from reflector.audit.doubles import CLASSES, double_counts
@@ -17,20 +14,14 @@ from tests.ledger.events import added, changed, reflected, retracted, window
 UP, DOWN = ("pat-001", "helpful"), ("pat-001", "harmful")
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open_file(tmp_path / "ledger.db") as opened:
-        opened.append([added("pat-001"), added("mis-001")])
-        yield opened
-
-
 def told(ledger: Ledger, name: str | None = None, past: Past | None = None) -> dict[str, int]:
     """Surplus tags by class, empty classes left out."""
     return {one.code: one.tags for one in double_counts(ledger, name, past).classes if one.tags}
 
 
 def append(ledger: Ledger, recorded: NewEvent, *reflections: list[NewEvent]) -> None:
-    ledger.append([recorded, *(event for events in reflections for event in events)])
+    new = [] if ledger.head().position else [added("pat-001"), added("mis-001")]
+    ledger.append([*new, recorded, *(event for events in reflections for event in events)])
 
 
 def test_what_is_given_once_is_no_double(ledger: Ledger) -> None:
@@ -41,18 +32,14 @@ def test_what_is_given_once_is_no_double(ledger: Ledger) -> None:
     assert [one.code for one in double_counts(ledger).classes] == list(CLASSES)
 
 
-def test_the_same_tag_twice_in_one_reflection_is_d1(ledger: Ledger) -> None:
-    first = window()
+def test_the_same_tag_twice_in_one_reflection_is_d1_and_both_tags_d2(ledger: Ledger) -> None:
+    first, second = window(1, "s1"), window(2, "s2")
     append(ledger, first, reflected("r1", first, UP, UP, UP))
     assert told(ledger) == {"D1": 2}
     (example,) = double_counts(ledger).classes[0].examples
     assert (example.name, example.tag, len(example.positions), example.sessions) == ("pat-001", "helpful", 3, ("s1",))
-
-
-def test_helpful_and_harmful_in_one_reflection_is_d2(ledger: Ledger) -> None:
-    first = window()
-    append(ledger, first, reflected("r1", first, UP, DOWN, ("mis-001", "helpful")))
-    assert told(ledger) == {"D2": 1}
+    append(ledger, second, reflected("r2", second, UP, DOWN, ("mis-001", "helpful")))
+    assert told(ledger) == {"D1": 2, "D2": 1}
 
 
 def test_the_same_list_twice_is_d3_and_d4_another_list_d4_alone(ledger: Ledger) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from tests.ledger.events import reflected, trajectory, window
 from tests.road.agent import Agent
@@ -42,57 +42,53 @@ def _tag(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if value != "missing"}
 
 
-@pytest.mark.parametrize("field", ["index", "name", "tag", "disposition"])
-@pytest.mark.parametrize("value", ["missing", None, 5, "", [], {"a": []}, ["pat-001"]])
-def test_a_tag_of_any_shape_that_an_embedder_appended_is_shown(tmp_path: Path, field: str, value: Any) -> None:
+def test_a_tag_of_any_shape_that_an_embedder_appended_is_shown(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.call("list")
     seen = window(1, "s-1")
     completed, tag = reflected("r1", seen, ("pat-001", "helpful"))
+    odd = ("missing", None, 5, "", [], {"a": []}, ["pat-001"])
+    tags = [_tag(**{field: value}) for field in ("index", "name", "tag", "disposition") for value in odd]
     with Ledger.open_file(agent.ledger) as ledger:
-        ledger.append([seen, completed, replace(tag, data=_tag(**{field: value}))])
+        ledger.append([seen, completed])
+        for number, data in enumerate(tags):
+            ledger.append([replace(tag, event_id=identity("odd", number), data=data)])
     _ask(agent)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"rationales": [{"rationale": "It helped"}]},
-        {"rationales": [{"index": 0}, {}]},
-        {"rationales": [{"index": [], "rationale": "It helped"}]},
-        {"model": ["m"], "backend": {}, "mode": 5},
-    ],
-)
-def test_a_reflection_of_any_shape_that_a_file_brought_is_shown(tmp_path: Path, more: dict[str, Any]) -> None:
-    seen = window(1, "s-1")
-    completed, tag = reflected("r1", seen, ("pat-001", "helpful"))
-    _ask(_brought(tmp_path, [seen, replace(completed, data={**completed.data, **more}), tag]))
+def test_a_reflection_of_any_shape_that_a_file_brought_is_shown(tmp_path: Path) -> None:
+    events = []
+    for number, more in enumerate(
+        (
+            {"rationales": [{"rationale": "It helped"}]},
+            {"rationales": [{"index": 0}, {}]},
+            {"rationales": [{"index": [], "rationale": "It helped"}]},
+            {"model": ["m"], "backend": {}, "mode": 5},
+        )
+    ):
+        seen = window(number, "s-1")
+        completed, tag = reflected(f"r{number}", seen, ("pat-001", "helpful"))
+        events += [seen, replace(completed, data={**completed.data, **more}), tag]
+    _ask(_brought(tmp_path, events))
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"iterations": None},
-        {"iterations": []},
-        {"carried": None},
-        {"carried": 5},
-        {"carried": [[]]},
-        {"retired": 5},
-        {"retired": [5]},
-        {"window": 5},
-        {"window": {"keys": "odd"}},
-        {"window": {"keys": None}},
-        {"transcript": 5, "trigger": [], "agent": {}},
-    ],
-)
-def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_work(
-    tmp_path: Path, more: dict[str, Any]
-) -> None:
-    run = trajectory()
-    agent = _brought(tmp_path, [replace(run, data={**run.data, **more})])
+_ODD_RUNS: list[dict[str, Any]] = [
+    *({"iterations": odd} for odd in (None, [])),
+    *({"carried": odd} for odd in (None, 5, [[]])),
+    *({"retired": odd} for odd in (5, [5])),
+    *({"window": odd} for odd in (5, {"keys": "odd"}, {"keys": None})),
+    {"transcript": 5, "trigger": [], "agent": {}},
+]
+
+
+def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_work(tmp_path: Path) -> None:
+    runs = [trajectory(f"t{number}") for number in range(len(_ODD_RUNS))]
+    odd = [replace(run, data={**run.data, **more}) for run, more in zip(runs, _ODD_RUNS, strict=True)]
+    agent = _brought(tmp_path, odd)
     agent.call("drain")
-    assert "completed" in agent.call("session", "trajectory-t1").out
-    assert agent.json("session", "trajectory-t1")["windows"][0]["transcript"] is None
+    for number in range(len(odd)):
+        assert "completed" in agent.call("session", f"trajectory-t{number}").out
+        assert agent.json("session", f"trajectory-t{number}")["windows"][0]["transcript"] is None
     agent.call("orphans")
     agent.call("citations", "--as-of", "2")
     assert agent.call("verify").out == ""

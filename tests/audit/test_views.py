@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import psycopg
@@ -14,7 +14,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.blame import blame
+from reflector.audit.blame import Step, blame
+from reflector.audit.citations import citations, orphans
 from reflector.audit.doubles import CLASSES, double_counts
 from reflector.audit.session import session_story
 from reflector.audit.stats import stats
@@ -155,12 +156,21 @@ def agree(ledger: Ledger) -> None:
             {key: getattr(step, key) for key in same} for step in told
         ]
         assert [bool(row["counts"]) for row in mine] == [step.counted for step in told]
+        _is_explained(blame(ledger, bullet["name"]), bullet)
         for verdict in ("helpful", "harmful"):
             counting = sum(row["counts"] for row in mine if row["tag"] == verdict)
             assert bullet[verdict] == bullet[f"baseline_{verdict}"] + counting
     assert not any(row["counts"] for row in tags if row["name"] not in {bullet["name"] for bullet in bullets})
     _doubles_agree(ledger)
     _sessions_agree(ledger, tags)
+
+
+def _is_explained(steps: list[Step], bullet: dict[str, Any]) -> None:
+    """The totals end at the counters, and only what counts moves them."""
+    last = (steps[-1].helpful, steps[-1].harmful) if steps else (0, 0)
+    assert last == (bullet["helpful"], bullet["harmful"])
+    for before, step in pairwise(steps):
+        assert step.counted or (step.helpful, step.harmful) == (before.helpful, before.harmful)
 
 
 def _doubles_agree(ledger: Ledger) -> None:
@@ -185,6 +195,7 @@ def _doubles_agree(ledger: Ledger) -> None:
 
 
 def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
+    counts = {row["position"]: bool(row["counts"]) for row in tags}
     sessions = view(ledger, "sessions")
     reflections = view(ledger, "reflections", "completed_at, position")
     figures = stats(ledger)
@@ -217,6 +228,7 @@ def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
             answered = [event.recorded_at for event in story.events if event.type == ev.REFLECTION_ANSWERED]
             assert mine[key]["answered_at"] in answered
             assert (mine[key]["position"], mine[key]["tags"]) == (one.completed, len(one.tags))
+            assert {tag.position: bool(tag.counted) for tag in one.tags}.items() <= counts.items()
 
 
 @settings(max_examples=examples(80))
@@ -296,36 +308,8 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger, monkeypatch: pytest.Mo
 
 
 @settings(max_examples=examples(25))
-@given(history=HISTORIES)
-def test_what_counts_is_one_answer_whoever_is_asked_under_every_policy_and_as_of_any_moment(
-    history: list[Action],
-) -> None:
-    with Ledger.open("sqlite://") as ledger:
-        lived(ledger, history)
-        head = ledger.head().position
-        for moment in (None, head, head // 2):
-            past = None if moment is None else Past(ledger, moment)
-            by_blame = {
-                step.position: step.counted
-                for row in (ledger.rows() if past is None else past.rows())
-                for step in blame(ledger, row.name, past)
-                if step.tag is not None
-            }
-            sessions = {event.session_id for event in ledger.events(types=[ev.SESSION_RECORDED], upto=moment)}
-            for session_id in sessions - {None}:
-                for window_ in session_story(ledger, session_id or "", past).windows:
-                    for tag in (tag for one in window_.reflections for tag in one.tags):
-                        assert bool(tag.counted) == by_blame.get(tag.position, False)
-            if moment != head // 2:
-                with ledger.asking() as asked:
-                    query = "SELECT position, counts FROM tags WHERE playbook = 'default' AND '' <> ?"
-                    view = {row[0]: bool(row[1]) for row in asked.execute(query, "x").fetchall()}
-                assert {at: view[at] for at in by_blame} == by_blame
-
-
-@settings(max_examples=examples(25))
 @given(history=HISTORIES, cut=st.floats(0, 1))
-def test_doubles_and_blame_of_a_moment_are_those_of_a_ledger_that_ends_there(history: list[Action], cut: float) -> None:
+def test_what_is_told_of_a_moment_is_that_of_a_ledger_that_ends_there(history: list[Action], cut: float) -> None:
     with Ledger.open("sqlite://") as ledger, Ledger.open("sqlite://") as short:
         lived(ledger, history)
         position = round(ledger.head().position * cut)
@@ -337,6 +321,9 @@ def test_doubles_and_blame_of_a_moment_are_those_of_a_ledger_that_ends_there(his
         for row in short.rows():
             assert double_counts(ledger, row.name, past) == double_counts(short, row.name)
             assert blame(ledger, row.name, past) == blame(short, row.name)
+        for session_id in {event.session_id for event in short.events(types=[ev.SESSION_RECORDED])} - {None}:
+            then, now = session_story(ledger, session_id or "", past), session_story(short, session_id or "")
+            assert then.windows == now.windows
 
 
 def test_doubles_of_a_moment_are_what_they_were_before_a_retraction_and_an_erasure(ledger: Ledger) -> None:
@@ -363,3 +350,15 @@ def test_a_view_that_comes_out_of_a_dump_is_the_one_that_went_in(postgres: Postg
             connection.execute(f"CREATE VIEW restored AS {standing}")
             assert connection.execute(described, ["restored"]).fetchone() == (standing,), name
             connection.execute("DROP VIEW restored")
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\\u0000", "\ud7ff\ue000", '"]}', "\x1b[31m"])
+def test_every_question_is_answered_beside_what_a_model_or_a_transcript_wrote(ledger: Ledger, text: str) -> None:
+    recorded = window(1, "s1")
+    answered = about(ev.REFLECTION_ANSWERED, recorded, answer=text, mode=text, model="m", template_sha256="t")
+    ledger.append([added("pat-001"), recorded, answered, *reflected("r1", recorded, ("pat-001", "helpful"))])
+    assert stats(ledger).whole.helpful == 1
+    assert "helpful" in [step.tag for step in blame(ledger, "pat-001")]
+    assert [one.uncited for one in citations(ledger)] == [1]
+    assert orphans(ledger).tags == ()
+    assert double_counts(ledger).totals["pat-001"]["as_applied"] == (1, 0)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from reflector.audit.session import session_story
@@ -17,53 +14,52 @@ from tests.ledger.events import about, added, reflected, retracted, window
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
+def lived(ledger: Ledger) -> Ledger:
     """One session with a window in every state."""
     windows = [window(number, "s-1") for number in range(6)]
-    with Ledger.open_file(tmp_path / "ledger.db") as opened:
-        opened.append([added(), *windows])
-        opened.append([about(ev.REFLECTION_ANSWERED, windows[1], 1, backend="rules")])
-        opened.append(reflected("r2", windows[2], ("pat-001", "helpful"), ("pat-001", "neutral", "neutral")))
-        opened.append([about(ev.REFLECTION_SKIPPED, windows[3], reason="the window cites nothing")])
-        opened.append([about(ev.REFLECTION_FAILED, windows[4], 1, stage="api", message="busy")])
-        opened.append([about(ev.REFLECTION_FAILED, windows[5], 1, stage="given up", message="why", final=True)])
-        yield opened
+    ledger.append([added(), *windows])
+    ledger.append([about(ev.REFLECTION_ANSWERED, windows[1], 1, backend="rules")])
+    ledger.append(reflected("r2", windows[2], ("pat-001", "helpful"), ("pat-001", "neutral", "neutral")))
+    ledger.append([about(ev.REFLECTION_SKIPPED, windows[3], reason="the window cites nothing")])
+    ledger.append([about(ev.REFLECTION_FAILED, windows[4], 1, stage="api", message="busy")])
+    ledger.append([about(ev.REFLECTION_FAILED, windows[5], 1, stage="given up", message="why", final=True)])
+    return ledger
 
 
-def test_each_window_is_told_in_the_state_that_the_table_has(ledger: Ledger) -> None:
-    story = session_story(ledger, "s-")
+def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> None:
+    story = session_story(lived, "s-")
     told = [(w.position, w.state, w.attempts, w.changed_at) for w in story.windows]
-    assert told == [(w.position, w.state, w.attempts, w.changed_at) for w in ledger.windows("s-1")]
+    assert told == [(w.position, w.state, w.attempts, w.changed_at) for w in lived.windows("s-1")]
     assert {state for _, state, _, _ in told} == {"pending", "answered", "completed", "skipped", "failed", "given_up"}
     assert story.windows[3].gate == "the window cites nothing"
     assert story.windows[4].failures == ["api: busy"]
 
 
-def test_tags_say_whether_they_are_in_the_count_now_and_then(ledger: Ledger) -> None:
-    then = ledger.head().position
-    completed = next(event for event in ledger.events() if event.type == ev.REFLECTION_COMPLETED)
-    ledger.append([retracted(NewEvent("", completed.event_id, {}, ""))])
+def test_tags_say_whether_they_are_in_the_count_now_and_then(lived: Ledger) -> None:
+    then = lived.head().position
+    completed = next(event for event in lived.events() if event.type == ev.REFLECTION_COMPLETED)
+    lived.append([retracted(NewEvent("", completed.event_id, {}, ""))])
 
     def counted(past: Past | None = None) -> list[bool | None]:
-        return [tag.counted for tag in session_story(ledger, "s-1", past).windows[2].reflections[0].tags]
+        return [tag.counted for tag in session_story(lived, "s-1", past).windows[2].reflections[0].tags]
 
     assert counted() == [False, None]
-    assert counted(Past(ledger, then)) == [True, None]
-    assert counted(Past(ledger, then + 1)) == [False, None]
+    assert counted(Past(lived, then)) == [True, None]
+    assert counted(Past(lived, then + 1)) == [False, None]
 
 
-def test_a_session_is_told_as_it_was(ledger: Ledger) -> None:
-    story = session_story(ledger, "s-1", Past(ledger, 8))
+def test_a_session_is_told_as_it_was(lived: Ledger) -> None:
+    story = session_story(lived, "s-1", Past(lived, 8))
     assert [w.state for w in story.windows] == ["pending", "answered", *["pending"] * 4]
     assert len(story.events) == 7
 
 
-def test_tokens_and_cost_are_those_of_the_answers(ledger: Ledger) -> None:
+def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
     first = window(0, "s-1")
     meta = {"input_tokens": 1_000_000, "output_tokens": 0}
     for number, model in enumerate(["claude-sonnet-5-5", "unheard-of"]):
         data = {"backend": "anthropic", "model": model, "answer": "x"}
-        ledger.append(
+        lived.append(
             [
                 NewEvent(
                     ev.REFLECTION_ANSWERED,
@@ -77,13 +73,13 @@ def test_tokens_and_cost_are_those_of_the_answers(ledger: Ledger) -> None:
                 )
             ]
         )
-    spent = session_story(ledger, "s-1").spent
+    spent = session_story(lived, "s-1").spent
     assert (spent.tokens, str(spent.cost), spent.unpriced) == (2_000_000, "2.000000", 1)
 
 
-def test_an_unknown_session_is_told_with_what_it_could_be(ledger: Ledger) -> None:
-    ledger.append([window(9, "s-2")])
+def test_an_unknown_session_is_told_with_what_it_could_be(lived: Ledger) -> None:
+    lived.append([window(9, "s-2")])
     with pytest.raises(UnknownSession) as told:
-        session_story(ledger, "s")
+        session_story(lived, "s")
     assert told.value.candidates == ["s-1", "s-2"]
-    assert session_story(ledger, "s-2").windows[0].state == "pending"
+    assert session_story(lived, "s-2").windows[0].state == "pending"
