@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.changes import apply, fault, preview
-from reflector.curation.proposals import approve, find, propose, reopen
+from reflector.curation.proposals import approve, find, proposals, propose, reopen
 from reflector.curation.undoing import last_change, undoing, undone
 from reflector.events import event as ev
 from reflector.events.fold import fold
@@ -179,5 +179,6 @@ def test_a_decision_that_was_taken_back_is_undone_with_what_it_made(ledger: Ledg
     approval, made = ledger.targeting(one.id)
     assert last_change(ledger) == [made]
     reopen(ledger, find(ledger, one.id))
+    assert [(waiting.change, waiting.id == one.id) for waiting in proposals(ledger)] == [(change, False)]
     assert {approval.event_id, made.event_id} <= set(undone(ledger))
     assert [event.type for event in last_change(ledger)] == [ev.BULLET_ADDED]
