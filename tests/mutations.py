@@ -60,8 +60,8 @@ RUNNER = (
 )
 PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py")
 KEPT_FILE = (
+    "tests/curation/test_file_in_any_hands.py",
     "tests/curation/test_playbook_file.py",
-    "tests/curation/test_ownership.py",
     "tests/curation/test_sharing.py",
 )
 LESSONS = ("tests/lessons/test_book.py", "tests/lessons/test_outcomes.py", "tests/lessons/test_recording.py")

@@ -116,12 +116,11 @@ def propose(
     The playbook's lock must be held. Raises ProposalRefused, LedgerError.
     """
     change = replace(change, text=change.text.strip()) if change.text else change
-    sweep(ledger)
-    known = proposals(ledger, waiting=False)
+    rows = ledger.rows()
+    known, _ = _swept(ledger, rows)
     before = [one for one in known if one.change == change]
     if before and before[-1].state in ("waiting", "rejected", "kept"):
         return before[-1]
-    rows = ledger.rows()
     what = fault(rows, change)
     if what and before and before[-1].state == "approved":
         return before[-1]
@@ -241,24 +240,31 @@ def sweep(ledger: Ledger) -> list[Proposal]:
 
     Returns them as they are now. The playbook's lock must be held. Raises LedgerError.
     """
-    waiting = proposals(ledger)
-    if not waiting:
-        return []
-    rows = ledger.rows()
-    stale = {one.id: what for one in waiting if (what := _staleness(rows, one))}
-    events = [_ending(one, "stale", stale[one.id]) for one in waiting if one.id in stale]
-    left = [one for one in waiting if one.id not in stale]
-    events += [_expiry(one) for one in left[: max(0, len(left) - MOST_WAITING)]]
-    if not events:
-        return []
-    ledger.append(events)
-    gone = {event.target_id for event in events}
-    return [one for one in proposals(ledger, waiting=False) if one.id in gone]
+    _, gone = _swept(ledger, ledger.rows())
+    return gone
 
 
-def kept_pairs(ledger: Ledger) -> set[frozenset[str]]:
-    """Return the pairs of bullets that a person wants to keep apart; not those whose proposal waits again since."""
-    waiting = {frozenset(one.change.names) for one in proposals(ledger)}
+def _swept(ledger: Ledger, rows: Sequence[BulletRow]) -> tuple[list[Proposal], list[Proposal]]:
+    """Return all proposals, read once, after those fell away that had to; and these."""
+    known = proposals(ledger, waiting=False)
+    waiting = [one for one in known if one.state == "waiting"]
+    endings = {one.id: _ending(one, "stale", what) for one in waiting if (what := _staleness(rows, one))}
+    left = [one for one in waiting if one.id not in endings]
+    endings |= {one.id: _expiry(one) for one in left[: max(0, len(left) - MOST_WAITING)]}
+    if not endings:
+        return known, []
+    ledger.append(list(endings.values()))
+    known = proposals(ledger, waiting=False)
+    return known, [one for one in known if one.id in endings]
+
+
+def kept_pairs(ledger: Ledger, known: Iterable[Proposal] | None = None) -> set[frozenset[str]]:
+    """Return the pairs of bullets that a person wants to keep apart; not those whose proposal waits again since.
+
+    `known` are all proposals, where the caller has read them.
+    """
+    known = proposals(ledger) if known is None else known
+    waiting = {frozenset(one.change.names) for one in known if one.state == "waiting"}
     rejections = ledger.events(types=[ev.CHANGE_REJECTED])
     kept = {frozenset(pair) for one in rejections for pair in combinations((one.data or {}).get("keep", ()), 2)}
     return kept - waiting
@@ -289,7 +295,7 @@ def _unwanted(
         if len(no) >= _MOST_REJECTED:
             return f"this text was rejected {len(no)} times, for the last time because: {no[-1].why}"
     if change.kind == "merge":
-        kept = kept_pairs(ledger)
+        kept = kept_pairs(ledger, known)
         apart = next((pair for pair in combinations(change.names, 2) if frozenset(pair) in kept), None)
         if apart is not None:
             return f"a person decided to keep {apart[0]} and {apart[1]} apart"

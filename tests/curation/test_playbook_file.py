@@ -1,9 +1,13 @@
-"""playbook.json edited by hand, broken, or caught in the middle of a write."""
+"""playbook.json and its ledger: whose a file is, what is kept, and a process that dies in the middle of a write.
+
+`test_file_in_any_hands` plays edits, questions, writes, exports and checkouts against each other.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,12 +17,18 @@ from typing import Any
 import pytest
 
 from reflector import files
+from reflector.curation.playbook_file import WRITTEN, Kind, forget_counts, look, settle, sync
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
+from reflector.project import Project
+from tests.conftest import assert_linear
+from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
+from tests.test_locate import git
 
 PAT, MIS = "PATTERNS & APPROACHES", "MISTAKES TO AVOID"
+FIRST = "Write the failing test first."
 
 
 @pytest.fixture
@@ -48,200 +58,323 @@ def texts(agent: Agent) -> dict[str, str]:
     return {b["name"]: b["text"] for bullets in document(agent)["sections"].values() for b in bullets}
 
 
-def helped(agent: Agent, name: str, id: str = "s-1") -> Path:
-    return Session(id).cites(name).write(agent.home / f"{id}.jsonl")
+def listed(agent: Agent) -> dict[str, tuple[int, int]]:
+    return {b["name"]: (b["helpful"], b["harmful"]) for b in agent.json("list")}
 
 
-def test_each_kind_of_edit_becomes_an_event_by_human(agent: Agent) -> None:
-    whole = document(agent)
-    pat, mis = whole["sections"][PAT], whole["sections"][MIS]
-    pat[0]["text"] = "Write the failing test before the fix."
-    pat[1]["helpful"] = 7
-    moved = mis.pop()
-    whole["sections"]["OTHERS"].append(moved)
-    mis.append({"text": "Never skip hooks."})
-    save(agent, whole)
-    agent.call("drain")
-    assert by_human(agent) == [
-        ("bullet.revised", {"name": "pat-001", "text": "Write the failing test before the fix."}),
-        ("bullet.recounted", {"name": "pat-002", "helpful": 7, "harmful": 1}),
-        (
-            "bullet.added",
-            {
-                "name": "mis-002",
-                "section": "mis",
-                "text": "Never skip hooks.",
-                "helpful": 0,
-                "harmful": 0,
-                "origin": "playbook.json",
-            },
-        ),
-        ("bullet.moved", {"name": "mis-001", "section": "oth"}),
-    ]
-    assert agent.counters() == {"pat-001": (0, 0), "pat-002": (7, 1), "mis-002": (0, 0), "mis-001": (0, 0)}
-    assert texts(agent)["mis-002"] == "Never skip hooks."
+def sessions(agent: Agent, *numbers: int, name: str = "pat-001") -> list[Path]:
+    return [Session(f"s-{n}").cites(name).write(agent.home / f"s-{n}.jsonl") for n in numbers]
 
 
-def test_a_removed_entry_is_a_removal(agent: Agent) -> None:
-    whole = document(agent)
-    del whole["sections"][PAT][1]
-    save(agent, whole)
-    agent.call("drain")
-    assert by_human(agent) == [("bullet.removed", {"name": "pat-002", "reason": "deleted", "into": None})]
-    assert agent.json("list", "--all")[1]["status"] == "removed"
+# What a file is to a ledger
 
 
-def test_counts_that_came_meanwhile_survive_an_edit(agent: Agent) -> None:
-    whole = document(agent)
-    agent.call("ingest", helped(agent, "pat-001"), helped(agent, "pat-002", "s-2"))
-    # Somebody had the file open in an editor since before.
-    whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
-    save(agent, whole)
-    agent.call("drain")
-    assert texts(agent)["pat-001"] == "Write the failing test before the fix."
+def rewritten(**more: Any) -> Callable[[bytes], bytes]:
+    return lambda raw: json.dumps({**json.loads(raw), **more}, indent=4).encode()
 
 
-def test_an_edit_and_a_session_that_come_together_are_both_taken_in(agent: Agent) -> None:
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(helped(agent, "pat-001")))
-    whole = document(agent)
-    whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
-    whole["sections"][PAT][1]["helpful"] = 9
-    save(agent, whole)
-    agent.call("drain")
-    assert agent.counters() == {"pat-001": (1, 0), "pat-002": (9, 1), "mis-001": (0, 0)}
-    assert texts(agent)["pat-001"] == "Write the failing test before the fix."
+def with_text(text: str) -> Callable[[bytes], bytes]:
+    return lambda raw: raw.replace(b"one", text.encode())
 
 
-def test_a_layout_that_an_editor_changed_is_no_edit(agent: Agent) -> None:
-    ours = agent.playbook.read_bytes()
-    save(agent, document(agent))
-    agent.call("drain")
-    assert by_human(agent) == []
-    assert agent.playbook.read_bytes() == ours
+#: What becomes of the newest export of "one" and "two", what it is to the ledger, and what its problems say.
+LOOKS: dict[str, tuple[Callable[[bytes], bytes | None], Kind, str]] = {
+    "it is deleted": (lambda _: None, "missing", ""),
+    "it is as it was written": (bytes, "written", ""),
+    "an editor changed its layout": (rewritten(), "ours", ""),
+    "a text is reworded": (with_text("one more"), "ours", ""),
+    "it lost its time": (rewritten(last_updated=None), "ours", ""),
+    "it is of a later state": (rewritten(last_updated="2099-01-01T00:00:00.000000Z"), "another's", ""),
+    "a quotation mark is missing": (
+        lambda raw: raw.replace(b'"version"', b"version"),
+        "unreadable",
+        "line 2, column 3",
+    ),
+    "it has a conflict": (lambda raw: b"<<<<<<< HEAD\n" + raw, "unreadable", "line 1, column 1"),
+    "it is empty": (lambda _: b"", "unreadable", "is empty"),
+    "a counter is negative": (lambda raw: raw.replace(b'"helpful": 0', b'"helpful": -1'), "unreadable", "is negative"),
+    "a new text hides a character": (with_text("on\u200be"), "unreadable", "U+200B"),
+    "a new text holds a secret": (with_text("Use ghp_" + "a1B2" * 9), "unreadable", "looks like a secret"),
+}
 
 
-def test_a_count_set_by_hand_is_where_counting_goes_on_from(agent: Agent) -> None:
-    agent.call("ingest", helped(agent, "pat-001"))
-    whole = document(agent)
-    whole["sections"][PAT][0].update(helpful=0, harmful=5)
-    save(agent, whole)
-    agent.call("ingest", helped(agent, "pat-001", "s-2"))
-    assert agent.counters()["pat-001"] == (1, 5)
-    assert [step["disposition"] for step in agent.json("blame", "pat-001")] == ["recounted", "baseline", "counted"]
-    assert agent.call("verify").out == ""
+@pytest.mark.parametrize("how", LOOKS)
+def test_a_file_is_one_of_eight_things_to_a_ledger(tmp_path: Path, how: str) -> None:
+    becomes, kind, problem = LOOKS[how]
+    project = Project.at(tmp_path)
+    with project.open_ledger() as ledger:
+        for text in ("one", "two"):
+            add_bullet(ledger, "pat", text)
+        sync(ledger, project)
+        raw = becomes(project.playbook_json.read_bytes())
+        if raw is None:
+            project.playbook_json.unlink()
+        else:
+            project.playbook_json.write_bytes(raw)
+        found = look(ledger, project)
+        assert found.kind == kind
+        assert problem in " ".join(map(str, found.loaded.problems))
+        assert "a1B2a1B2" not in " ".join(map(str, found.loaded.problems))
+        head, synced = ledger.head(), sync(ledger, project)
+        assert (ledger.head() == head) == (how != "a text is reworded")
+        assert (synced.of_another is not None) == (kind == "another's")
+        assert (project.playbook_json.read_bytes() == raw) == (kind in ("unreadable", "written"))
 
 
-def test_an_edit_that_cannot_be_taken_in_is_left_with_each_entry_named_while_the_ledger_goes_on(agent: Agent) -> None:
+def test_an_older_export_is_known_without_a_memory_of_having_written_it(tmp_path: Path) -> None:
+    project = Project.at(tmp_path)
+    with project.open_ledger() as ledger:
+        add_bullet(ledger, "pat", "one")
+        sync(ledger, project)
+        old = project.playbook_json.read_bytes()
+        add_bullet(ledger, "pat", "two")
+        sync(ledger, project)
+        ledger.set_checkpoint(WRITTEN, 0, "forgotten")
+        project.playbook_json.write_bytes(old)
+        assert sync(ledger, project).edits == 0
+        assert len(ledger.bullets()) == 2
+
+
+def test_an_older_export_does_not_bring_an_erased_text_back(tmp_path: Path) -> None:
+    project, token = Project.at(tmp_path), "ghp_" + "a1B2" * 9
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", f"Log in with {token}")])
+        sync(ledger, project)
+        old = project.playbook_json.read_bytes()
+        ledger.redact(added("pat-001").event_id, reason="a secret", actor="human")
+        sync(ledger, project)
+        project.playbook_json.write_bytes(old)
+        assert (look(ledger, project).kind, sync(ledger, project).edits) == ("ours", 0)
+        assert token not in project.playbook_json.read_text()
+
+
+def test_a_history_that_is_put_in_place_takes_an_edit_of_its_own_file_and_sets_another_aside(tmp_path: Path) -> None:
+    project = Project.at(tmp_path)
+    with project.open_ledger() as ledger:
+        add_bullet(ledger, "pat", "one")
+        sync(ledger, project)
+        project.playbook_json.write_bytes(with_text("one more")(project.playbook_json.read_bytes()))
+        assert settle(ledger, project) is None
+        assert sync(ledger, project).edits == 1
+        theirs = rewritten(last_updated="2099-01-01T00:00:00.000000Z")(project.playbook_json.read_bytes())
+        project.playbook_json.write_bytes(theirs)
+        kept = settle(ledger, project)
+        assert kept is not None
+        assert (kept.read_bytes(), sync(ledger, project).edits) == (theirs, 0)
+    project.playbook_json.write_bytes(theirs.replace(b'"helpful": 0', b'"helpful": 7'))
+    kept = forget_counts(project)
+    assert kept is not None
+    assert b'"helpful": 7' in kept.read_bytes()
+    assert json.loads(project.playbook_json.read_bytes())["sections"][PAT][0]["helpful"] == 0
+
+
+def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_answers(agent: Agent) -> None:
     whole = document(agent)
     whole["sections"][PAT][0]["helpful"] = -1
     whole["sections"][PAT][1]["text"] = ""
     whole["sections"][MIS].append({"name": "xyz", "text": "Fine."})
-    edited = save(agent, whole)
-    for command in (["list"], ["drain"], ["add", "pat", "More."], ["ingest", str(helped(agent, "pat-001"))]):
+    broken = save(agent, whole)
+    for command in (["list"], ["drain"], ["add", "pat", "More."], ["ingest", *map(str, sessions(agent, 1))]):
         told = agent.call(*command).err
-        assert str(agent.playbook) in told
-        for entry in ("pat-001", "pat-002", "xyz"):
-            assert entry in told
+        assert all(said in told for said in (str(agent.playbook), "pat-001", "pat-002", "xyz"))
+    for command in (["status"], ["doctor"]):
+        assert "helpful is negative" in agent.call(*command, code=1).out
     start = agent.hook("SessionStart", session_id="s-2")
-    assert "[pat-001] helpful=1 harmful=0" in start
+    assert "[pat-001] helpful=1 harmful=0 :: Write the failing test first." in start
     assert "helpful is negative" in start
-    assert agent.playbook.read_bytes() == edited
-    agent.call("rebuild")
+    assert agent.playbook.read_bytes() == broken
+    rebuilt = agent.call("rebuild")
+    (kept,) = [path for path in (agent.state / "kept").iterdir() if path.read_bytes() == broken]
+    assert str(kept) in rebuilt.err
     assert agent.counters()["pat-001"] == (1, 0)
-    assert [event["type"] for event in agent.events() if event["actor"] == "human"] == ["bullet.added"]
+    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added"]
 
 
-def test_a_deleted_file_is_written_again(agent: Agent) -> None:
-    ours = agent.playbook.read_bytes()
-    agent.playbook.unlink()
-    agent.call("drain")
-    assert agent.playbook.read_bytes() == ours
+def test_a_file_that_a_new_ledger_cannot_adopt_is_named(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.playbook.write_text('[{"name": "pat-001"')
+    assert "line 1, column 20" in agent.hook("SessionStart", session_id="s-1")
+    for command in ("rebuild", "list"):
+        told = agent.call(command, code=1).err
+        assert "line 1, column 20" in told
+        assert "correct it there" in told
+        assert "reflector rebuild" not in told
+    doctor = agent.call("doctor", code=1).out
+    assert "line 1, column 20" in doctor
+    assert "it is empty" not in doctor
+
+
+def test_a_file_of_another_ledger_is_reported_until_its_copy_is_removed_and_nobody_is_told_it(
+    agent: Agent, tmp_path: Path
+) -> None:
+    other = Agent.in_folder(tmp_path / "other", {PAT: [{"name": "pat-009", "text": "Theirs.", "helpful": 999}]})
+    other.call("drain")
+    agent.playbook.write_bytes(other.playbook.read_bytes())
+    for ask in (lambda: None, lambda: agent.call("list")):  # a question leaves the file, and renders the text
+        ask()
+        told = agent.hook("SessionStart", session_id="s-1")
+        assert f"[pat-001] helpful=0 harmful=0 :: {FIRST}" in told
+        assert "Theirs." not in told
+        assert "written by another ledger" in told
+    told = agent.call("drain").err
+    (kept,) = (agent.state / "kept").glob("another-ledger-*.json")
+    assert str(kept) in told
+    assert listed(agent).keys() == {"pat-001", "pat-002", "mis-001"} == agent.counters().keys()
+    assert str(kept) in agent.call("status", code=1).out
+    assert str(kept) in agent.call("doctor", code=None).out
+    assert agent.call("import", kept).out == "1 bullet imported\n"
+    kept.unlink()
+    agent.call("status")
     assert by_human(agent) == []
 
 
-def test_a_link_is_neither_read_nor_written_through(agent: Agent, tmp_path: Path) -> None:
-    real = tmp_path / "dotfiles" / "playbook.json"
-    real.parent.mkdir()
-    agent.playbook.rename(real)
-    before = real.read_bytes()
-    agent.playbook.symlink_to(real)
-    told = agent.call("ingest", helped(agent, "pat-001"), code=1).err
-    assert f"{agent.playbook}: is a link" in told
-    assert "--project" in told
-    assert (agent.playbook.is_symlink(), real.read_bytes()) == (True, before)
+def test_sessions_taken_in_again_after_an_older_ledger_came_back_give_the_true_counters(agent: Agent) -> None:
+    agent.call("ingest", *sessions(agent, 0, 1, 2))
+    monday = agent.home / "monday.db"
+    shutil.copy(agent.ledger, monday)
+    agent.call("ingest", *sessions(agent, 3, 4, 5))
+    newer = agent.playbook.read_bytes()
+    shutil.copy(monday, agent.ledger)
+    assert listed(agent)["pat-001"] == (3, 0)
+    agent.call("ingest", *sessions(agent, 0, 1, 2, 3, 4, 5))
+    assert agent.counters()["pat-001"] == (6, 0)
+    assert by_human(agent) == []
+    assert agent.call("verify").out == ""
+    (kept,) = (agent.state / "kept").glob("another-ledger-*.json")
+    assert kept.read_bytes() == newer
 
 
-def test_a_name_that_a_removed_bullet_had_is_not_taken_over(agent: Agent) -> None:
-    whole = document(agent)
-    del whole["sections"][PAT][0]
-    save(agent, whole)
-    agent.call("drain")
-    whole = document(agent)
-    whole["sections"][PAT].append({"name": "pat-001", "text": "Something else.", "helpful": 4, "harmful": 0})
-    save(agent, whole)
-    agent.call("drain")
-    assert texts(agent)["pat-003"] == "Something else."
-    assert "pat-001" not in texts(agent)
-
-
-@pytest.mark.parametrize("command", ["drain", "list"])
-def test_a_bullet_that_is_reworded_where_it_was_not_removed_yet_comes_back_with_its_counts(
-    agent: Agent, command: str
-) -> None:
-    agent.call("ingest", helped(agent, "pat-001"))
-    whole = document(agent)
-    edited = document(agent)
-    del edited["sections"][PAT][0]
-    save(agent, edited)
-    agent.call("drain")
-    # Another branch was checked out, or somebody had the file open in an editor since before.
-    whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
-    save(agent, whole)
-    for _ in range(2):
-        agent.call(command)
-    agent.call("drain")
-    assert texts(agent)["pat-003"] == "Write the failing test before the fix."
-    assert agent.counters() == {"pat-003": (1, 0), "pat-002": (3, 1), "mis-001": (0, 0)}
-    assert [type_ for type_, _ in by_human(agent)] == ["bullet.removed", "bullet.added"]
+def configured(agent: Agent, url: str) -> None:
+    (agent.home / ".config/reflector").mkdir(parents=True)
+    (agent.home / ".config/reflector/config.toml").write_text(f'ledger_url = "{url}"\n')
 
 
 def test_a_file_whose_name_means_another_bullet_is_reported_and_not_told(agent: Agent) -> None:
-    agent.call("ingest", helped(agent, "pat-001"))
+    agent.call("ingest", *sessions(agent, 1))
     other = Agent(agent.project.parent / "other", agent.home)
     other.claude.mkdir(parents=True)
     other.write_playbook({PAT: [{"name": "pat-001", "text": "Something else."}]})
-    (agent.home / ".config/reflector").mkdir(parents=True)
-    (agent.home / ".config/reflector/config.toml").write_text(f'ledger_url = "sqlite:///{agent.ledger}"\n')
+    configured(agent, f"sqlite:///{agent.ledger}")
     mine = other.playbook.read_bytes()
     assert other.json("list") == agent.json("list")
     assert "Something else." not in other.hook("SessionStart", session_id="s-2")
     for command in ("status", "doctor"):
         assert "the name means another bullet in this ledger" in other.call(command, code=1).out
     assert other.playbook.read_bytes() == mine
+    refused = agent.call("import", other.playbook, code=1)
+    assert str(other.playbook) in refused.err
+    assert "pat-001" in refused.err
 
 
-def test_two_rebuilds_give_the_same_bytes(agent: Agent) -> None:
-    agent.call("ingest", helped(agent, "pat-001"), helped(agent, "pat-002", "s-2"))
-    files = [agent.playbook.read_bytes()]
-    for _ in range(2):
-        agent.call("rebuild")
-        files.append(agent.playbook.read_bytes())
-        agent.playbook.unlink()
-    assert len(set(files)) == 1
-    agent.call("rebuild")
-    assert agent.call("rebuild", "--check").out == ""
+def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_nobodys(tmp_path: Path) -> None:
+    one = Agent.in_folder(tmp_path)
+    two = Agent(tmp_path / "two", one.home)
+    two.claude.mkdir(parents=True)
+    two.write_playbook({"OTHERS": [{"name": "oth-777", "text": "Two's own advice.", "helpful": 9, "harmful": 0}]})
+    configured(one, f"sqlite:///{tmp_path / 'all.db'}")
+    one.call("drain")
+    two.call("drain")
+    assert two.counters() == {**one.counters(), "oth-777": (9, 0)}
+    one.call("drain")
+    assert one.counters() == two.counters()
+    assert by_human(one) == []
 
 
-def test_last_updated_is_the_time_of_the_last_event_that_changed_a_bullet(agent: Agent) -> None:
-    imported = document(agent)["last_updated"]
-    assert imported == agent.events("playbook.imported")[0]["recorded_at"]
-    written = agent.playbook.stat()
-    agent.call("ingest", Session("s-0").user("Hello.").agent("Hello.").write(agent.home / "s-0.jsonl"))
-    agent.counted("pat-001", None, id="s-9")
-    assert document(agent)["last_updated"] == imported
-    assert (agent.playbook.stat().st_mtime_ns, agent.playbook.stat().st_ino) == (written.st_mtime_ns, written.st_ino)
-    agent.call("ingest", helped(agent, "pat-001"))
-    assert document(agent)["last_updated"] == agent.events("bullet.tagged")[-1]["recorded_at"] > imported
+# Edits
+
+
+def test_each_kind_of_edit_becomes_an_event_by_human_beside_what_a_session_counted(agent: Agent) -> None:
+    (transcript,) = sessions(agent, 1)
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    whole = document(agent)
+    pat, mis = whole["sections"][PAT], whole["sections"][MIS]
+    pat[0]["text"] = "Write the failing test before the fix."
+    pat[1]["helpful"] = 7
+    whole["sections"]["OTHERS"].append(mis.pop())
+    mis.append({"text": "Never skip hooks."})
+    save(agent, whole)
+    agent.call("drain")
+    added = {"name": "mis-002", "section": "mis", "text": "Never skip hooks.", "helpful": 0, "harmful": 0}
+    assert by_human(agent) == [
+        ("bullet.revised", {"name": "pat-001", "text": "Write the failing test before the fix."}),
+        ("bullet.recounted", {"name": "pat-002", "helpful": 7, "harmful": 1}),
+        ("bullet.added", {**added, "origin": "playbook.json"}),
+        ("bullet.moved", {"name": "mis-001", "section": "oth"}),
+    ]
+    assert agent.counters() == {"pat-001": (1, 0), "pat-002": (7, 1), "mis-002": (0, 0), "mis-001": (0, 0)}
+    agent.call("ingest", *sessions(agent, 2, name="pat-002"))
+    assert agent.counters()["pat-002"] == (8, 1)
+    steps = [step["disposition"] for step in agent.json("blame", "pat-002")]
+    assert steps == ["baseline", "baseline", "counted"]
+    assert agent.call("verify").out == ""
+
+
+def test_entries_without_a_name_or_counters_are_known_again_when_a_question_read_them(agent: Agent) -> None:
+    agent.call("ingest", *sessions(agent, 1))
+    whole = document(agent)
+    for entry in whole["sections"][PAT]:
+        del entry["helpful"], entry["harmful"]
+    whole["sections"][PAT] += ["Same.", "Same.", "Other."]
+    save(agent, whole)
+    before = listed(agent)
+    assert (before["pat-001"], before["pat-002"], len(before)) == ((1, 0), (3, 1), 6)
+    whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
+    save(agent, whole)
+    assert listed(agent) == before
+    whole["sections"][PAT].remove("Same.")
+    save(agent, whole)
+    assert len(listed(agent)) == 5
+    agent.call("drain")
+    assert agent.counters() == listed(agent)
+    assert [type_.partition(".")[2] for type_, _ in by_human(agent)] == [*["added"] * 3, "revised", "removed"]
+
+
+def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    theirs = {"version": "1.0", "last_updated": "2026-01-01T00:00:00Z", "sections": {PAT: ["Old.", "Older."]}}
+    save(agent, theirs)
+    assert listed(agent) == {"pat-001": (0, 0), "pat-002": (0, 0)}
+    assert document(agent) == theirs
+    theirs["sections"] = {PAT: ["Old.", "Newer."]}
+    save(agent, theirs)
+    agent.call("drain")
+    assert texts(agent) == {"pat-001": "Old.", "pat-003": "Newer."}
+    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.removed"]
+
+
+def test_an_older_branchs_file_without_its_time_removes_and_recounts_nothing(agent: Agent) -> None:
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
+    agent.call("add", "pat", "Later advice.")
+    agent.call("ingest", *sessions(agent, 1))
+    git(agent.project, "commit", "-am", "later")
+    git(agent.project, "checkout", "HEAD~1")
+    whole = document(agent)
+    del whole["last_updated"]
+    whole["sections"][PAT][1]["text"] = "Edited there."
+    save(agent, whole)
+    agent.call("drain")
+    assert listed(agent) == {"pat-001": (1, 0), "pat-002": (3, 1), "pat-003": (0, 0), "mis-001": (0, 0)}
+    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.revised"]
+
+
+def test_an_edit_that_a_question_read_and_git_took_away_is_not_undone(agent: Agent) -> None:
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
+    whole = document(agent)
+    whole["sections"][PAT].append({"name": "pat-003", "text": "New."})
+    save(agent, whole)
+    before = listed(agent)
+    git(agent.project, "commit", "-am", "edited")
+    git(agent.project, "checkout", "HEAD~1")
+    assert listed(agent) == before
+    git(agent.project, "checkout", "-")
+    whole["sections"][PAT][2]["text"] = "Newer."
+    save(agent, whole)
+    assert listed(agent) == before
+    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.revised"]
 
 
 LEGACY: dict[str, tuple[dict[str, Any], dict[str, tuple[int, int]]]] = {
@@ -280,15 +413,46 @@ def test_every_legacy_shape_is_adopted_as_a_baseline(tmp_path: Path, shape: str,
     assert json.loads(kept.read_bytes()) == old
 
 
-def test_an_import_that_means_another_bullet_by_a_name_is_refused_with_the_imported_files_name(
-    agent: Agent, tmp_path: Path
-) -> None:
-    other = tmp_path / "theirs.json"
-    other.write_text(json.dumps({"sections": {PAT: [{"name": "pat-001", "text": "Something else."}]}}))
-    refused = agent.call("import", other, code=1)
-    assert str(other) in refused.err
-    assert "pat-001" in refused.err
-    assert str(agent.playbook) not in refused.err
+# Writes
+
+
+def test_a_link_is_neither_read_nor_written_through(agent: Agent, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles" / "playbook.json"
+    real.parent.mkdir()
+    agent.playbook.rename(real)
+    before = real.read_bytes()
+    agent.playbook.symlink_to(real)
+    told = agent.call("ingest", *sessions(agent, 1), code=1).err
+    assert f"{agent.playbook}: is a link" in told
+    assert "--project" in told
+    assert (agent.playbook.is_symlink(), real.read_bytes()) == (True, before)
+
+
+def test_two_rebuilds_give_the_same_bytes_and_the_file_keeps_its_permissions(agent: Agent) -> None:
+    agent.playbook.chmod(0o640)
+    agent.call("ingest", *sessions(agent, 1, 2))
+    assert agent.playbook.stat().st_mode & 0o777 == 0o640
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (agent.state / "kept").iterdir())
+    assert agent.state.stat().st_mode & 0o077 == 0
+    written = agent.playbook.read_bytes()
+    for _ in range(2):
+        agent.call("rebuild")
+        assert agent.playbook.read_bytes() == written
+        agent.playbook.unlink()
+    agent.call("rebuild")
+    assert agent.call("rebuild", "--check").out == ""
+
+
+def test_last_updated_is_the_time_of_the_last_event_that_changed_a_bullet(agent: Agent) -> None:
+    imported = document(agent)["last_updated"]
+    assert imported == agent.events("playbook.imported")[0]["recorded_at"]
+    written = agent.playbook.stat()
+    agent.call("ingest", Session("s-0").user("Hello.").agent("Hello.").write(agent.home / "s-0.jsonl"))
+    agent.call("ingest", Session("s-9").cites("pat-001", None).write(agent.home / "s-9.jsonl"))
+    assert document(agent)["last_updated"] == imported
+    assert (agent.playbook.stat().st_mtime_ns, agent.playbook.stat().st_ino) == (written.st_mtime_ns, written.st_ino)
+    agent.call("ingest", *sessions(agent, 1))
+    assert document(agent)["last_updated"] == agent.events("bullet.tagged")[-1]["recorded_at"] > imported
 
 
 #: Whose method a write dies in, and whether it dies before the method has done anything.
@@ -322,44 +486,37 @@ def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 137
 
 
+@pytest.mark.parametrize("edited", [False, True])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_write_that_was_killed_is_not_mistaken_for_an_edit(agent: Agent, step: str) -> None:
-    killed(agent, step, "ingest", helped(agent, "pat-001"))
+def test_a_write_that_was_killed_is_not_mistaken_for_an_edit(agent: Agent, step: str, edited: bool) -> None:
+    killed(agent, step, "ingest", *sessions(agent, 1))
+    if edited:
+        whole = document(agent)
+        whole["sections"][PAT][1]["text"] = "Keep functions short."
+        save(agent, whole)
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
-    assert by_human(agent) == []
+    assert by_human(agent) == [("bullet.revised", {"name": "pat-002", "text": "Keep functions short."})] * edited
     assert {path.name for path in agent.claude.iterdir()} == {"playbook.json", "reflector"}
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_an_edit_made_after_a_killed_write_is_what_the_person_changed_and_no_more(agent: Agent, step: str) -> None:
-    killed(agent, step, "ingest", helped(agent, "pat-001"))
-    whole = document(agent)
-    whole["sections"][PAT][1]["text"] = "Keep functions short."
-    save(agent, whole)
+def test_an_edit_and_an_adoption_whose_reading_was_killed_are_read_once(tmp_path: Path, step: str) -> None:
+    agent = Agent.in_folder(tmp_path)
+    stamp = "2026-01-01T00:00:00Z"
+    save(agent, {"last_updated": stamp, "sections": {PAT: [{"name": "pat-001", "text": "Old."}, "Without a name."]}})
+    killed(agent, step, "drain")
     agent.call("drain")
-    assert by_human(agent) == [("bullet.revised", {"name": "pat-002", "text": "Keep functions short."})]
-    assert agent.counters()["pat-001"] == (1, 0)
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_an_edit_whose_taking_in_was_killed_is_taken_in_once(agent: Agent, step: str) -> None:
     whole = document(agent)
     whole["sections"][PAT].append({"text": "New, without a name."})
     whole["sections"][MIS].append({"name": "mis-007", "text": "New, with a name.", "helpful": 2, "harmful": 0})
     whole["sections"][PAT][0]["helpful"] = 3
     save(agent, whole)
     killed(agent, step, "drain")
-    agent.call("drain")
-    agent.call("drain")
-    assert agent.counters() == {
-        "pat-001": (3, 0),
-        "pat-002": (3, 1),
-        "pat-003": (0, 0),
-        "mis-001": (0, 0),
-        "mis-007": (2, 0),
-    }
-    assert len(by_human(agent)) == 3
+    for _ in range(2):
+        agent.call("drain")
+    assert agent.counters() == {"pat-001": (3, 0), "pat-002": (0, 0), "pat-003": (0, 0), "mis-007": (2, 0)}
+    assert (len(by_human(agent)), len(agent.events("playbook.imported"))) == (3, 1)
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[], Any]) -> None:
@@ -386,59 +543,29 @@ def test_an_edit_that_is_saved_while_the_file_is_written_is_kept_and_taken_in(
         save(agent, whole)
     whole["sections"][PAT][1]["text"] = "Keep functions short."
     meanwhile(monkeypatch, agent.playbook, lambda: save(agent, whole))
-    agent.call("ingest", helped(agent, "pat-001"))
+    agent.call("ingest", *sessions(agent, 1))
     agent.call("drain")
     assert by_human(agent) == edits
     assert texts(agent)["pat-002"] == "Keep functions short."
     assert agent.counters()["pat-001"] == (1, 0)
+    meanwhile(monkeypatch, agent.playbook, agent.playbook.unlink)
+    agent.call("ingest", *sessions(agent, 2))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (2, 0)
     assert agent.call("rebuild", "--check").out == ""
 
 
-def test_a_file_that_is_deleted_while_it_is_written_is_written_again(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    meanwhile(monkeypatch, agent.playbook, agent.playbook.unlink)
-    agent.call("ingest", helped(agent, "pat-001"))
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
+def test_many_texts_that_a_person_adds_at_once_are_named_in_linear_time(tmp_path: Path) -> None:
+    def adds(count: int) -> None:
+        project = Project.at(tmp_path / str(count))
+        project.playbook_json.parent.mkdir(parents=True, exist_ok=True)
+        with project.open_ledger() as ledger:
+            add_bullet(ledger, "pat", f"one {len(ledger.rows())}")
+            sync(ledger, project)
+            whole = json.loads(project.playbook_json.read_bytes())
+            whole["sections"]["OTHERS"] = [f"advice number {number}" for number in range(count)]
+            project.playbook_json.write_text(json.dumps(whole))
+            sync(ledger, project)
+            assert len(ledger.bullets()) > count
 
-
-def test_the_first_adoption_that_was_killed_is_finished_by_the_next_command(tmp_path: Path) -> None:
-    for step in STEPS:
-        agent = Agent.in_folder(tmp_path / step.replace(" ", "-"))
-        agent.write_playbook({PAT: [{"name": "pat-001", "text": "Old."}, "Without a name."]})
-        killed(agent, step, "drain")
-        agent.call("drain")
-        assert len(agent.counters()) == 2, step
-        whole = document(agent)
-        whole["sections"][PAT][0]["text"] = "Edited."
-        save(agent, whole)
-        agent.call("drain")
-        assert texts(agent)["pat-001"] == "Edited.", step
-        assert len(agent.events("playbook.imported")) == 1
-
-
-def test_the_file_keeps_its_permissions_and_what_is_kept_aside_is_private(agent: Agent) -> None:
-    agent.playbook.chmod(0o640)
-    agent.call("ingest", helped(agent, "pat-001"))
-    assert agent.playbook.stat().st_mode & 0o777 == 0o640
-    assert all(path.stat().st_mode & 0o077 == 0 for path in (agent.state / "kept").iterdir())
-    assert agent.state.stat().st_mode & 0o077 == 0
-
-
-def test_a_file_that_a_new_ledger_cannot_adopt_is_not_said_to_be_written_anew_from_it(tmp_path: Path) -> None:
-    agent = Agent.in_folder(tmp_path)
-    agent.playbook.write_text('[{"name": "pat-001", "text": "Run the tests."}]')
-    for command in ("rebuild", "list"):
-        ran = agent.call(command, code=1)
-        assert "correct it there" in ran.err
-        assert "reflector rebuild" not in ran.err
-
-
-# A look at every name for each new one would take minutes, which the timeout of every test ends.
-def test_many_texts_that_a_person_adds_at_once_are_named_in_linear_time(agent: Agent) -> None:
-    whole = document(agent)
-    whole["sections"]["OTHERS"] = [f"advice number {number}" for number in range(16_000)]
-    save(agent, whole)
-    agent.call("drain")
-    assert texts(agent)["oth-16000"] == "advice number 15999"
+    assert_linear(adds, 1_000)

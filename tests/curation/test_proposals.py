@@ -128,6 +128,14 @@ def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
         proposed(told, new("NO", "oth"))
 
 
+def test_one_proposal_reads_the_others_once(told: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    proposed(told, new("Sleep."))
+    read, events = [], Ledger.events
+    monkeypatch.setattr(Ledger, "events", lambda *_, **more: (read.append(more.get("types")), events(*_, **more))[1])
+    proposed(told, Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read, then run."))
+    assert sum(ev.CHANGE_PROPOSED in (types or ()) for types in read) == 1
+
+
 def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
     one = proposed(told, new("Sleep."))
     assert proposed(told, new("Sleep."), reason="still") == one
