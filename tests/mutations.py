@@ -103,9 +103,8 @@ CITATION, WEIGHING, FINDINGS, OUTCOMES, PEOPLE, STEPS = (
     f"reflector/reflection/rules/{name}.py"
     for name in ("citation", "weighing", "findings", "outcomes", "people", "steps")
 )
-WINDOW, STANDING, RUN, RECORDING, CONSENT, BUDGETS, SPENDING = (
-    f"reflector/reflection/{name}.py"
-    for name in ("window", "standing", "runner", "recording", "gate", "budgets", "spending")
+WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING = (
+    f"reflector/reflection/{name}.py" for name in ("window", "standing", "runner", "recording", "gate", "spending")
 )
 
 MUTATIONS = [
@@ -472,7 +471,7 @@ MUTATIONS = [
     Mutation(CONSENT, 'if self.config.layer("backend") == "project":', "if False:", RUNNER),
     Mutation(CONSENT, "Opened(*min(left))", "Opened(*max(left))", RUNNER),
     Mutation(SPENDING, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
-    Mutation(BUDGETS, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
+    Mutation(SPENDING, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
     # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills nothing.
     Mutation(
         PROPOSALS, 'before[-1].state in ("waiting", "rejected", "kept"):', 'before[-1].state == "waiting":', PROPOSED

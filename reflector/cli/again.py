@@ -12,12 +12,12 @@ from reflector.cli.output import fields
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.project import Project
-    from reflector.reflection.failures import Trouble
+    from reflector.reflection.protocol import Trouble
 
 
 def failures_of(ledger: Ledger, project: Project) -> list[dict[str, Any]]:
     """The windows whose reflection failed, oldest first, each with its last failure and the command that mends it."""
-    from reflector.reflection.failures import trouble_of
+    from reflector.reflection.protocol import trouble_of
 
     found: list[dict[str, Any]] = []
     for window in ledger.windows_in("failed", "given_up"):
@@ -44,7 +44,7 @@ def _failure(window: WindowRow, trouble: Trouble, project: Project) -> dict[str,
 
 def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | None:
     """Return what to type for one failed window; None where nothing can be done by its session's id."""
-    from reflector.reflection.failures import REDACTED
+    from reflector.reflection.protocol import REDACTED
 
     playbook = "--user" if project.is_users else f"--dataset {project.root.name}" if project.outer is not None else ""
     reflector = f"reflector {playbook}".rstrip()
@@ -60,8 +60,7 @@ def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | Non
 
 def month_of(ledger: Ledger | None, project: Project) -> dict[str, Any] | None:
     """What models took this month over all of the person's projects; None where the record of it cannot be read."""
-    from reflector.reflection.budgets import this_month
-    from reflector.reflection.spending import Spending
+    from reflector.reflection.spending import Spending, this_month
 
     limit = project.config.monthly_tokens
     try:

@@ -143,7 +143,7 @@ def _show_prompt(judge: Backend, request: Request) -> None:
 def failures(place: Place, as_json: bool) -> None:
     """List failed reflections and when they are tried again."""
     from reflector.cli.again import failures_of, month_of, month_words
-    from reflector.reflection.budgets import waiting_for_budget
+    from reflector.reflection.spending import waiting_for_budget
 
     project = place.project()
     with place.reading() as ledger:

@@ -136,7 +136,7 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
     from reflector.cli.again import failures_of, month_of
     from reflector.curation.playbook_file import untaken
     from reflector.curation.proposals import proposals
-    from reflector.reflection.budgets import waiting_for_budget
+    from reflector.reflection.spending import waiting_for_budget
 
     with project.open_ledger() as ledger:
         head = ledger.head()

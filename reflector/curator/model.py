@@ -27,11 +27,10 @@ from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import find_answer
-from reflector.reflection.failures import trouble_of
+from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.prompts import TemplateError, find_template
-from reflector.reflection.protocol import Answer, BackendError, Completes
+from reflector.reflection.protocol import Answer, BackendError, Completes, trouble_of
 from reflector.reflection.runner import Runner
-from reflector.reflection.token_estimate import estimate_tokens
 from reflector.reflection.window import is_retracted
 from reflector.text.secrets import quote
 

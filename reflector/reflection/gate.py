@@ -21,9 +21,8 @@ from reflector.ledger.store import Ledger
 from reflector.locate import agent_folder
 from reflector.quality.policy import PRESETS, Signs
 from reflector.quality.window import WindowQuality
-from reflector.reflection.budgets import left_of, spent_on_session, spent_this_month, this_month
 from reflector.reflection.protocol import BackendError
-from reflector.reflection.spending import Spending
+from reflector.reflection.spending import Spending, left_of, spent_on_session, spent_this_month, this_month
 from reflector.reflection.window import quality_of
 
 #: More than anybody's settings.

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from reflector.reflection.excerpt import excerpt
+from reflector.reflection.excerpt import estimate_tokens, excerpt
 from reflector.reflection.prompts import Template
-from reflector.reflection.token_estimate import estimate_tokens
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 from reflector.transcripts.message import Message

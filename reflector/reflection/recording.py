@@ -18,9 +18,8 @@ from reflector.events.event import Event, NewEvent
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection import reflection_events as facts
-from reflector.reflection.failures import trouble_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError
+from reflector.reflection.protocol import Answer, Backend, BackendError, trouble_of
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 

@@ -17,11 +17,10 @@ from reflector.events.event import Event
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
 from reflector.reflection import reflection_events as facts
-from reflector.reflection.budgets import waiting_for_budget
-from reflector.reflection.failures import REDACTED, Trouble, trouble_of
-from reflector.reflection.protocol import Request
+from reflector.reflection.protocol import REDACTED, Request, Trouble, trouble_of
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.reflection_events import reflection_id_of
+from reflector.reflection.spending import waiting_for_budget
 from reflector.reflection.window import Session, names_in
 
 if TYPE_CHECKING:

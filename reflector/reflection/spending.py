@@ -1,26 +1,33 @@
-"""What models took this month, over all ledgers of a person.
+"""What models took: by the ledger, by session and by month, over all ledgers of a person.
 
-Invariant: the ledgers have the truth, each its own; this record only informs them of each other, and being lost or
-damaged it can never raise what is left by what the asking ledger took itself. A line says of one ledger how much it
-has taken this month in all, and how much the request that it is about to make may take on top, so writing one again
-changes nothing, and the next line of the same ledger mends whatever a process that died left open. The most that was
-ever said of a ledger counts, so an older ledger that came back frees nothing.
+Invariant: the ledgers have the truth, each its own: the sum over its answers. The record of the month only informs them
+of each other, and being lost or damaged it can never raise what is left by what the asking ledger took itself. A line
+says of one ledger how much it has taken this month in all, and how much the request that it is about to make may take
+on top, so writing one again changes nothing, and the next line of the same ledger mends whatever a process that died
+left open. The most that was ever said of a ledger counts, so an older ledger that came back frees nothing.
 
 One file a month, `tokens-2026-11` in the user's own state folder, is appended to with single writes, which many
 processes may do at once. Each looks at the sum after it has written: of two that would go beyond the limit together
 both step back.
+
+A window that a budget kept from being judged is open again as soon as the budget allows it. That it waits is read from
+the reason of its last `reflection.skipped`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+from reflector.events import event as ev
 from reflector.files import read_bounded
+from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import user_state
 
 #: About a million lines.
@@ -92,3 +99,72 @@ class Spending:
 
 def _key(origin: str) -> str:
     return sha256(origin.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+#: What is left of a budget below this is not worth a question.
+LEAST_ALLOWANCE = 8_000
+#: A word of every reason that is a budget's, and of no other reason of the gate.
+_WORD = "budget"
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+def this_month(ledger: Ledger, spending: Spending) -> int:
+    """Return the tokens that all of the person's ledgers took since the calendar month (UTC) began.
+
+    Raises LedgerError and OSError.
+    """
+    return spending.total(ledger.head().origin, spent_this_month(ledger))
+
+
+def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
+    """Tokens that all reflections of the playbook took since the calendar month (UTC) began."""
+    begin = (now or datetime.now(UTC)).strftime("%Y-%m-01")
+    query = "SELECT meta FROM event WHERE playbook_id = ? AND type = ? AND type <> 'bullet.tagged' AND position > ?"
+    after = ledger.position_at(begin)
+    with ledger.asking() as sql:
+        metas = sql.run(query, ev.REFLECTION_ANSWERED, after).fetchall()
+    return sum(tokens_of(json.loads(meta)) for (meta,) in metas)
+
+
+def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
+    """Tokens that a session's reflections took so far."""
+    if session_id is None:
+        return 0
+    # Without the answers themselves, which are most of the bytes.
+    query = "SELECT meta FROM event WHERE playbook_id = ? AND session_id = ? AND type = ?"
+    with ledger.asking() as sql:
+        metas = sql.run(query, session_id, ev.REFLECTION_ANSWERED).fetchall()
+    return sum(tokens_of(json.loads(meta)) for (meta,) in metas)
+
+
+def tokens_of(meta: Mapping[str, Any]) -> int:
+    """Return every token that an answer took, as its event's meta says."""
+    return sum(value for value in map(meta.get, _COUNTS) if isinstance(value, int) and value > 0)
+
+
+def left_of(kind: str, limit: int, spent: int) -> int | str:
+    """Return the tokens that a budget has left; if they are too few for a question, the reason in words."""
+    left = limit - spent
+    if left >= LEAST_ALLOWANCE:
+        return left
+    setting = f"(setting {kind}_tokens)"
+    if left <= 0:
+        return f"the {kind} {_WORD} is spent: {spent:,} of {limit:,} tokens {setting}"
+    return (
+        f"{left:,} of {limit:,} tokens of the {kind} {_WORD} are left, fewer than the {LEAST_ALLOWANCE:,} that a "
+        f"request needs {setting}"
+    )
+
+
+def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
+    """Return the windows that were skipped because of a budget, oldest first."""
+    with ledger.asking() as sql:
+        reason = sql.text_at("data", "reason")
+        query = (
+            f"SELECT target_id, {reason} FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
+            f" AND type = '{ev.REFLECTION_SKIPPED}' ORDER BY +position"
+        )
+        last = dict(sql.run(query).fetchall())
+    if not any(_WORD in (reason or "") for reason in last.values()):
+        return []
+    return [window for window in ledger.windows_in("skipped") if _WORD in (last.get(window.event_id) or "")]

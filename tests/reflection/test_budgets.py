@@ -10,7 +10,7 @@ import pytest
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.reflection import reflection_events as facts
-from reflector.reflection.budgets import spent_on_session, spent_this_month, waiting_for_budget
+from reflector.reflection.spending import spent_on_session, spent_this_month, waiting_for_budget
 from reflector.sessions.intake import Source, take_in
 from tests.reflection.test_gate import answer
 from tests.road.sessions import Session

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.reflection.excerpt import LEAST_LIMIT, Excerpt, excerpt
-from reflector.reflection.token_estimate import estimate_tokens
+from reflector.reflection.excerpt import LEAST_LIMIT, Excerpt, estimate_tokens, excerpt
 from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
 from tests.conftest import examples
 

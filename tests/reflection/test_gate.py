@@ -15,8 +15,8 @@ from reflector.config import Config, ConfigError, load_config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.reflection.budgets import spent_on_session, spent_this_month, tokens_of
 from reflector.reflection.gate import Gate, Opened, ace_settings
+from reflector.reflection.spending import spent_on_session, spent_this_month, tokens_of
 from reflector.sessions.intake import Source, take_in
 from tests.road.sessions import Session
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from reflector.events.spent import Usage, cost
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.counting import VERDICTS
+from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.prompting import Prompt, PromptTooLong, compose
 from reflector.reflection.prompts import TemplateError, find_template, read_template
 from reflector.reflection.protocol import Answer, BackendError, Request
-from reflector.reflection.token_estimate import estimate_tokens
 from reflector.text.bounds import visible
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.source import UnknownTranscript

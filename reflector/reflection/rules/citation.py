@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.outcomes import Outcome
-from reflector.reflection.rules.people import Remark
+from reflector.reflection.rules.people import Remark, content_words
 from reflector.reflection.rules.steps import CHECKS, Kind, Step, files_in
-from reflector.reflection.rules.topics import content_words
 from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
 

@@ -1,7 +1,9 @@
-"""What a person's message says about the work before it: an objection, praise, acceptance, or nothing.
+"""What a person's message says about the work before it: an objection, praise, acceptance, or nothing; and its topic.
 
 Invariant: a message is read by a few short wordings, never word by word. What was pasted is not read, of a long
-message only the opening is, and words that are not English are never taken for consent or for silence.
+message only the opening is, and words that are not English are never taken for consent or for silence. Topics are
+compared by their words: one in singular, plural, -ing or -ed is the same word, and the commonest of this trade are left
+out.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from reflector.reflection.rules.topics import content_words
 from reflector.reflection.rules.wordings import first, found, wordings
 
 Kind = Literal["objects", "mixed", "praises", "ships", "agrees", "other", "unread"]
@@ -135,3 +136,38 @@ def _own_words(text: str) -> tuple[str, bool]:
         elif line.strip():
             kept.append(line.strip())
     return "\n".join(kept), first(wordings("line"), dropped) is not None
+
+
+_TOPIC = re.compile(r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|\b(?:[A-Z][A-Z0-9]|ip|ui|db|id|js|ts|s3|io|qa|k8s)\b|[぀-ヿ㐀-鿿가-힯]{2}")
+_COMMON_TOPICS = """
+    the and for with that this from have has had not you your are was were will would should could can but all any
+    into out our its it's they them then than there here what when where which who why how also just only now please
+    need want like make made use used using see get got let lets add added new one two some more most very much does
+    doesn did don isn aren still again about after before same other each every file files code change changes thing
+    things work works working run running test tests check fix fixed error errors issue problem wrong right good great
+    thanks thank yes okay sure look looks think know said asked claude agent user step steps time first last way really
+    actually instead because since while being been show shows showing shown say says sure maybe able there's that's
+    i'm you're we're don't doesn't isn't it'll i'll avoid always never prefer keep ensure rather without when before
+    bug bugs"""
+_COMMON = frozenset(_COMMON_TOPICS.split())
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Lower-cased words of three letters or more without the commonest; pairs of characters in CJK."""
+    return frozenset(
+        _stem(word)
+        for word in (match.strip(".-_").lower() for match in _TOPIC.findall(text[:6000]))
+        if word not in _COMMON
+    )
+
+
+def _stem(word: str) -> str:
+    """Plural, -ing and -ed off, so that "buttons" meets "button"; names with dots or digits stay."""
+    if not word.isalpha() or len(word) < 5:
+        if len(word) != 4 or not word.isalpha():
+            return word
+        return word[:-1] if word[-1] == "s" and word[-2] not in "sui" else word.rstrip("e")
+    for ending in ("ings", "ing", "ies", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)].rstrip("e") or word
+    return word.rstrip("e") if len(word) > 4 else word

@@ -22,10 +22,10 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
+from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Opened
 from reflector.reflection.protocol import OUTAGES, Answer, BackendError, reply_of
 from reflector.reflection.recording import Recorder, Reflected
-from reflector.reflection.token_estimate import estimate_tokens
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
 from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import DatasetRefused

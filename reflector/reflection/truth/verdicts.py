@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from reflector.playbook.counting import decisive
-from reflector.reflection.rules.topics import content_words
+from reflector.reflection.rules.people import content_words
 from reflector.reflection.truth.asking import Question
 from reflector.reflection.truth.models import Insight
 from reflector.reflection.truth.reports import TestOutcome, read_report
