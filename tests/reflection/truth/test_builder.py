@@ -13,8 +13,7 @@ from reflector.ground_truth import Bullet, Prompt, ReflectorPromptBuilder
 from reflector.mistakes import Mistake
 from reflector.reflection.prompts import MAX_TEMPLATE
 from reflector.reflection.truth.builder import Language
-from tests.reflection.truth.cases import attempt, bullet, insight
-from tests.reflection.truth.texts import FILLED, TEXTS
+from tests.reflection.truth.cases import FILLED, TEXTS, attempt, bullet, insight
 
 BULLETS = st.lists(st.builds(Bullet, id=TEXTS, section=TEXTS, content=FILLED, searchable_text=TEXTS), max_size=2)
 

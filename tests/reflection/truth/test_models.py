@@ -20,8 +20,7 @@ from reflector.ground_truth import (
     ReflectionResult,
     Trajectory,
 )
-from tests.reflection.truth.cases import attempt, bullet, insight
-from tests.reflection.truth.texts import TEXTS
+from tests.reflection.truth.cases import TEXTS, attempt, bullet, insight
 
 TAGS = ("helpful", "harmful", "neutral")
 INSIGHTS = st.builds(Insight, **dict.fromkeys(Insight.model_fields, TEXTS))
