@@ -6,49 +6,16 @@ belongs to the answer that it was read from; days are those of UTC, as the ledge
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reflector.events.spent import Spent
-from reflector.ledger.answers import Group as Counted
-from reflector.ledger.answers import answers
+from reflector.ledger.answers import Group, answers
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
 
 KINDS = ("model", "template", "day")
-
-
-@dataclass(slots=True)
-class Group:
-    """Answers and the tags that were read from them.
-
-    undecided  tags that are neither: neutral ones, and those that could not be used
-    """
-
-    key: str
-    answers: int = 0
-    reflections: int = 0
-    spent: Spent = field(default_factory=Spent)
-    helpful: int = 0
-    harmful: int = 0
-    undecided: int = 0
-
-    @property
-    def helpful_rate(self) -> float | None:
-        """Helpful ones of those that are helpful or harmful; None without any."""
-        decided = self.helpful + self.harmful
-        return self.helpful / decided if decided else None
-
-    def add(self, more: Counted) -> None:
-        """Count what a group of answers counts."""
-        self.answers += more.answers
-        self.reflections += more.reflections
-        self.helpful += more.helpful
-        self.harmful += more.harmful
-        self.undecided += more.undecided
-        self.spent += more.spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +36,7 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     with ledger.asking() as sql:
         tally = answers(sql, upto)
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
-    whole = Group("")
+    whole = Group()
     whole.add(tally.stray)
     for keys, counts in tally.groups.items():
         whole.add(counts)

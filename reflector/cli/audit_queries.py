@@ -28,7 +28,8 @@ from reflector.cli.output import (
 if TYPE_CHECKING:
     from reflector.audit.citations import Cited, Orphans
     from reflector.audit.doubles import DoubleCounts
-    from reflector.audit.stats import Group, Stats
+    from reflector.audit.stats import Stats
+    from reflector.ledger.answers import Group
 
 #: Lines of a kind that a person is shown; a machine gets all.
 _MOST = 20

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.events.event import BULLET_TAGGED, HUMAN, REFLECTION_COMPLETED, identity
+from reflector.events.event import BULLET_TAGGED, REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES, window_step
 from reflector.events.spent import Spent, spent_on
 from reflector.ledger.reader import kept_of
@@ -43,14 +43,29 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """Answers, and the tags that were read from them; `undecided` are neutral or could not be used."""
+    """Answers, and the tags that were read from them; `undecided` are neutral or could not be used.
 
+    key  what the answers have in common
+    """
+
+    key: str = ""
     answers: int = 0
     reflections: int = 0
     spent: Spent = field(default_factory=Spent)
     helpful: int = 0
     harmful: int = 0
     undecided: int = 0
+
+    @property
+    def helpful_rate(self) -> float | None:
+        """Helpful ones of those that are helpful or harmful; None without any."""
+        decided = self.helpful + self.harmful
+        return self.helpful / decided if decided else None
+
+    def add(self, more: Group) -> None:
+        """Count what another group counts."""
+        for name in ("answers", "reflections", "spent", "helpful", "harmful", "undecided"):
+            setattr(self, name, getattr(self, name) + getattr(more, name))
 
     def read(self, tag: int) -> None:
         """Count a tag."""
@@ -60,12 +75,11 @@ class Group:
 
 @dataclass(slots=True)
 class Answers:
-    """Windows by state, answers by group, tags of no group, and the sessions that a person judged."""
+    """Windows by state, answers by group, and the tags of no group."""
 
     windows: int = 0
     sessions: int = 0
     states: dict[str, int] = field(default_factory=dict)
-    people: set[str] = field(default_factory=set)
     stray: Group = field(default_factory=Group)
     groups: dict[Key, Group] = field(default_factory=lambda: defaultdict(Group))
 
@@ -87,8 +101,6 @@ def answers(sql: Statements, upto: int) -> Answers:
         if step.type in (*ANSWER_TYPES, *COMPLETION_TYPES):
             is_whole = step.reflection_id and step.target_id
             given[(step.reflection_id, step.target_id) if is_whole else step.event_id].append(step)
-            if step.type in COMPLETION_TYPES and step.actor == HUMAN and step.session_id:
-                found.people.add(step.session_id)
     found.states = dict(sorted(Counter(states.values()).items()))
     for of in given.values():
         for number, (step, key) in enumerate(zip(of, _keys(of), strict=True)):

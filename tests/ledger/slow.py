@@ -77,7 +77,6 @@ def answers(events: Iterable[Event]) -> dict[str, Any]:
     """What `answers` says."""
     windows: dict[str, str] = {}
     sessions: set[str] = set()
-    people: set[str] = set()
     given: dict[tuple[str, str], list[Event]] = defaultdict(list)
     completed: dict[str, list[Event]] = {}
     stray: Counter[str] = Counter()
@@ -97,8 +96,6 @@ def answers(events: Iterable[Event]) -> dict[str, Any]:
             given[reflection].append(event)
             if event.event_id == ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or ""):
                 completed[event.reflection_id or ""] = list(given[reflection])
-            if event.type == ev.REFLECTION_COMPLETED and event.actor == "human" and event.session_id:
-                people.add(event.session_id)
         elif event.type == ev.BULLET_TAGGED:
             tag = {1: "helpful", -1: "harmful", 0: "undecided"}[(verdict(data) or ("", 0))[1]]
             if event.reflection_id in completed:
@@ -116,7 +113,6 @@ def answers(events: Iterable[Event]) -> dict[str, Any]:
     return {
         "windows": len(windows),
         "sessions": len(sessions),
-        "people": people,
         "states": dict(Counter(windows.values())),
         "stray": dict(stray),
         "groups": {key: {n: c for n, c in counts.items() if c} for key, counts in groups.items()},
@@ -150,7 +146,6 @@ def told_by(ledger: Ledger, upto: int) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: asdict(one) for name, one in bullets.bullets.items() if one != Used()}, {
         "windows": answers.windows,
         "sessions": answers.sessions,
-        "people": answers.people,
         "states": answers.states,
         "stray": shown(answers.stray),
         "groups": groups,
