@@ -37,7 +37,7 @@ REFLECTOR = [sys.executable, "-I", "-m", "reflector"]
 
 #: Read by the interpreter or the C library before the first line of ours runs.
 _EARLY = re.compile(r"LC_|LANG|PYTHON|TZ|LD_|MALLOC")
-_SERVE = "import sys; sys.path.append({!r}); from tests.processes import serve; serve({})"
+_SERVE = "import sys; sys.path.insert(0, {!r}); from tests.processes import serve; serve({})"
 _lock = threading.Lock()
 
 
