@@ -87,6 +87,8 @@ def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
     then = past or Past(ledger)
     row = then.row(name)
     if row is None:
+        if past is None and ledger.row(name) is not None:
+            then.family(name)  # raises: a table alone has the bullet
         raise UnknownBullet(name)
     return _Blame(ledger, row, then).steps()
 

@@ -52,7 +52,7 @@ def select(ledger: Ledger, chosen: Filter, newest: int | None = None) -> list[Ev
     positions = _about(ledger, chosen.bullet) if chosen.bullet is not None else None
     with ledger.asking() as sql:
         found = _positions(sql, chosen, positions, newest)
-    return ledger.at(found)
+    return ledger.at(found, unreadable=True)
 
 
 def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, newest: int | None) -> list[int]:
@@ -121,6 +121,8 @@ def _about(ledger: Ledger, name: str) -> list[int]:
 
 def summary(event: Event) -> str:
     """Return an event's line in `log`."""
+    if event.fault:
+        return f"(unreadable, so without effect: {event.fault})"
     if event.data is None:
         return "(redacted)"
     one = EVENT_TYPES.get(event.type)

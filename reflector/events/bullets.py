@@ -10,11 +10,11 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import (
-    BringsBullets,
+    AddsBullets,
     ChangesBullet,
     ChangesNothing,
-    GivesTag,
     MergesBullets,
+    TagsBullet,
     UndoesMerge,
 )
 from reflector.events.kinds import EventType, Merge, Target
@@ -117,7 +117,7 @@ TYPES: Final = (
         meaning="A file brought bullets with their counters.",
         since=1,
         fields={"bullets": f.needed(f.within(_BULLET, several=True))},
-        effect=BringsBullets(_imported),
+        effect=AddsBullets(_imported),
         summary=_count,
         merge=Merge.BESIDE,
         no_retraction=_UNDO,
@@ -141,7 +141,7 @@ TYPES: Final = (
         meaning="A bullet was added, by a person or by the approval of a proposal.",
         since=1,
         fields=_BULLET,
-        effect=BringsBullets(_itself),
+        effect=AddsBullets(_itself),
         summary=lambda data: f"{data.get('name')} in {data.get('section')}: {data.get('text')}",
         id_is_name=True,
     ),
@@ -218,19 +218,19 @@ TYPES: Final = (
         summary=_counters,
         merge=Merge.LOCAL,
         no_retraction="name a session, a reflection, a tag or a retraction",
-        proved=_ASSERTED,
+        checked=True,
     ),
     EventType(
         name=ev.BULLET_TAGGED,
         meaning="A reflection gave a bullet a tag.",
         since=1,
         fields={
-            "index": f.NUMBER,
-            "name": f.needed(f.NAME_OR_NULL),
-            "tag": f.needed(f.one_of(*_VERDICTS)),
-            "disposition": f.needed(f.one_of(*_DISPOSITIONS)),
+            "index": f.loose(f.NUMBER),
+            "name": f.loose(f.needed(f.NAME_OR_NULL)),
+            "tag": f.loose(f.needed(f.one_of(*_VERDICTS))),
+            "disposition": f.loose(f.needed(f.one_of(*_DISPOSITIONS))),
         },
-        effect=GivesTag(),
+        effect=TagsBullet(),
         summary=_tag,
         merge=Merge.VERDICT,
         no_retraction="",

@@ -15,30 +15,19 @@ from reflector.playbook.counting import is_counting
 
 
 class Effect:
-    """The base of all effects.
-
-    folds      whether the fold has something to do
-    changes    whether a bullet or a count may differ afterwards: `last_updated` is the time of the last such event
-    reads      whether the fold needs the event's data, or its header only
-    """
+    """The base of all effects; `changes` says whether a bullet or a count may differ afterwards: `last_updated` is the
+    time of the last such event."""
 
     __slots__ = ()
 
-    folds: ClassVar[bool] = True
     changes: ClassVar[bool] = True
-    reads: ClassVar[bool] = True
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         """Fold the event into the playbook."""
 
-    @property
-    def projects(self) -> bool:
-        """Whether the tables need the event's data."""
-        return self.reads
-
 
 @dataclass(frozen=True, slots=True)
-class BringsBullets(Effect):
+class AddsBullets(Effect):
     """Adds the bullets that `bullets` finds in the data."""
 
     bullets: Callable[[Data], Sequence[Data]]
@@ -47,7 +36,7 @@ class BringsBullets(Effect):
         book.add(event, self.bullets(data))
 
 
-class MergesBullets(BringsBullets):
+class MergesBullets(AddsBullets):
     """Adds a bullet that has the evidence of its `sources`."""
 
     __slots__ = ()
@@ -79,7 +68,7 @@ class ChangesBullet(Effect):
             book.put(replace(entry, **self.values(event, entry, data)))  # type: ignore[arg-type]
 
 
-class GivesTag(Effect):
+class TagsBullet(Effect):
     """Gives a bullet a tag, which counts if it is a verdict: only then does it change anything."""
 
     __slots__ = ()
@@ -92,18 +81,12 @@ class GivesTag(Effect):
             book.take_tag(judged[0], tag, event.recorded_at)
 
 
-class OpensWindow(Effect):
+class RecordsWindow(Effect):
     """Records a window of a session, which waits for its reflection."""
 
     __slots__ = ()
 
-    folds: ClassVar[bool] = False
     changes: ClassVar[bool] = False
-    reads: ClassVar[bool] = False
-
-    @property
-    def projects(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +97,7 @@ class MovesWindow(Effect):
     final: str = ""
     attempts: int = 0
 
-    folds: ClassVar[bool] = False
     changes: ClassVar[bool] = False
-    reads: ClassVar[bool] = False
-
-    @property
-    def projects(self) -> bool:
-        return bool(self.final)
 
     def state_by(self, data: Data) -> str:
         """Return the state that an event with this data brings its window to."""
@@ -132,21 +109,11 @@ class GivesAnswer(MovesWindow):
 
     __slots__ = ()
 
-    @property
-    def projects(self) -> bool:
-        return True
-
 
 class CompletesReflection(MovesWindow):
     """Completes the target window, and binds the tags behind it to the reflection."""
 
     __slots__ = ()
-
-    folds: ClassVar[bool] = True
-
-    @property
-    def projects(self) -> bool:
-        return True
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.complete(event)
@@ -156,8 +123,6 @@ class Retracts(Effect):
     """Takes the target out of the count, or puts back what a retraction took out."""
 
     __slots__ = ()
-
-    reads: ClassVar[bool] = False
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.retract(event)
@@ -179,16 +144,10 @@ class ChangesNothing(Effect):
 
     because: str
 
-    folds: ClassVar[bool] = False
     changes: ClassVar[bool] = False
-    reads: ClassVar[bool] = False
 
 
 class Tells(ChangesNothing):
     """Records which bullets a session was told: the tallies count them."""
 
     __slots__ = ()
-
-    @property
-    def projects(self) -> bool:
-        return True

@@ -82,7 +82,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event as the ledger holds it. `data` is None when its text was redacted.
+    """An event as the ledger holds it. `data` is None when its text was redacted, or cannot be read: `fault` says why.
 
     `recorded_by` is who was logged in to the server that the event was written on, None on SQLite. It is the server's
     word of its own row: a copy of the ledger has another, and the event is the same.
@@ -103,6 +103,7 @@ class Event:
     meta: Mapping[str, Any]
     chain: str
     recorded_by: str | None = field(default=None, compare=False)
+    fault: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,21 @@
-"""The kinds of fields that event types are made of."""
+"""The kinds of fields that event types are made of, and the form of packed record keys.
+
+A window carries the keys of its records, so that the ledger alone knows which records of transcripts it holds, long
+after the transcript is gone: 8 bytes a record instead of a uuid of 36 characters.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from reflector.events.event import MAX_INT
 from reflector.events.kinds import Fault, Field
-from reflector.events.record_keys import unpack_keys
 from reflector.playbook.admissible import MAX_COUNT, text_fault
 from reflector.playbook.counting import is_counting
 from reflector.playbook.names import SECTIONS, is_name
@@ -19,6 +25,23 @@ _HEX: Final = frozenset("0123456789abcdef")
 _ID: Final = re.compile("[0-9a-f]{32}")
 #: A number from 0 to 1 as canonical JSON has it.
 _UNIT: Final = re.compile(r"0\.\d{6}|1\.000000")
+
+
+def pack_keys(keys: Iterable[int]) -> str:
+    """Base64 of the keys as big-endian signed 64-bit integers, in order."""
+    packed = array("q", keys)
+    if sys.byteorder == "little":
+        packed.byteswap()
+    return b64encode(packed.tobytes()).decode("ascii")
+
+
+def unpack_keys(text: str) -> array[int]:
+    """Return the keys of `pack_keys`. Raises ValueError for a text that it did not make."""
+    packed = array("q")
+    packed.frombytes(b64decode(text, validate=True))
+    if sys.byteorder == "little":
+        packed.byteswap()
+    return packed
 
 
 def _whole_number(most: int) -> Fault:
@@ -76,7 +99,7 @@ def _counting(value: Any) -> str | None:
 
 def _keys(value: Any) -> str | None:
     try:
-        unpack_keys(value)
+        unpack_keys(value) if value is not None else None
     except (ValueError, TypeError) as error:
         return f"must be packed record keys ({error})"
     return None
@@ -103,6 +126,10 @@ def _names_or_null(value: Any) -> str | None:
 
 def _any(_: str) -> bool:
     return True
+
+
+def _anything(_: Any) -> None:
+    return None
 
 
 def _is_phrase(text: str) -> bool:
@@ -142,6 +169,11 @@ def several(one: Field, most: int, what: str) -> Field:
     return replace(one, fault=fault, shape=list_of(one.shape or one.fault, what))
 
 
+def loose(one: Field) -> Field:
+    """Return the field as one that is read whatever it holds: a model's word for it was kept as it came."""
+    return replace(one, shape=_anything)
+
+
 def needed(one: Field) -> Field:
     """Return the field as one without which an object is refused."""
     return replace(one, needed=True)
@@ -177,7 +209,7 @@ NAME: Final = Field(_name, names=True, shape=_text)
 NAME_OR_NULL: Final = Field(_name_or_null, names=True, shape=_text_or_null)
 NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=_names_or_null)
 COUNTING: Final = Field(_counting, shape=_text)
-RECORD_KEYS: Final = Field(_keys, shape=_text_or_null)
+RECORD_KEYS: Final = Field(_keys)
 LEAVES: Final = Field(_leaves)
 RENAMED: Final = Field(_renamed, shape=_object)
 EVENT_ID: Final = Field(_id, shape=_text)

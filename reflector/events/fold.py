@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from reflector.events.effects import Effect
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.state import MAX_TAGS, REDACTED, Entry, FoldedEvent, Playbook, verdict
 from reflector.playbook.counting import Counting
@@ -15,7 +16,7 @@ from reflector.playbook.counting import Counting
 __all__ = ["MAX_TAGS", "REDACTED", "Entry", "FoldedEvent", "Playbook", "apply", "fold", "verdict"]
 
 
-_EFFECTS = {name: one.effect for name, one in EVENT_TYPES.items() if one.effect.folds}
+_EFFECTS = {name: one.effect for name, one in EVENT_TYPES.items() if type(one.effect).apply is not Effect.apply}
 
 
 def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Playbook:
@@ -27,22 +28,10 @@ def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Pla
 
 
 def apply(book: Playbook, event: FoldedEvent) -> None:
-    """Fold one event in. A type that says nothing about bullets or counts only moves the position."""
+    """Fold one event in. One that says nothing about bullets or counts, or cannot be read, only moves the position."""
     book.position = event.position
     effect = _EFFECTS.get(event.type)
-    if effect is not None:
+    if effect is not None and not event.fault:
         effect.apply(book, event, event.data if event.data is not None else {})
         if effect.changes:
             book.updated_at = event.recorded_at
-
-
-def reads(type_: str) -> bool:
-    """Return whether the fold reads the data of a type; of the others it needs the header only."""
-    one = EVENT_TYPES.get(type_)
-    return one is not None and one.effect.folds and one.effect.reads
-
-
-def projects(type_: str) -> bool:
-    """Return whether the tables need the data of a type."""
-    one = EVENT_TYPES.get(type_)
-    return one is not None and one.effect.projects

@@ -27,8 +27,8 @@ class Field:
     names      the value is the name of a bullet, or a list of names: a merge renames them
     elsewhere  returns whether the name in this object belongs to another playbook, so that a merge leaves it
     within     the fields of the object that the value is, or of each object in the list that it is
-    shape      the part of `fault` that is asked of each event that is read, where that is less: no admission of today
-               may keep an old event from being read
+    shape      the part of `fault` that an event must pass to be read, where that is less: no admission of today may
+               keep an old event from being read
     """
 
     fault: Fault
@@ -87,10 +87,9 @@ class EventType:
     no_retraction  why it cannot be retracted, and what to do instead; "" for evidence, which can
     target     the event that it points to; None where it points to none
     all_prose  the data holds nothing that counts: a redaction keeps none of it
-    checked    the data is checked also when this program appends it, because people and models word it
+    checked    the data is admitted by `faults` also when this program appends it, because people and models word it;
+               so an event that lacks a needed field cannot be read
     id_is_name the event's id is the identity of the name of its bullet
-    proved     what `verify` reads of data that is not `checked`: these fields are checked all the same when this
-               program appends it, and never when an event is read
     """
 
     name: str
@@ -105,7 +104,6 @@ class EventType:
     all_prose: bool = False
     checked: bool = False
     id_is_name: bool = False
-    proved: Mapping[str, Field] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sound = _NAME.fullmatch(self.name) and self.meaning and self.since > 0
@@ -128,15 +126,8 @@ class EventType:
         """Yield what is wrong with an event's data, field by field."""
         yield from _faults(self.fields, data, "", _fault_of)
 
-    def unproved(self, data: Data) -> str | None:
-        """Return why `verify` could not read data that is not misshapen, None where it can."""
-        return next(_faults(self.proved, data, "", _fault_of), None) if self.proved else None
-
-    def misshapen(self, data: Data) -> str | None:
-        """Return why data cannot be read as this type's, None where it can.
-
-        A field that is missing is a fault only where the data was checked when it was appended.
-        """
+    def unreadable(self, data: Data) -> str | None:
+        """Return why data cannot be read as this type's, None where it can: the one check of an event that is read."""
         return next(_faults(self.fields, data, "", _shape_of, has_needed=self.checked), None)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
-from reflector.events.effects import ChangesNothing, OpensWindow, Tells
+from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
 from reflector.events.kinds import EventType, Merge, Target
 
 LESSON_KINDS: Final = ("insight", "reflection", "mistake", "summary")
@@ -102,7 +102,7 @@ TYPES: Final = (
             "ground_truth": _EVIDENCE,
             "test_report": _EVIDENCE,
         },
-        effect=OpensWindow(),
+        effect=RecordsWindow(),
         summary=lambda data: f"{data.get('dataset')}, {data.get('status')}: {data.get('query')}",
         merge=Merge.FIRST,
         no_retraction="",

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from reflector.events import bullets, changes, ledger, lessons, sessions
 from reflector.events.effects import (
-    BringsBullets,
+    AddsBullets,
     ChangesBullet,
     CompletesReflection,
     Effect,
     GivesAnswer,
     MovesWindow,
-    OpensWindow,
+    RecordsWindow,
     Tells,
     UndoesMerge,
 )
@@ -39,12 +39,12 @@ ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.targe
 NAMING_TYPES: Final = _where(lambda one: one.holds_names)
 
 #: Types that say what a bullet's text is.
-WORDING_TYPES: Final = (*_where(lambda one: isinstance(one.effect, BringsBullets)), BULLET_REVISED)
+WORDING_TYPES: Final = (*_where(lambda one: isinstance(one.effect, AddsBullets)), BULLET_REVISED)
 #: Types after which a playbook without counters may say something else.
-ADVICE: Final = frozenset(_where(lambda one: isinstance(one.effect, BringsBullets | ChangesBullet | UndoesMerge)))
+ADVICE: Final = frozenset(_where(lambda one: isinstance(one.effect, AddsBullets | ChangesBullet | UndoesMerge)))
 
 #: Types that open a window, on which a reflection and its tags hang.
-WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, OpensWindow))
+WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, RecordsWindow))
 #: Types that bring their target window to another state.
 STEP_TYPES: Final = _where(lambda one: isinstance(one.effect, MovesWindow))
 #: Types that say what a backend answered, and that its answer was read.
@@ -69,7 +69,7 @@ def window_step(type_: str, data: Data) -> tuple[str, int] | None:
 def new_bullets(type_: str, data: Data) -> Sequence[Data]:
     """Return the bullets that an event brings."""
     effect = effect_of(type_)
-    return effect.bullets(data) if isinstance(effect, BringsBullets) else ()
+    return effect.bullets(data) if isinstance(effect, AddsBullets) else ()
 
 
 def fields_of(type_: str) -> Mapping[str, Field]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
-from reflector.events.effects import CompletesReflection, GivesAnswer, MovesWindow, OpensWindow, Retracts
+from reflector.events.effects import CompletesReflection, GivesAnswer, MovesWindow, RecordsWindow, Retracts
 from reflector.events.kinds import EventType, Merge, Target
 
 _WINDOW: Final = Target("the window")
@@ -51,11 +51,10 @@ TYPES: Final = (
             "retired": f.NAMES,
             "unknown": f.NAMES,
         },
-        effect=OpensWindow(),
+        effect=RecordsWindow(),
         summary=_window,
         merge=Merge.FIRST,
         no_retraction="",
-        proved={"window": f.within({"keys": f.RECORD_KEYS})},
     ),
     EventType(
         name=ev.REFLECTION_SKIPPED,

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.rows import Stored, object_of
+from reflector.ledger.rows import Stored, read
 from reflector.playbook.names import is_name
 
 FORMAT: Final = "reflector.ledger"
@@ -108,10 +108,9 @@ def event_line(stored: Stored, origin: str) -> str:
 
 
 def _subject(stored: Stored) -> str | None:
-    """Return the bullet that an event is about: consumers filter by it without reading `data`. Raises LedgerCorrupt."""
-    if stored.data is None or not stored.type.startswith("bullet."):
-        return None
-    name = object_of(stored.position, stored.type, stored.data).get("name")
+    """Return the bullet that an event is about: consumers filter by it without reading `data`."""
+    data, _ = read(stored.type, stored.recorded_at, stored.data) if stored.type.startswith("bullet.") else (None, "")
+    name = (data or {}).get("name")
     return name if is_name(name) else None
 
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.event import RESTATED, NewEvent, identity
+from reflector.events.fields import unpack_keys
 from reflector.events.kinds import Merge
-from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.renames import renamed_ids
 from reflector.exchange.incoming import Item, beside_id, brings_back, came_as, incoming, meta_here

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 
 from reflector.events import event as ev
 from reflector.events.event import MAX_INT, RESTATED, NewEvent, identity
-from reflector.events.fold import REDACTED, Playbook, fold, reads
+from reflector.events.fold import REDACTED, Playbook, fold
 from reflector.events.registry import names_in, new_bullets
 from reflector.events.renames import renamed, renamed_ids
 from reflector.ledger.counters import Counters
@@ -103,7 +103,7 @@ def _renamed_into(event: Projected) -> str | None:
 
 def _history(sql: Statements) -> Iterator[Projected]:
     position = 0
-    while page := history_page(sql, position, MAX_INT, reads):
+    while page := history_page(sql, position, MAX_INT):
         yield from page
         position = page[-1].position
 

@@ -93,15 +93,6 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
                 f"{event.type}: event_id {event.event_id!r} is not the identity of the reflection "
                 f"{event.reflection_id!r}; make it with identity({event.type!r}, reflection_id)"
             )
-    if fault := fault_of(event.type, facts, foreign=foreign) or one.unproved(facts):
+    fault = next(one.faults(facts), None) if foreign or one.checked else one.unreadable(facts)
+    if fault is not None:
         raise LedgerError(f"{event.type}: {fault}")
-
-
-def fault_of(type_: str, facts: Mapping[str, Any], *, foreign: bool = False) -> str | None:
-    """Return the first thing that is wrong with an event's data, None for data that would be admitted."""
-    one = EVENT_TYPES.get(type_)
-    if one is None:
-        return None
-    if foreign or one.checked:
-        return next(one.faults(facts), None)
-    return one.misshapen(facts) if type_ != ev.BULLET_TAGGED else None  # a tag is read by other rules

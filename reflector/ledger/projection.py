@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events import event as ev
 from reflector.events.effects import (
+    AddsBullets,
     AdoptsPolicy,
-    BringsBullets,
     ChangesBullet,
     ChangesNothing,
     Effect,
     MovesWindow,
-    OpensWindow,
+    RecordsWindow,
     Retracts,
     UndoesMerge,
 )
-from reflector.events.record_keys import unpack_keys
+from reflector.events.fields import unpack_keys
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.checkpoints import TABLES
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 TagRow = tuple[int, str, int, str | None, str | None, int]
 TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active")
 _ON_BULLETS: Final = frozenset(
-    name for name, one in EVENT_TYPES.items() if isinstance(one.effect, BringsBullets | ChangesBullet | UndoesMerge)
+    name for name, one in EVENT_TYPES.items() if isinstance(one.effect, AddsBullets | ChangesBullet | UndoesMerge)
 )
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATE_COLUMNS = ("state", "attempts", "changed_at", "event_id")
@@ -96,9 +96,8 @@ class Projector:
         self._stored: dict[str, Entry] = {}
 
     def project(self, events: Sequence[Projected]) -> None:
-        """Fold events into the tables, in order."""
-        if not events:
-            return
+        """Fold events into the tables, in order; one that cannot be read changes nothing."""
+        events = [event for event in events if not event.fault]
         updated_at = None
         self._read_bullets(events)
         for event in events:
@@ -112,7 +111,7 @@ class Projector:
                 continue
             if effect.changes:
                 updated_at = event.recorded_at
-            if isinstance(effect, OpensWindow):
+            if isinstance(effect, RecordsWindow):
                 self._opened(event, data)
             elif isinstance(effect, MovesWindow):
                 self._moved(event, effect.state_by(data), effect.attempts)

@@ -6,7 +6,7 @@ answered from one state of the ledger, also while others append.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
@@ -22,10 +22,9 @@ from reflector.ledger.rows import (
     Head,
     Projected,
     WindowRow,
-    check_shape,
     event_of,
     projected_of,
-    redaction_data,
+    read,
 )
 from reflector.ledger.statements import Statements
 from reflector.playbook.names import SECTIONS
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 _PAGE = 2000
 #: Literal conditions: the planners take a partial index only where they read its own condition.
 _NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
-_EVENTS = ", ".join(field.name for field in fields(Event))
+_EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
 _BULLETS = f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM bullet WHERE playbook_id = ?"  # noqa: S608
 _WINDOWS = f"SELECT {', '.join(field.name for field in fields(WindowRow))} FROM session_window WHERE playbook_id = ?"  # noqa: S608
 _HEAD = "SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?"
@@ -46,7 +45,9 @@ _RECORDED_AT = "SELECT recorded_at FROM event WHERE playbook_id = ? AND position
 _TAGS = "SELECT position, active FROM tag WHERE playbook_id = ? AND name = ? ORDER BY position"
 _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"  # noqa: S608
 _HISTORY += f" LIMIT {_PAGE}"
-_REDACTIONS = f"SELECT target_id, event_id, data FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
+_REDACTIONS = (
+    f"SELECT target_id, event_id, data, recorded_at FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
+)
 
 _MAY_APPEND = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('event', 'INSERT')"
 
@@ -94,34 +95,28 @@ class Reader:
         types: Iterable[str] | None = None,
         session_id: str | None = None,
     ) -> Iterator[Event]:
-        """Events in order, from position `after` + 1 to `upto`, read page by page: memory stays flat."""
+        """Events that can be read, in order, from position `after` + 1 to `upto`, page by page: memory stays flat."""
         chosen = None if types is None else sorted(types)
         while True:
             with self._reading() as sql:
                 page = self._page(sql, after, upto, chosen, session_id)
-            yield from page
+            yield from _readable(page)
             if len(page) < _PAGE:
                 return
             after = page[-1].position
 
     def history(self, upto: int = MAX_INT) -> Iterator[Projected]:
-        """Yield what a fold reads of every event up to a position, in order and page by page.
-
-        Read by the driver and without the prose, which is half the time of a fold over `events`.
-        """
-        from reflector.events.fold import reads
-
+        """Yield what a fold reads of every event up to a position, in order and page by page."""
         after: int | None = 0
         while after is not None:
             with self._reading() as sql:
-                page = history_page(sql, after, upto, reads)
+                page = history_page(sql, after, upto)
             yield from page
             after = page[-1].position if page else None
 
     def event(self, event_id: str) -> Event | None:
-        """One event by its id."""
-        with self._reading() as sql:
-            found = events_where(sql, "event_id = ?", event_id)
+        """Return an event by its id; None where there is none that can be read."""
+        found = self.having([event_id])
         return found[0] if found else None
 
     def has(self, type_: str) -> bool:
@@ -134,12 +129,12 @@ class Reader:
         """Those of these events that the ledger has, in order."""
         with self._reading() as sql:
             among, values = sql.among("event_id", event_ids)
-            return events_where(sql, f"{among} ORDER BY position", values)
+            return _readable(events_where(sql, f"{among} ORDER BY position", values))
 
     def targeting(self, event_id: str) -> list[Event]:
         """Return the events whose target is this one, in order."""
         with self._reading() as sql:
-            return events_where(sql, "target_id = ? ORDER BY position", event_id)
+            return _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
         """Return (position, whether it counts now) of every tag a bullet was given, in order."""
@@ -147,17 +142,21 @@ class Reader:
             rows = sql.run(_TAGS, name).fetchall()
         return [(position, bool(active)) for position, active in rows]
 
-    def at(self, positions: Collection[int]) -> list[Event]:
-        """Return the events at these positions, in order."""
+    def at(self, positions: Collection[int], *, unreadable: bool = False) -> list[Event]:
+        """Return the events at these positions, in order; with `unreadable`, those that cannot be read as well."""
         with self._reading() as sql:
             among, values = sql.among("position", positions)
-            return events_where(sql, f"{among} ORDER BY position", values)
+            found = events_where(sql, f"{among} ORDER BY position", values)
+        return found if unreadable else _readable(found)
 
     def all_at(self, positions: Collection[int]) -> dict[int, Event]:
-        """Return the event at each of these positions, which a table names. Raises LedgerCorrupt where one is gone."""
+        """Return the event at each of these positions, which a table names. Raises LedgerCorrupt where one cannot be
+        read or is gone."""
         found = {event.position: event for event in self.at(positions)}
         if gone := sorted(set(positions) - found.keys()):
-            raise LedgerCorrupt(f"a table names the event at position {gone[0]}, which is gone; run `reflector verify`")
+            raise LedgerCorrupt(
+                f"a table names the event at position {gone[0]}, which cannot be read; run `reflector verify`"
+            )
         return found
 
     def position_at(self, time: str) -> int:
@@ -287,8 +286,13 @@ class Reader:
         return events_where(sql, f"{where} ORDER BY position LIMIT {_PAGE}", *values)
 
 
+def _readable(events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if not event.fault]
+
+
 def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
-    """Return the events of a condition; a redacted one with the facts that its redaction kept."""
+    """Return the events of a condition, those that cannot be read as well; a redacted one with the facts that its
+    redaction kept."""
     rows = sql.run(f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
     kept = kept_of(sql, [row[1] for row in rows if row[10] is None])
     return [event_of(row, kept.get(row[1])) for row in rows]
@@ -309,12 +313,11 @@ def line_of(sql: Statements, event_id: str) -> list[Event]:
     return line
 
 
-def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], bool]) -> list[Projected]:
-    """Return the next events behind a position, at most `_PAGE` and none behind `upto`, with the data of the types that
-    `reads` names."""
+def history_page(sql: Statements, after: int, upto: int) -> list[Projected]:
+    """Return the next events behind a position, at most `_PAGE` and none behind `upto`."""
     rows = sql.run(_HISTORY, after, upto).fetchall()
     kept = kept_of(sql, [row[1] for row in rows if row[7] is None])
-    return [projected_of(row, kept, reads) for row in rows]
+    return [projected_of(row, kept) for row in rows]
 
 
 def _bullet(row: Sequence[Any]) -> BulletRow:
@@ -328,23 +331,7 @@ def _bullet(row: Sequence[Any]) -> BulletRow:
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
-    """Return what the redactions of these events left of their data, by the redacted event's id.
-
-    Raises LedgerCorrupt for what no event of its type has: like data, it can be changed by whoever has the database.
-    """
-    if not erased:
-        return {}
-    kept = left_of(sql, erased)
-    among, values = sql.among("event_id", erased)
-    query = f"SELECT event_id, position, type FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
-    for event_id, position, type_ in sql.run(query, values).fetchall():
-        if (data := kept[event_id]) is not None:
-            check_shape(position, type_, data)
-    return kept
-
-
-def left_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
-    """Return the same, of whatever shape it is."""
+    """Return what the redactions of these events left of their data, by the redacted event's id."""
     from reflector.ledger.redaction import what_is_left
 
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
@@ -352,6 +339,6 @@ def left_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, 
     while wanted:
         among, values = sql.among("target_id", wanted)
         rows = sql.run(f"{_REDACTIONS} AND {among}", EVENT_REDACTED, values).fetchall()
-        by_target |= {target: (event_id, redaction_data(text)) for target, event_id, text in rows}
-        wanted = [event_id for _, event_id, text in rows if text is None and event_id not in by_target]
+        by_target |= {target: (event_id, read(EVENT_REDACTED, at, text)[0]) for target, event_id, text, at in rows}
+        wanted = [event_id for _, event_id, text, _ in rows if text is None and event_id not in by_target]
     return {target: what_is_left(target, by_target) for target in erased}

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from reflector.events.event import MAX_INT
-from reflector.events.fold import projects
 from reflector.ledger.checkpoints import TABLES, set_checkpoint
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import history_page
@@ -32,7 +31,7 @@ def rebuild(sql: Statements, progress: Progress | None = None) -> None:
     set_checkpoint(sql, TABLES, DEFAULT, 0, "")
     position = 0
     projector = Projector(sql)
-    while page := history_page(sql, position, MAX_INT, projects):
+    while page := history_page(sql, position, MAX_INT):
         projector.project(page)
         position = page[-1].position
         if progress is not None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from reflector.events.event import BULLET_TAGGED, Event
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.errors import LedgerCorrupt
 from reflector.playbook.bullet import Bullet
 
 
@@ -71,8 +70,6 @@ class BulletRow:
         return f"removed ({self.reason}{into})" if self.status == "removed" else ""
 
 
-_VERIFY = "run `reflector verify`, and restore a backup"
-
 #: As the ledger writes a time.
 _TIME = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d")
 
@@ -93,58 +90,47 @@ class WindowRow:
 
 
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
-    """Return an event from the columns of its fields, in their order; `kept` replaces data that was redacted.
+    """Return an event from the columns of its fields, in their order; `kept` replaces data that was redacted."""
+    data, fault = read(row[2], row[5], row[10], kept)
+    meta, _ = ({}, "") if row[12] == "{}" else _object(row[12])
+    return Event(*row[:10], data, row[11], meta, *row[13:], fault)  # type: ignore[call-arg]
 
-    Raises LedgerCorrupt for data that no event of its type has.
+
+def read(
+    type_: str, recorded_at: str, text: str | None, kept: Mapping[str, Any] | None = None
+) -> tuple[Mapping[str, Any] | None, str]:
+    """Return the data of an event and "", or None and why the event cannot be read.
+
+    `kept` is the data of an event whose own was redacted. This is the one check of an event that is read: each was
+    admitted when it was appended, but somebody with the database's whole powers can change it since. An event that
+    fails it changes nothing; `log` marks it, and `verify` names it.
     """
-    position, type_, text, meta_text = row[0], row[2], row[10], row[12]
-    if not _TIME.match(row[5]):
-        raise LedgerCorrupt(
-            f"event {position} ({type_}) was recorded at {row[5]!r:.40}, which is not a time; {_VERIFY}"
-        )
-    data = kept if text is None else data_of(position, type_, text)
-    meta = object_of(position, type_, meta_text) if meta_text != "{}" else {}
-    return Event(*row[:10], data, row[11], meta, *row[13:])  # type: ignore[call-arg]
+    if not _TIME.match(recorded_at):
+        return None, f"it was recorded at {recorded_at!r:.40}, which is not a time"
+    if type_ == BULLET_TAGGED and text is not None:
+        return _tag(text)
+    data, fault = (kept, "") if text is None else _object(text)
+    one = EVENT_TYPES.get(type_)
+    if data is not None and not fault and one is not None:
+        fault = one.unreadable(data) or ""
+    return (None, fault) if fault else (data, "")
 
 
-def data_of(position: int, type_: str, text: str) -> Mapping[str, Any]:
-    """Return an event's data, which is as its type has it. Raises LedgerCorrupt.
-
-    Every event was looked at when it was appended; somebody with the database's whole powers can change it since.
-    """
-    data = object_of(position, type_, text)
-    check_shape(position, type_, data)
-    return data
+@lru_cache(maxsize=8192)
+def _tag(text: str) -> tuple[Mapping[str, Any] | None, str]:
+    """Return `read` of a tag's data, not to be changed: a history says the same again and again."""
+    data, fault = _object(text)
+    fault = fault or EVENT_TYPES[BULLET_TAGGED].unreadable(data) or ""
+    return (None, fault) if fault else (data, "")
 
 
-def check_shape(position: int, type_: str, data: Mapping[str, Any]) -> None:
-    """Raise LedgerCorrupt for data that no event of its type has."""
-    one = EVENT_TYPES.get(type_) if type_ != BULLET_TAGGED else None
-    if one is not None and (fault := one.misshapen(data)):
-        raise LedgerCorrupt(f"event {position} ({type_}) holds data that it cannot have: {fault}; {_VERIFY}")
-
-
-def names_of(position: int, type_: str, text: str | None) -> list[str]:
-    """Return a list of names in an event's data, [] where it has none. Raises LedgerCorrupt."""
-    names = [] if text is None else _json(position, type_, text)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise LedgerCorrupt(f"event {position} ({type_}) holds something that is not a list of names; {_VERIFY}")
-    return names
-
-
-def object_of(position: int, type_: str, text: str) -> dict[str, Any]:
-    """Return the JSON object in a column of an event, whatever it holds. Raises LedgerCorrupt."""
-    found = _json(position, type_, text)
-    if not isinstance(found, dict):
-        raise LedgerCorrupt(f"event {position} ({type_}) does not hold a JSON object; {_VERIFY}")
-    return found
-
-
-def _json(position: int, type_: str, text: str) -> Any:
+def _object(text: str) -> tuple[dict[str, Any], str]:
+    """Return the JSON object in a column of an event and "", or an empty one and what the column holds instead."""
     try:
-        return json.loads(text)
+        found = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
-        raise LedgerCorrupt(f"event {position} ({type_}) does not hold JSON ({error}); {_VERIFY}") from error
+        return {}, f"it does not hold JSON ({error})"
+    return (found, "") if isinstance(found, dict) else ({}, "it does not hold a JSON object")
 
 
 class Projected(NamedTuple):
@@ -160,6 +146,7 @@ class Projected(NamedTuple):
     data: Mapping[str, Any] | None
     actor: str = ""
     meta: str = "{}"
+    fault: str = ""
 
 
 class Stored(NamedTuple):
@@ -185,39 +172,8 @@ class Stored(NamedTuple):
 PROJECTED = "position, event_id, type, recorded_at, session_id, reflection_id, target_id, data, actor, meta"
 
 
-def redaction_data(text: str | None) -> Mapping[str, Any] | None:
-    """The data of an event.redacted, {} for a text that is not an object: the walk of `verify` names its event."""
-    try:
-        data = None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return data if data is None or isinstance(data, dict) else {}
-
-
-def projected_of(row: Sequence[Any], kept: Mapping[str, Any], reads: Callable[[str], bool]) -> Projected:
-    """Return a row of `PROJECTED`; `kept` has what redactions left, by target. Raises LedgerCorrupt.
-
-    Data is parsed of the types that `reads` names, of the others it is None: prose is most of a ledger's bytes.
-    """
-    position, event_id, type_, recorded_at, session_id, reflection_id, target_id, text, actor, meta = row
-    data: Mapping[str, Any] | None
-    if type_ == BULLET_TAGGED and text is not None:
-        try:
-            data = tag_data(text)
-        except (ValueError, RecursionError):
-            data = data_of(position, type_, text)
-    elif not reads(type_):
-        data = None
-    else:
-        data = data_of(position, type_, text) if text is not None else kept.get(event_id)
-    return Projected(position, event_id, type_, recorded_at, session_id, reflection_id, target_id, data, actor, meta)
-
-
-@lru_cache(maxsize=8192)
-def tag_data(text: str) -> Mapping[str, Any]:
-    """A tag's data, not to be changed. A tag says little, so a history says the same again and again: remembering it
-    halves what reading a tag costs. Raises ValueError, RecursionError."""
-    data = json.loads(text)
-    if not isinstance(data, dict):
-        raise ValueError("not an object")
-    return data
+def projected_of(row: Sequence[Any], kept: Mapping[str, Any]) -> Projected:
+    """Return a row of `PROJECTED`; `kept` has what redactions left, by target."""
+    *header, text, actor, meta = row
+    data, fault = read(header[2], header[3], text, kept.get(header[1]))
+    return Projected(*header, data, actor, meta, fault)  # type: ignore[call-arg]

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.event import BULLET_TAGGED, SESSION_RECORDED
-from reflector.events.record_keys import unpack_keys
+from reflector.events.fields import unpack_keys
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES, fields_of
 from reflector.ledger.reader import kept_of
-from reflector.ledger.rows import data_of, names_of
+from reflector.ledger.rows import read
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
@@ -57,22 +57,19 @@ def whose(types: Sequence[str]) -> str:
 
 def _windows_where(sql: Statements, kinds: Sequence[str], where: str, *values: object) -> Iterator[Cites]:
     """Yield the windows of a condition with the names that they cite, oldest first."""
-    fields = ", ".join(sql.text_at("data", kind) for kind in kinds)
     query = (
-        f"SELECT position, coalesce(session_id, event_id), event_id, type, data IS NULL, {fields} FROM event"  # noqa: S608
+        "SELECT position, coalesce(session_id, event_id), event_id, type, data, recorded_at FROM event"  # noqa: S608
         f" WHERE playbook_id = ? AND {where} ORDER BY position"
     )
     rows = sql.run(query, *values).fetchall()
-    kept = kept_of(sql, [row[2] for row in rows if row[4]])
-    for position, session, event_id, type_, is_erased, *texts in rows:
-        if is_erased:
-            facts = kept[event_id] or {}
-            yield Cites(position, session, {kind: list(facts.get(kind, ())) for kind in kinds})
-        else:
-            found = zip(kinds, texts, strict=True)
+    kept = kept_of(sql, [row[2] for row in rows if row[4] is None])
+    for position, session, event_id, type_, text, at in rows:
+        data, fault = read(type_, at, text, kept.get(event_id))
+        if not fault:
             # What a type does not name may be of any shape.
-            named = {kind: text if kind in fields_of(type_) else None for kind, text in found}
-            yield Cites(position, session, {kind: names_of(position, type_, text) for kind, text in named.items()})
+            named = fields_of(type_)
+            facts = data or {}
+            yield Cites(position, session, {kind: (facts.get(kind) or []) if kind in named else [] for kind in kinds})
 
 
 def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Iterator[Cites]:
@@ -85,13 +82,13 @@ def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Ite
 def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:
     """Yield what was told by the events of a condition, oldest first."""
     query = (
-        "SELECT position, event_id, session_id, target_id, data, type FROM event"  # noqa: S608
+        "SELECT position, event_id, session_id, target_id, data, type, recorded_at FROM event"  # noqa: S608
         f" WHERE playbook_id = ? AND {where} ORDER BY position"
     )
     rows = sql.run(query, *values).fetchall()
     kept = kept_of(sql, [row[1] for row in rows if row[4] is None])
-    for position, event_id, session, target, text, type_ in rows:
-        data = kept[event_id] if text is None else data_of(position, type_, text)
+    for position, event_id, session, target, text, type_, at in rows:
+        data, _ = read(type_, at, text, kept.get(event_id))
         if data is not None:
             yield told_of(position, session, target, data)
 
@@ -111,12 +108,12 @@ def told(sql: Statements, after: int, upto: int) -> Iterator[Told]:
 def record_keys(sql: Statements, upto: int) -> Iterator[tuple[str, str, Sequence[int]]]:
     """Yield (event id, session, keys of its records) of each window of a transcript, up to a position."""
     query = (
-        f"SELECT event_id, coalesce(session_id, ''), {sql.text_at('data', 'window', 'keys')}, data IS NULL FROM event"  # noqa: S608
+        "SELECT event_id, coalesce(session_id, ''), data, recorded_at FROM event"  # noqa: S608
         f" WHERE playbook_id = ? AND {one_of((SESSION_RECORDED,))} AND position <= ? ORDER BY position"
     )
     rows = sql.run(query, upto).fetchall()
-    kept = kept_of(sql, [row[0] for row in rows if row[3]])
-    for event_id, session, text, is_erased in rows:
-        if is_erased:
-            text = (kept[event_id] or {}).get("window", {}).get("keys")
-        yield event_id, session, unpack_keys(text) if isinstance(text, str) else ()
+    kept = kept_of(sql, [row[0] for row in rows if row[2] is None])
+    for event_id, session, text, at in rows:
+        data, _ = read(SESSION_RECORDED, at, text, kept.get(event_id))
+        keys = (data or {}).get("window", {}).get("keys")
+        yield event_id, session, unpack_keys(keys) if keys else ()

@@ -6,7 +6,6 @@ cannot be read is a finding, and the walk continues. Behind a known head the sam
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -15,10 +14,9 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.admission import fault_of
 from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
-from reflector.ledger.reader import left_of
-from reflector.ledger.rows import Anchor, Projected, Stored, tag_data
+from reflector.ledger.reader import kept_of
+from reflector.ledger.rows import Anchor, Projected, Stored, read
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
 from reflector.proof.reading import MALFORMED, stream
@@ -100,14 +98,7 @@ class Walk:
             if position in wanted:
                 there.add(Anchor(position, f"{PREFIX}{link.hex()}"))
             try:
-                if not is_tag:
-                    yield from self._read(row, folding)
-                elif folding is not None:
-                    facts = tag_data("{}" if data is None else data)
-                    event = (*row[:3], recorded_at, *row[7:10], facts, row[6], meta)
-                    folding.take(Projected._make(event))
-                elif data is not None:
-                    json.loads(data)
+                yield from self._read(row, folding)
             except MALFORMED as error:
                 unfit = True
                 yield Finding("data", position, f"the data of this {type_} cannot be read ({error!r})", RESTORE)
@@ -137,15 +128,15 @@ class Walk:
         return None
 
     def _read(self, row: tuple[Any, ...], folding: Rebuilt | None) -> Iterator[Finding]:
-        """Look at the data of an event that is not a tag, and fold it. Raises for data that no event has."""
+        """Read the data of an event, and fold it. Raises for a row that no event has."""
         position, event_id, type_, text = row[0], row[1], row[2], row[10]
-        data = left_of(self.sql, [event_id])[event_id] if text is None else json.loads(text)
-        if data is not None and (fault := fault_of(type_, data)):
-            what = f"this {type_} holds data that is not admitted: {fault}"
-            yield Finding("data", position, what, _TAKEN_IN)
+        data, fault = read(type_, row[5], text, kept_of(self.sql, [event_id])[event_id] if text is None else None)
+        if fault:
+            what = f"this {type_} cannot be read, so it changes nothing: {fault}"
+            yield Finding("data", position, what, RESTORE)
         if folding is not None:
             header = (position, event_id, type_, row[5], row[7], row[8], row[9])
-            wrong = folding.take(Projected(*header, data, row[6], row[12]))
+            wrong = folding.take(Projected(*header, data, row[6], row[12], fault))
             if wrong is not None:
                 yield wrong
 
@@ -157,7 +148,7 @@ class Walk:
             yield Finding("redaction", position, "the data was erased without an event.redacted", RESTORE)
         elif type_ in EVENT_TYPES and EVENT_TYPES[type_].all_prose:
             return
-        elif left_of(self.sql, [event_id])[event_id] is None:
+        elif kept_of(self.sql, [event_id])[event_id] is None:
             yield Finding("redaction", position, f"the facts of this {type_} were erased with its text", RESTORE)
 
 
@@ -166,7 +157,6 @@ def _not_there(anchor: Anchor, end: int) -> Finding:
     return Finding("anchor", anchor.position, what, RESTORE)
 
 
-_TAKEN_IN = "an older version took it in with a file; remove the bullet from playbook.json, or restore a backup"
 _AGAIN = "find out who put it back; restore a backup from after the redaction"
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event
-from reflector.events.record_keys import unpack_keys
+from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
 from reflector.transcripts.citations import CITATION

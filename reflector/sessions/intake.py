@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
-from reflector.events.record_keys import pack_keys
+from reflector.events.fields import pack_keys
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger

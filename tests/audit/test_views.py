@@ -276,7 +276,7 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger, monkeypatch: pytest.Mo
     completed = reflected("r1", first)[0]
     data = {
         "analysis": "a\0b \\u0000",
-        "rationales": [{"index": 0, "rationale": 'nul \0 "quoted"'}, {}, 5],
+        "rationales": [{"index": 0, "rationale": 'nul \0 "quoted"'}, {}],
         "model": ["m"],
     }
     tags = [
@@ -290,10 +290,10 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger, monkeypatch: pytest.Mo
             ]
         )
     ]
-    second = replace(window(2, "s2"), data={"agent": None, "window": {}, "cited": None, "transcript": 5})
-    nothing = replace(reflected("r2", second)[0], data={"rationales": None})
+    second = replace(window(2, "s2"), data={"agent": None, "window": {}, "cited": None})
+    nothing = replace(reflected("r2", second)[0], data={"model": 5})
     with monkeypatch.context() as older:
-        older.setattr("reflector.ledger.admission.fault_of", lambda *_, **__: None)
+        older.setattr("reflector.ledger.admission.check_facts", lambda *_, **__: None)
         ledger.append([added(), first, answer, replace(completed, data=data), *tags, second, nothing])
     rows = {name: view(ledger, name) for name in VIEWS[1:]}
     assert {name: len(found) for name, found in rows.items()} == {

@@ -26,6 +26,7 @@ class Event:
     target_id: str | None = None
     position: int = 0
     recorded_at: str = ""
+    fault: str = ""
 
 
 def at(*events: Event, start: int = 1) -> list[Event]:

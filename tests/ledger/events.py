@@ -8,7 +8,7 @@ from typing import Any
 from reflector.curation.changes import Applied, apply
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.events.record_keys import pack_keys
+from reflector.events.fields import pack_keys
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reflector.events.event import NewEvent, identity
-from reflector.events.record_keys import pack_keys, unpack_keys
+from reflector.events.fields import pack_keys, unpack_keys
 from reflector.ledger import canonical as canonical_module
 from reflector.ledger import times
 from reflector.ledger.canonical import (

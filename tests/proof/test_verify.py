@@ -174,13 +174,13 @@ def test_time_that_goes_back_is_found_even_where_the_chain_agrees(open_ledger: O
     ledger.append([added("pat-002")])
     one, two = ledger.events()
     head = ledger.head()
-    header = (1, one.event_id, one.type, 1, one.occurred_at, "9999", one.actor, None, None, None)
+    header = (1, one.event_id, one.type, 1, one.occurred_at, "9998-01-01T00:00:00.000000Z", one.actor, None, None, None)
     first = next_chain(genesis(head.playbook, head.origin), header, one.data_hash, digest("{}"))
     header = (2, two.event_id, two.type, 1, two.occurred_at, two.recorded_at, two.actor, None, None, None)
     second = next_chain(first, header, two.data_hash, digest("{}"))
     _forge(
         ledger,
-        f"UPDATE event SET recorded_at = '9999', chain = '{first}' WHERE position = 1",
+        f"UPDATE event SET recorded_at = '9998-01-01T00:00:00.000000Z', chain = '{first}' WHERE position = 1",
         f"UPDATE event SET chain = '{second}' WHERE position = 2",
         f"UPDATE playbook SET chain = '{second}'",
     )

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from reflector.events.event import Event
-from reflector.events.record_keys import unpack_keys
+from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from tests.conftest import examples
 from tests.road.agent import Agent

@@ -13,7 +13,7 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.events.record_keys import unpack_keys
+from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts.source import UnknownTranscript

@@ -15,8 +15,8 @@ from typing import Any
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MAX_LESSON
+from reflector.events.registry import EVENT_TYPES
 from reflector.events.sessions import rationale_of
-from reflector.ledger.admission import fault_of
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
@@ -76,7 +76,7 @@ def record(ledger: Ledger, case: Case) -> WindowRow:
             "test_report": _kept(case.test_report),
             "iterations": case.iterations,
         }
-        if fault := fault_of(ev.TRAJECTORY_RECORDED, data):
+        if fault := next(EVENT_TYPES[ev.TRAJECTORY_RECORDED].faults(data), None):
             field, _, why = fault.partition(" ")
             raise TrajectoryRefused(
                 f"the trajectory cannot be recorded: {_GIVEN_AS.get(field, field)} {why}; shorten it"
