@@ -93,8 +93,9 @@ def list_(
         standing = ranks(ledger, place.project().config, past.position if past else None)
         every = (past or ledger).rows()
         if counting is not None:
-            counted_now, every = every, (past or Past(ledger)).rows(counting)
-            differing = sum(row != other for row, other in zip(counted_now, every, strict=True))
+            before = {row.name: row for row in every}
+            every = (past or Past(ledger)).rows(counting)
+            differing = sum(row != before.get(row.name) for row in every)
             note(f"{differing} of {counted(len(every), 'bullet')} counted otherwise under {counting}; nothing changed.")
         rows = [row for row in every if everything or row.status == "live"]
         uses = use(ledger, past)
