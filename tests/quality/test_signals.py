@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,52 +68,30 @@ def test_an_error_rate_that_is_no_number_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("detect", "text", "found"),
     [
-        ("I'm sorry, I can't do that", True),
-        ("Unfortunately, I cannot access that file", True),
-        ("Here is the file content you requested", False),
-        ("I’m unable to", False),
-        ("An Error occurred here", True),
-        ("As an AI, I think", True),
-    ],
-)
-def test_an_answer_that_gives_up_is_found(text: str, found: bool) -> None:
-    assert detect_failure_patterns(text) is found
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("The fact is that Python was invented in 1989.", True),
-        ("There is no question that this is the correct approach.", True),
-        ("Python is generally credited as a language designed for readability.", False),
-        ("The file was found at the expected path.", False),
-    ],
-)
-def test_an_answer_that_asserts_without_ground_is_found(text: str, found: bool) -> None:
-    assert detect_assertive_uncertainty(text) is found
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("There is a bug in the config parser.", True),
-        ("The crash is caused by a null pointer in the config parser.", True),
-        (
-            "The crash is caused by a null pointer in the config parser. "
-            "To verify, run `cargo test` and check the output.",
-            False,
-        ),
-        ("The deployment was successful and all services are running.", False),
+        (detect_failure_patterns, "I'm sorry, I can't do that", True),
+        (detect_failure_patterns, "Unfortunately, I cannot access that file", True),
+        (detect_failure_patterns, "Here is the file content you requested", False),
+        (detect_failure_patterns, "I’m unable to", False),
+        (detect_failure_patterns, "An Error occurred here", True),
+        (detect_failure_patterns, "As an AI, I think", True),
+        (detect_assertive_uncertainty, "The fact is that Python was invented in 1989.", True),
+        (detect_assertive_uncertainty, "There is no question that this is the correct approach.", True),
+        (detect_assertive_uncertainty, "Python is generally credited as a language designed for readability.", False),
+        (detect_assertive_uncertainty, "The file was found at the expected path.", False),
+        (detect_missing_debug_structure, "There is a bug in the config parser.", True),
+        (detect_missing_debug_structure, "The crash is caused by a null pointer in the config parser.", True),
+        (detect_missing_debug_structure, "The crash is caused by a null pointer. To verify, run `cargo test`.", False),
+        (detect_missing_debug_structure, "The deployment was successful and all services are running.", False),
         # Known false alarms of the word lists.
-        ("No errors were found.", True),
-        ("I added a prefix.", True),
-        ("Use the debugger", True),
+        (detect_missing_debug_structure, "No errors were found.", True),
+        (detect_missing_debug_structure, "I added a prefix.", True),
+        (detect_missing_debug_structure, "Use the debugger", True),
     ],
 )
-def test_an_answer_about_a_defect_needs_its_cause_and_a_check(text: str, found: bool) -> None:
-    assert detect_missing_debug_structure(text) is found
+def test_a_detector_finds_its_words(detect: Callable[[str], bool], text: str, found: bool) -> None:
+    assert detect(text) is found
 
 
 def test_the_lists_have_the_asked_words() -> None:
