@@ -1,4 +1,4 @@
-"""Experiential reflection (D-01 to D-19): the vectors of the contract. D-02 to D-06 are in quality, D-20 in test_turn."""
+"""Experiential reflection (D-01 to D-19): the vectors of the contract. D-02 to D-06 are in quality, D-20 in turns."""
 
 from __future__ import annotations
 
