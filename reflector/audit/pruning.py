@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reflector.audit.citations import Cited, citations
-from reflector.playbook.condition import Condition, condition
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-#: Requirement A-32.
-HARMS = "harmful >= 3 and harmful > helpful"
+#: Requirement A-32: so many times harmful, and more often than helpful.
+_LEAST_HARMFUL: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +28,18 @@ class Due:
     reason: str
 
 
-def due(ledger: Ledger, *, when: Condition | None = None, after: int, pinned: Collection[str] = ()) -> list[Due]:
+def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due]:
     """Return the live bullets that are to be removed, the most harmful first. Raises LedgerError.
 
-    when   the condition on the counters; None for `HARMS`. A bullet without any verdict does not meet it
     after  sessions that were told a bullet, none of which cited it, after which it is to be removed; 0 for never
     """
-    harms = when or condition(HARMS)
     texts = {row.name: row.text for row in ledger.rows()}
     found = []
     for one in citations(ledger):
         if one.status != "live" or one.name in pinned:
             continue
         reason = ""
-        if (one.helpful or one.harmful) and harms.holds(one.helpful, one.harmful):
+        if one.harmful >= _LEAST_HARMFUL and one.harmful > one.helpful:
             reason = f"harmful {one.harmful}, helpful {one.helpful}"
         elif after and (one.told or 0) >= after and not one.cited and one.helpful <= one.harmful:
             reason = f"told in {one.told} sessions, cited in none"

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Show the bullets; change nothing.")
 @click.option("--propose", "how", flag_value="propose", help="Propose the removals; a person decides.")
 @click.option("--apply", "how", flag_value="apply", help="Remove the bullets; `restore NAME` brings one back.")
-@click.option("--when", "text", metavar="CONDITION", help="Another condition on the counters.")
 @click.option("--after", type=click.IntRange(0), help="Sessions told without a citation; default: prune_after.")
 @json_option
 @click.pass_obj
-def prune(place: Place, dry_run: bool, how: str | None, text: str | None, after: int | None, as_json: bool) -> None:
+def prune(place: Place, dry_run: bool, how: str | None, after: int | None, as_json: bool) -> None:
     """Remove bullets that harm or that no session cites, or propose it.
 
     A bullet is named if `harmful >= 3 and harmful > helpful`, or if so many sessions were told it and none cited it,
@@ -32,14 +31,12 @@ def prune(place: Place, dry_run: bool, how: str | None, text: str | None, after:
     or made.
     """
     from reflector.audit.pruning import due
-    from reflector.playbook.condition import condition
 
     config = place.project().config
-    when = condition(text) if text is not None else None
     after = config.prune_after if after is None else after
 
     def ask(ledger: Ledger) -> list[Due]:
-        return due(ledger, when=when, after=after, pinned=config.pinned)
+        return due(ledger, after=after, pinned=config.pinned)
 
     done: list[str] = []
     how = "none" if dry_run else how or config.prune
