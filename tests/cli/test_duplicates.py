@@ -1,9 +1,7 @@
-"""`reflector duplicates`, and what `add` says of a text that is there already; docs/editing.md is executed."""
+"""`reflector duplicates`, and what `add` says of a text that is there already."""
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,15 +50,6 @@ def proposed(agent: Agent, *changes: tuple[Change, str, Sequence[Quote]]) -> lis
 @pytest.fixture
 def agent(tmp_path: Path) -> Agent:
     return project(tmp_path)
-
-
-def test_the_examples_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
-    agent = Agent.in_folder(tmp_path, {})
-    (block,) = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    for part in re.split(r"^\$ reflector ", block, flags=re.MULTILINE)[1:]:
-        command, _, told = part.partition("\n")
-        ran = agent.call(*shlex.split(command))
-        assert ran.out + ran.err == told, command
 
 
 def test_the_figures_of_the_page_are_those_of_the_benchmark() -> None:

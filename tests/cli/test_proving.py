@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import sqlite3
 import subprocess
 from collections.abc import Callable
@@ -11,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import section
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -175,24 +172,3 @@ def test_a_ledger_of_a_revision_that_never_was_is_a_finding(lived: Agent) -> Non
     connection.close()
     (finding,) = lived.json("verify", code=1)["findings"]
     assert "never had" in finding["message"]
-
-
-PAGE = section("trust.md", "Proving a ledger")
-
-
-def test_every_example_of_the_page_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    demo = Agent(tmp_path / "demo", tmp_path / "home")
-    demo.home.mkdir()
-    demo.call("demo", "--keep", demo.project)
-    monkeypatch.chdir(demo.project)
-    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    parts = [part for block in blocks for part in re.split(r"^\$ reflector ", block, flags=re.MULTILINE)[1:]]
-    for part in parts:
-        command, _, told = part.partition("\n")
-        arguments, _, file = command.partition(" > ")
-        ran = demo.call(*shlex.split(arguments))
-        if file:
-            Path(file).write_text(ran.out, "utf-8")
-        else:
-            assert ran.out == told, command
-    assert len(parts) == 5

@@ -1,19 +1,12 @@
-"""docs/questions.md is executed: each example prints what the page shows."""
+"""An export of a moment, and what `list` finds and sorts."""
 
 from __future__ import annotations
 
-import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from reflector.cli.commands import COMMANDS, GROUPS
 from tests.road.agent import Agent
-
-PAGE = (Path(__file__).parents[2] / "docs" / "questions.md").read_text("utf-8")
-#: The only thing that differs from run to run.
-TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}")
 
 
 @pytest.fixture
@@ -22,28 +15,6 @@ def demo(tmp_path: Path) -> Agent:
     agent.home.mkdir()
     agent.call("demo", "--keep", agent.project)
     return agent
-
-
-def examples() -> list[tuple[str, str]]:
-    """(command, what it prints) of every example, in order."""
-    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    parts = [part for block in blocks for part in re.split(r"^\$ reflector ", block, flags=re.MULTILINE)[1:]]
-    return [(command, told) for command, _, told in (part.partition("\n") for part in parts)]
-
-
-def test_every_example_prints_what_the_page_shows(demo: Agent) -> None:
-    for command, told in examples():
-        ran = demo.call("--project", demo.project, *shlex.split(command))
-        assert TIME.sub("TIME", ran.out) == TIME.sub("TIME", told), (
-            f"docs/questions.md: below `reflector {command}` write what it prints\n{ran.out}"
-        )
-
-
-def test_every_command_of_the_page_exists_and_every_question_is_on_it() -> None:
-    named = set(re.findall(r"`(?:reflector )?([a-z]+(?:-[a-z]+)*)(?: [^`]*)?`", PAGE))
-    shown = (named | {command.split()[0] for command, _ in examples()}) & set(COMMANDS)
-    lacking = {"list", "policy", "export", *GROUPS["Questions"]} - shown
-    assert not lacking, f"docs/questions.md lacks {', '.join(sorted(lacking))}"
 
 
 @pytest.mark.parametrize("moment", ["7", "b83e4d11", "2199-01-01"])

@@ -1,0 +1,144 @@
+"""The pages of docs/ are executed: each command and program prints what its page shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reflector.cli.commands import COMMANDS, GROUPS
+from reflector.exchange.cloudevents import Stored, event_line
+from reflector.gating.config import SECTIONS
+from tests.pages import DOCS, Reader, blocks, commands, section
+from tests.road.agent import BULLETS, Agent
+from tests.road.sessions import Session
+
+PAGES = {page.name: page.read_text("utf-8") for page in DOCS.glob("*.md")}
+
+
+def empty(you: Agent) -> Path:
+    you.claude.mkdir(parents=True)
+    return you.project
+
+
+def demo(you: Agent) -> Path:
+    you.call("demo", "--keep", you.project)
+    return you.project
+
+
+def beside_the_demo(you: Agent) -> Path:
+    (you.home / "other" / ".claude").mkdir(parents=True)
+    you.call("demo", "--keep", you.home / "demo")
+    return you.home
+
+
+def with_bullets(you: Agent) -> Path:
+    folder = empty(you)
+    you.write_playbook(BULLETS)
+    you.call("list")
+    return folder
+
+
+def with_a_trajectory(you: Agent) -> Path:
+    (given,) = (content for language, content in blocks(ANSWERS) if language == "json")
+    (with_bullets(you) / "trajectory.json").write_text(given)
+    return you.project
+
+
+def with_sessions(you: Agent) -> Path:
+    empty(you)
+    you.call("--project", you.project, "add", "pat", "Run the tests before you commit")
+    Session("7d1e04aa").user("Rename the function.").agent("Done.").write(you.project / "uncited.jsonl")
+    Session("c40a95f2").cites("pat-001", None).write(you.project / "cited.jsonl")
+    Session("b83e4d11").cites("pat-001", "helpful").write(you.project / "helped.jsonl")
+    return you.project
+
+
+ANSWERS = section("embedding.md", "Tasks that have a right answer")
+MOVING = section("team.md", "Moving a ledger")
+GATED = section("embedding.md", "Gated reflection")
+PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
+    "editing": (PAGES["editing.md"].partition("\n## How the playbook grows\n")[0], empty, 11),
+    "duplicates": (section("editing.md", "Proposals and duplicates"), empty, 1),
+    "counting": (section("counting.md", "What it costs in context"), demo, 8),
+    "troubleshooting": (PAGES["troubleshooting.md"], with_sessions, 9),
+    "questions": (PAGES["questions.md"], demo, 14),
+    "team": (MOVING, beside_the_demo, 11),
+    "proving": (section("trust.md", "Proving a ledger"), demo, 5),
+    "lessons": (section("learning.md", "Lessons"), with_bullets, 5),
+    "experience": (section("learning.md", "From experience"), empty, 2),
+    "answers": (ANSWERS, with_a_trajectory, 5),
+}
+
+
+@pytest.fixture
+def you(tmp_path: Path) -> Agent:
+    """A person with an empty home, and a project that is not there yet."""
+    (tmp_path / "you").mkdir()
+    return Agent(tmp_path / "you" / "shop", tmp_path / "you")
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_page_does_what_it_says(you: Agent, name: str) -> None:
+    page, setup, least = PLAYED[name]
+    assert Reader(you, setup(you)).play(page) >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [GATED, section("embedding.md", "Loops and graphs")])
+def test_gated_programs_print_what_is_shown(you: Agent, page: str) -> None:
+    """langgraph is one of the development tools; nothing is skipped."""
+    assert Reader(you, empty(you)).play(page) >= 3
+
+
+def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
+    you.environ = {"CLAUDE_PROJECT_DIR": ""}
+    page = PAGES["first-ten-minutes.md"]
+    assert Reader(you, you.home, spawns=True).play(page) > 20
+    steps = "demo|install --dry-run|install|doctor|add|hook|list|blame|log|import-history|verify|uninstall"
+    assert [step for step in steps.split("|") if f"$ reflector {step}" not in page] == []
+
+
+@pytest.mark.slow
+def test_git_does_in_two_clones_what_its_page_says(tmp_path: Path) -> None:
+    home = tmp_path
+    (home / ".gitconfig").write_text("[user]\nname = A\nemail = a@example.com\n[init]\ndefaultBranch = main\n")
+    agent = Agent(home / "first", home, {"CLAUDE_PROJECT_DIR": ""})
+    reader = Reader(agent, home)
+    sharing, renaming, moving = (content for language, content in blocks(PAGES["git.md"]) if language == "console")
+
+    def typed(*lines: str) -> None:
+        for line in lines:
+            reader.type(line)
+
+    typed("git init -q --bare origin.git && git clone -q origin.git first", "cd first")
+    typed("reflector add pat 'Run the tests before you commit'", *(command for command, _ in commands(sharing)))
+    typed("git push -q origin main && git clone -q ../origin.git ../second && cd ../second && reflector install --git")
+    typed("reflector add pat 'Ask before you add a dependency'", "git commit -qam More && git push -q origin main")
+    shown = [line for line in renaming.splitlines() if not line.startswith("$ ")]
+    assert reader.type("\n".join(command for command, _ in commands(renaming)))[0] == shown
+    typed("cd ../first", "mkdir -p src/deep && reflector --project src/deep add pat 'Read the map first'")
+    typed(*(command for command, _ in commands(moving)))
+    assert any("Read the map first" in line for line in reader.type("reflector list")[0])
+    assert not (reader.folder / "src/deep/.claude/reflector").exists()
+
+
+def test_every_question_is_on_its_page() -> None:
+    page = PAGES["questions.md"]
+    named = set(re.findall(r"`(?:reflector )?([a-z]+(?:-[a-z]+)*)(?: [^`]*)?`", page))
+    shown = {typed.split()[1] for _, content in blocks(page) for typed, _ in commands(content)}
+    lacking = {"list", "policy", "export", *GROUPS["Questions"]} - ((named | shown) & set(COMMANDS))
+    assert not lacking, f"docs/questions.md lacks {', '.join(sorted(lacking))}"
+
+
+def test_the_page_of_gating_has_every_setting() -> None:
+    keys = [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]
+    assert [key for key in keys if f"| `{key}` |" not in GATED] == []
+
+
+def test_the_page_of_moving_says_what_a_file_holds() -> None:
+    full = Stored(1, "a", "bullet.added", 1, "t", "t", "me", "s", "r", "t", '{"name":"pat-001"}', "h", "{}", "c")
+    names = re.findall(r'"(\w+)":', event_line(full, "0" * 32))
+    assert [name for name in names if name != "name" and f"`{name}`" not in MOVING] == []
