@@ -377,37 +377,16 @@ def test_an_edit_that_a_question_read_and_git_took_away_is_not_undone(agent: Age
     assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.revised"]
 
 
-LEGACY: dict[str, tuple[dict[str, Any], dict[str, tuple[int, int]]]] = {
-    "bare texts": ({"key_points": ["always use type hints"]}, {"kpt_001": (0, 0)}),
-    "a score": (
-        {"key_points": [{"name": "kpt_004", "text": "a", "score": -3}, {"name": "kpt_002", "text": "b", "score": 2}]},
-        {"kpt_004": (0, 3), "kpt_002": (2, 0)},
-    ),
-    "counters beside a score": (
-        {"key_points": [{"name": "kpt_001", "text": "a", "helpful": 3, "harmful": 1, "score": 2}]},
-        {"kpt_001": (3, 1)},
-    ),
-    "sections in lower case": (
-        {"sections": {" mistakes to avoid ": [{"name": "mis-002", "text": "a", "helpful": 1}], "odd": ["b"]}},
-        {"mis-002": (1, 0), "oth-001": (0, 0)},
-    ),
-}
-
-
-@pytest.mark.parametrize("shape", LEGACY)
 @pytest.mark.parametrize("how", ["found", "imported"])
-def test_every_legacy_shape_is_adopted_as_a_baseline(tmp_path: Path, shape: str, how: str) -> None:
-    old, expected = LEGACY[shape]
+def test_a_file_of_an_old_form_is_adopted_once_and_kept(tmp_path: Path, how: str) -> None:
+    old = {"key_points": ["a", {"name": "kpt_004", "text": "b", "score": -3}]}
     agent = Agent.in_folder(tmp_path, {})
-    if how == "found":
-        agent.playbook.write_text(json.dumps(old))
-        agent.call("drain")
-    else:
-        agent.playbook.unlink()
-        (tmp_path / "old.json").write_text(json.dumps(old))
-        for _ in range(2):
-            agent.call("import", tmp_path / "old.json")
-    assert agent.counters() == expected
+    path = agent.playbook if how == "found" else tmp_path / "old.json"
+    agent.playbook.unlink()
+    path.write_text(json.dumps(old))
+    for _ in range(2):
+        agent.call(*(["drain"] if how == "found" else ["import", path]))
+    assert agent.counters() == {"kpt_005": (0, 0), "kpt_004": (0, 3)}
     assert [event["type"] for event in agent.events()] == ["playbook.imported"]
     (kept,) = (agent.state / "kept").iterdir()
     assert json.loads(kept.read_bytes()) == old

@@ -36,6 +36,16 @@ class Clone(Agent):
         self.git("add", ".claude")
         self.git("commit", "-qm", why)
 
+    def push(self) -> None:
+        self.git("push", "-q", "origin", "HEAD:main")
+
+    def share(self, why: str) -> None:
+        self.publish(why)
+        self.push()
+
+    def pull(self, *options: str) -> None:
+        self.git("pull", "-q", *options, "origin", "main")
+
     def counts(self) -> dict[str, tuple[str, int, int]]:
         return {b["name"]: (b["text"], b["helpful"], b["harmful"]) for b in self.json("list")}
 
@@ -54,8 +64,7 @@ def first(tmp_path: Path) -> Clone:
     clone = cloned(tmp_path, "first")
     clone.call("add", "pat", "Run the tests.")
     clone.call("install", "--git")
-    clone.publish("Shared the playbook")
-    clone.git("push", "-q", "origin", "HEAD:main")
+    clone.share("Shared the playbook")
     return clone
 
 
@@ -85,7 +94,7 @@ def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflic
         clone.call("add", "pat", text)
         clone.cites("pat-002", "s-2")
         clone.publish("Added a bullet")
-    first.git("push", "-q", "origin", "HEAD:main")
+    first.push()
     second.git("-c", f"pull.rebase={rebase}", "pull", "-q", "origin", "main")
     second.call("list")
     assert second.is_clean()
@@ -96,8 +105,8 @@ def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflic
     }
     assert second.json("blame", "pat-002")[-1]["rationale"] == "set by git with 0 helpful, 0 harmful"
     second.cites("pat-003", "s-3")
-    second.git("push", "-q", "origin", "HEAD:main")
-    first.git("pull", "-q", "--ff-only", "origin", "main")
+    second.push()
+    first.pull("--ff-only")
     first.cites("pat-003", "s-3")
     assert first.counts() == {
         "pat-001": ("Run the tests.", 1, 0),
@@ -124,12 +133,12 @@ def test_ledgers_that_are_merged_after_git_renamed_a_bullet_count_what_each_was_
         clone.call("add", "pat", text)
         clone.cites("pat-002", session)
         clone.publish("Added a bullet")
-    first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", "--no-rebase", "origin", "main")
+    first.push()
+    second.pull("--no-rebase")
     second.call("list")
     second.cites("pat-003", "c")
-    second.git("push", "-q", "origin", "HEAD:main")
-    first.git("pull", "-q", "--ff-only", "origin", "main")
+    second.push()
+    first.pull("--ff-only")
     first.call("list")
     for clone, name in ((first, "a"), (second, "b")):
         (tmp_path / name).write_text(clone.call("export", "--format", "ndjson").out)
@@ -168,7 +177,7 @@ def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(firs
         clone.playbook.write_text(clone.playbook.read_text().replace("Run the tests.", text))
         clone.call("drain")
         clone.publish("Reworded")
-    first.git("push", "-q", "origin", "HEAD:main")
+    first.push()
     assert "CONFLICT" in second.git("pull", "-q", "--no-rebase", "origin", "main", code=1)
     conflict = second.playbook.read_text()
     assert conflict.count("<<<<<<< ours") == 1
@@ -183,9 +192,8 @@ def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(firs
 
 def test_what_a_colleague_removed_or_reworded_is_removed_and_reworded_by_git(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
-    first.publish("Added")
-    first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", "origin", "main")
+    first.share("Added")
+    second.pull()
     second.cites("pat-001", "s-1")
     second.cites("pat-002", "s-2")
     document = json.loads(first.playbook.read_bytes())
@@ -197,9 +205,8 @@ def test_what_a_colleague_removed_or_reworded_is_removed_and_reworded_by_git(fir
         "bullet.revised",
         "bullet.removed",
     ]
-    first.publish("Edited")
-    first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", "origin", "main")
+    first.share("Edited")
+    second.pull()
     assert second.counts() == {"pat-001": ("Run all tests.", 1, 0)}
     assert second.actors() == {"git", "rules"}
 
@@ -209,21 +216,20 @@ def test_advice_that_a_revert_brings_back_comes_back_in_every_clone(first: Clone
     first.publish("Added")
     first.git("revert", "--no-edit", "HEAD")
     assert first.counts().keys() == {"pat-001"}
-    first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", "origin", "main")
+    first.push()
+    second.pull()
     assert second.counts().keys() == {"pat-001"}
     first.git("revert", "--no-edit", "HEAD")
-    first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", "origin", "main")
+    first.push()
+    second.pull()
     for clone in (first, second):
         for _ in range(2):
             assert [text for text, *_ in clone.counts().values()] == ["Run the tests.", "Two."]
         assert clone.is_clean()
     first.call("add", "pat", "Three.")
     assert {text for text, *_ in first.counts().values()} == {"Run the tests.", "Two.", "Three."}
-    first.publish("Added more")
-    first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", "origin", "main")
+    first.share("Added more")
+    second.pull()
     assert second.counts() == first.counts()
 
 
@@ -299,31 +305,20 @@ def test_a_clone_without_the_merge_driver_is_told_so(first: Clone, tmp_path: Pat
     assert "reflector install --git" in told
 
 
-def test_a_stash_removes_no_bullet(first: Clone) -> None:
-    first.call("add", "pat", "Two.")
-    first.git("stash", "-q")
-    first.cites("pat-001", "s-1")
-    assert first.is_clean()
-    first.git("stash", "pop", "-q")
-    first.call("drain")
-    assert first.counts() == {"pat-001": ("Run the tests.", 1, 0), "pat-002": ("Two.", 0, 0)}
-
-
 def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
     first.cites("pat-002", "s-1")
-    first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", "origin", "main")
+    first.push()
+    second.pull()
     assert "pat-002" in second.counts()
     first.git("revert", "--no-edit", "HEAD")
     assert first.counts().keys() == {"pat-001"}
     first.git("revert", "--no-edit", "HEAD")
     assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 1, 0)}
     first.cites("pat-003", "s-2")
-    first.publish("Under its new name")
-    first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", "origin", "main")
+    first.share("Under its new name")
+    second.pull()
     assert second.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 0, 0)}
     first.call("list")
     for clone in (first, second):
@@ -410,8 +405,7 @@ def test_a_restored_ledger_writes_the_file_that_is_shared_and_takes_newer_advice
 def test_a_preserved_ledger_writes_the_file_that_is_shared(first: Clone, tmp_path: Path) -> None:
     (tmp_path / "ledger.ndjson").write_text(first.call("export", "--format", "ndjson").out)
     first.call("add", "pat", "Ask first.")
-    first.publish("Added a bullet")
-    first.git("push", "-q", "origin", "HEAD:main")
+    first.share("Added a bullet")
     other = cloned(tmp_path, "other")
     other.call("import", "--preserve", tmp_path / "ledger.ndjson")
     assert list(other.counts()) == ["pat-001"]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import figures, lesson_book
 from reflector.lessons.recording import observe_outcome, record_lesson, record_told, relevant
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify
 from reflector.revision.engine import ReflectionEngine
-from tests.ledger.events import added, learned
 
 
 def test_a_lesson_that_is_recorded_twice_is_one(ledger: Ledger) -> None:
@@ -85,23 +83,6 @@ def test_a_secret_is_replaced_before_it_is_stored(ledger: Ledger) -> None:
     observe_outcome(ledger, id, "success", f"with {key}", source="api")
     record_told(ledger, [id], via="recall", actor="cli", query=key)
     assert key not in str(list(ledger.events()))
-
-
-def test_e12_the_figures_count_the_events(ledger: Ledger) -> None:
-    nothing = figures(ledger)
-    assert nothing["average_lesson_effectiveness"] == 0.0
-    ledger.append([added(), *learned()])
-    id = record_lesson(ledger, "mistake", "Add auth", actor="engine")
-    observe_outcome(ledger, id, "success", source="api")
-    assert figures(ledger) == {
-        "total_reflections": 1,
-        "retries_triggered": 1,
-        "improvements_made": 1,
-        "lessons_stored": 1,
-        "bank_capacity": 100,
-        "average_lesson_effectiveness": 0.6,
-    }
-    assert ledger.events(types=[ev.GATE_DECIDED])
 
 
 def test_an_erased_mistake_is_no_lesson_of_the_bank_whoever_counts_it(ledger: Ledger) -> None:

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import random
-import signal
-import threading
-from pathlib import Path
-
-import pytest
-
 from reflector.engine import ReflectionEngine
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.experience import ReflectionConfig
 from reflector.ledger.store import Ledger
-from reflector.ledger.url import sqlite_url
 from reflector.lessons.book import LessonPolicy, lesson_book
 from reflector.proof.verify import verify
 from reflector.revision.reflections import reflections_of
@@ -124,40 +114,3 @@ def test_a_secret_in_an_answer_or_a_lesson_is_not_kept(ledger: Ledger) -> None:
     stored = engine.store_lesson("a", f"used {key}", f"never {key}")
     engine.record_lesson_outcome(stored.lesson_id, False, f"again {key}")
     assert key not in "".join(str(event.data) for event in ledger.events())
-
-
-#: What each worker does: of so many lessons, one outcome and one question after another, each under a key of its own.
-_LESSONS, _CALLS, _KILLS = 5, 20, 3
-
-
-def _work(url: str, worker: int, killed_after: float | None) -> None:
-    with Ledger.open(url) as ledger:
-        if killed_after is not None:
-            threading.Timer(killed_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
-        engine = ReflectionEngine(ledger=ledger, task=f"w-{worker}")
-        for call in range(_CALLS):
-            stored = engine.store_lesson("a", "m", str(call % _LESSONS))
-            engine.record_lesson_outcome(stored.lesson_id, call % 3 > 0, key=f"{worker}/{call}")
-            engine.get_relevant_lessons("a", key=f"{worker}/{call}")
-
-
-@pytest.mark.slow
-def test_two_processes_that_are_killed_at_random_count_what_an_oracle_counts(tmp_path: Path) -> None:
-    url, chance = sqlite_url(tmp_path / "ledger.db"), random.Random(11)
-    Ledger.open(url).close()
-    context = multiprocessing.get_context("spawn")
-    for attempt in range(_KILLS + 1):
-        after = [None if attempt == _KILLS else chance.uniform(0, 0.2) for _ in range(2)]
-        running = [context.Process(target=_work, args=(url, worker, after[worker])) for worker in range(2)]
-        for process in running:
-            process.start()
-        for process in running:
-            process.join()
-    assert [process.exitcode for process in running] == [0, 0]
-    with Ledger.open(url) as ledger:
-        oracle = {str(number): [0, 0] for number in range(_LESSONS)}
-        for call in [*range(_CALLS)] * 2:
-            oracle[str(call % _LESSONS)][call % 3 == 0] += 1
-        assert {one.text: [one.successes, one.failures] for one in lesson_book(ledger)} == oracle
-        assert len(list(ledger.events(types=[ev.ADVICE_TOLD]))) == 2 * _CALLS
-        assert [*verify(ledger)] == []
