@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reflector.reflection.recording import Reflected
     from reflector.reflection.truth.asking import Talk
     from reflector.reflection.truth.builder import Language, ReflectorPromptBuilder
-    from reflector.reflection.truth.reading import Entry
+    from reflector.reflection.truth.trajectory_files import Entry
 
     _Ran = tuple[Talk, Reflected | None]
 
@@ -136,7 +136,7 @@ class _Shown:
 def _text(path: Path | None) -> str:
     """Return a file's text. Raises click.UsageError for one that is too long or not text, and OSError."""
     from reflector.files import read_bounded
-    from reflector.reflection.truth.reading import MAX_ENTRY
+    from reflector.reflection.truth.trajectory_files import MAX_ENTRY
 
     if path is None:
         return ""
@@ -149,17 +149,17 @@ def _text(path: Path | None) -> str:
 
 def _read(files: tuple[Path, ...], failed: list[str], empty: list[str]) -> Iterator[Entry]:
     """Yield the trajectories of all files; what is none goes to `failed`, a file without anything to `empty`."""
-    from reflector.reflection.truth.reading import Entry, entries_in
+    from reflector.reflection.truth.trajectory_files import entries_in
 
     for path in files:
         is_empty = True
         try:
             for found in entries_in(path):
                 is_empty = False
-                if isinstance(found, Entry):
-                    yield found
+                if isinstance(found, str):
+                    failed.append(found)
                 else:
-                    failed.append(f"{found.where}: {found.why}")
+                    yield found
         except OSError as error:
             failed.append(os_error_words(error, path))
         else:

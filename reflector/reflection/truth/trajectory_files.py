@@ -34,16 +34,8 @@ class Entry:
     test_report: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """What stands in a file and is no trajectory, and why."""
-
-    where: str
-    why: str
-
-
-def entries_in(path: Path) -> Iterator[Entry | Unreadable]:
-    """Yield each trajectory of a file, in order. Raises OSError."""
+def entries_in(path: Path) -> Iterator[Entry | str]:
+    """Yield each trajectory of a file, in order; for what is not one, where it is and why. Raises OSError."""
     with open_regular(path) as file:
         raw = b"" if path.suffix.lower() in (".jsonl", ".ndjson") else file.read(_MAX_DOCUMENT + 1)
     first, _, more = raw.strip().partition(b"\n")
@@ -63,7 +55,7 @@ def _json(raw: bytes) -> object:
         return None
 
 
-def _lines(path: Path) -> Iterator[Entry | Unreadable]:
+def _lines(path: Path) -> Iterator[Entry | str]:
     with open_regular(path) as file:
         number = 0
         while line := file.readline(MAX_ENTRY + 1):
@@ -75,18 +67,18 @@ def _lines(path: Path) -> Iterator[Entry | Unreadable]:
                 yield _entry(f"{path}, line {number}", whole)
 
 
-def _entry(where: str, raw: bytes) -> Entry | Unreadable:
+def _entry(where: str, raw: bytes) -> Entry | str:
     if len(raw) > MAX_ENTRY:
-        return Unreadable(where, f"is longer than {MAX_ENTRY >> 20} MiB; shorten the trajectory")
+        return f"{where}: is longer than {MAX_ENTRY >> 20} MiB; shorten the trajectory"
     try:
         text = raw.decode("utf-8-sig")
         entry = json.loads(text)
         trajectory = Trajectory.model_validate_json(text)
     except ValidationError as error:
-        return Unreadable(where, f"is not a trajectory: {faults_in(error)}")
+        return f"{where}: is not a trajectory: {faults_in(error)}"
     except (ValueError, RecursionError) as error:
-        return Unreadable(where, f"is not JSON in UTF-8: {error}")
+        return f"{where}: is not JSON in UTF-8: {error}"
     for key in _TRUTH:
         if not isinstance(entry.get(key), str | None):
-            return Unreadable(where, f"{key} is not a text; write it as one, such as the output of the tests")
+            return f"{where}: {key} is not a text; write it as one, such as the output of the tests"
     return Entry(where, trajectory, *(entry.get(key) for key in _TRUTH))
