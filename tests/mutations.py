@@ -46,11 +46,7 @@ CITED = ("tests/transcripts/test_citations.py", "tests/transcripts/test_formats.
 TOLD = ("tests/hooks/test_starts.py", "tests/sessions/test_telling.py", "tests/sessions/test_user_playbook.py")
 ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/test_changes.py")
 UNDO = ("tests/cli/test_undo.py", "tests/cli/test_changes.py", "tests/curation/test_changes.py")
-RULES = (
-    "tests/reflection/rules/test_rules.py",
-    "tests/reflection/rules/test_outcomes.py",
-    "tests/reflection/rules/test_steps.py",
-)
+RULES = ("tests/reflection/rules/test_rules.py", "tests/reflection/rules/test_results.py")
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = (
     "tests/reflection/test_runner.py",

@@ -153,79 +153,56 @@ def test_an_answer_of_which_nothing_is_whole_has_failed(text: str) -> None:
     assert parse_answer(text).failed or not parse_answer(text).tags
 
 
-@pytest.mark.parametrize(
-    ("bullet_tags", "tags", "problem"),
-    [
-        ("null", (), "bullet_tags is not a list: None"),
-        ("3", (), "bullet_tags is not a list: 3"),
-        ('"none"', (), "bullet_tags is not a list: 'none'"),
-        ("true", (), "bullet_tags is not a list: True"),
-        (
-            '["pat-001", "mis-002"]',
-            (
-                ParsedTag(0, None, None, malformed="the entry is not an object"),
-                ParsedTag(1, None, None, malformed="the entry is not an object"),
-            ),
-            "tag 0: the entry is not an object: 'pat-001'",
-        ),
-        (
-            "[null]",
-            (ParsedTag(0, None, None, malformed="the entry is not an object"),),
-            "tag 0: the entry is not an object: None",
-        ),
-        (
-            '[{"name": ["pat-001"], "tag": "helpful", "rationale": "r"}]',
-            (ParsedTag(0, None, "helpful", "r", "the name has no known form"),),
-            "tag 0: the name has no known form: ['pat-001']",
-        ),
-        (
-            '[{"name": "pat-\\u001b[2J", "tag": "helpful"}]',
-            (ParsedTag(0, None, "helpful", "", "the name has no known form"),),
-            r"tag 0: the name has no known form: 'pat-\x1b[2J'",
-        ),
-        (
-            '[{"name": "the first one", "tag": "helpful"}]',
-            (ParsedTag(0, None, "helpful", "", "the name has no known form"),),
-            "tag 0: the name has no known form: 'the first one'",
-        ),
-        (
-            '[{"tag": "helpful"}]',
-            (ParsedTag(0, None, "helpful", "", "the name is missing"),),
-            "tag 0: the name is missing: None",
-        ),
-        (
-            '[{"name": "pat-001"}]',
-            (ParsedTag(0, "pat-001", None, "", "the tag is missing"),),
-            "tag 0: pat-001: the tag is missing: None",
-        ),
-        (
-            '[{"name": "pat-001", "tag": 1}]',
-            (ParsedTag(0, "pat-001", None, "", "the tag is not text"),),
-            "tag 0: pat-001: the tag is not text: 1",
-        ),
-        (
-            '[{"name": "pat-001", "tag": "Helpful"}]',
-            (ParsedTag(0, "pat-001", "unknown"),),
-            "tag 0: pat-001 is called 'Helpful', not helpful, harmful or neutral",
-        ),
-        (
-            '[{"name": "pat-001", "tag": "neutral", "rationale": {"a": 1}}]',
-            (ParsedTag(0, "pat-001", "neutral"),),
-            "tag 0: pat-001: the rationale is not text: {'a': 1}",
-        ),
-        (
-            '{"name": "pat-001", "tag": "neutral", "rationale": "r"}',
-            (),
-            "bullet_tags is not a list: {'name': 'pat-001', 'rationale': 'r', 'tag': 'neutral'}",
-        ),
-    ],
-)
-def test_what_is_unusable_is_kept_as_a_fact(bullet_tags: str, tags: tuple[ParsedTag, ...], problem: str) -> None:
+_NO_OBJECT, _NO_NAME = "the entry is not an object", "the name has no known form"
+#: What stands for bullet_tags, the tags that come of it, and the first problem.
+UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
+    ("null", [], "bullet_tags is not a list: None"),
+    ('"none"', [], "bullet_tags is not a list: 'none'"),
+    ('{"name": "pat-001"}', [], "bullet_tags is not a list: {'name': 'pat-001'}"),
+    ('["pat-001"]', [ParsedTag(0, None, None, malformed=_NO_OBJECT)], f"tag 0: {_NO_OBJECT}: 'pat-001'"),
+    ("[null]", [ParsedTag(0, None, None, malformed=_NO_OBJECT)], f"tag 0: {_NO_OBJECT}: None"),
+    (
+        '[{"name": ["pat-001"], "tag": "helpful", "rationale": "r"}]',
+        [ParsedTag(0, None, "helpful", "r", _NO_NAME)],
+        f"tag 0: {_NO_NAME}: ['pat-001']",
+    ),
+    (
+        '[{"name": "pat-\\u001b[2J", "tag": "helpful"}]',
+        [ParsedTag(0, None, "helpful", "", _NO_NAME)],
+        rf"tag 0: {_NO_NAME}: 'pat-\x1b[2J'",
+    ),
+    (
+        '[{"tag": "helpful"}]',
+        [ParsedTag(0, None, "helpful", "", "the name is missing")],
+        "tag 0: the name is missing: None",
+    ),
+    (
+        '[{"name": "pat-001"}]',
+        [ParsedTag(0, "pat-001", None, "", "the tag is missing")],
+        "tag 0: pat-001: the tag is missing: None",
+    ),
+    (
+        '[{"name": "pat-001", "tag": 1}]',
+        [ParsedTag(0, "pat-001", None, "", "the tag is not text")],
+        "tag 0: pat-001: the tag is not text: 1",
+    ),
+    (
+        '[{"name": "pat-001", "tag": "Helpful"}]',
+        [ParsedTag(0, "pat-001", "unknown")],
+        "tag 0: pat-001 is called 'Helpful', not helpful, harmful or neutral",
+    ),
+    (
+        '[{"name": "pat-001", "tag": "neutral", "rationale": {"a": 1}}]',
+        [ParsedTag(0, "pat-001", "neutral")],
+        "tag 0: pat-001: the rationale is not text: {'a': 1}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("bullet_tags", "tags", "problem"), UNUSABLE)
+def test_what_is_unusable_is_kept_as_a_fact(bullet_tags: str, tags: list[ParsedTag], problem: str) -> None:
     parsed = parse_answer(f'{{"analysis": "a", "bullet_tags": {bullet_tags}}}')
-    assert parsed.tags == tags
-    assert parsed.problems[0] == problem
-    assert len(parsed.problems) == max(1, len([tag for tag in tags if tag.malformed]))
-    assert parsed.analysis == "a"
+    assert (list(parsed.tags), parsed.problems, parsed.analysis) == (tags, (problem,), "a")
 
 
 def test_useless_entries_do_not_cost_the_useful_ones() -> None:
@@ -288,32 +265,12 @@ def test_more_tags_than_anybody_needs_are_counted_and_left() -> None:
 
 FRAGMENTS = st.one_of(
     st.sampled_from(
-        [
-            "{",
-            "}",
-            "[",
-            "]",
-            '"',
-            "'",
-            ":",
-            ",",
-            "\\",
-            "\n",
-            "`",
-            "```",
-            "```json\n",
-            "NaN",
-            "null",
-            "1",
-            " ",
-            "/*",
-            "//",
-        ]
+        ["\n", " ", "```json\n", *"{ } [ ] \" ' : , \\ ` ``` NaN null 1 /* // </think> “ ” \\ud800 true x".split()]
     ),
     st.sampled_from(
         ['"analysis": ', '"bullet_tags": ', '"name": ', '"tag": ', '"pat-001"', '"helpful"', '"rationale": "']
     ),
-    st.sampled_from([TAG_1, TAG_2, OBJECT, "</think>", "“", "”", '\\"bullet_tags\\"', "\\ud800", "true", "x"]),
+    st.sampled_from([TAG_1, TAG_2, OBJECT, '\\"bullet_tags\\"']),
     st.text(max_size=8),
 )
 

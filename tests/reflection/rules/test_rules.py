@@ -1,4 +1,4 @@
-"""The `rules` backend on small sessions written by hand, each one way in which evidence decides."""
+"""The `rules` backend on small sessions written by hand: a row for each way in which evidence decides."""
 
 from __future__ import annotations
 
@@ -86,10 +86,6 @@ def found(*messages: Any, advice: str = _ADVICE) -> set[str]:
     return set(weighed["bullets"]["pat-001"]["found"])
 
 
-def tag(*messages: Any, advice: str = _ADVICE) -> str:
-    return judge(*messages, advice=advice)["tag"]
-
-
 CITED = says("As [pat-001] says, the record gets the branch name.")
 GREEN = runs("pytest -q", "=== 12 passed in 0.4s ===")
 RED = runs("pytest -q", "E   KeyError: 'branch'\n=== 1 failed, 11 passed in 0.4s ===", error=True)
@@ -99,137 +95,148 @@ DONE = says("Done.")
 TESTED = [CITED, edits(), says("Now the tests."), GREEN, DONE]
 
 
-# -- nothing ------------------------------------------------------------------------------------------------
+#: What follows a citation of the advice, and what comes of it: the tag, findings that are there (+) and are not (-), or
+#: exactly these findings (=).
+Case = tuple[list[Any], str] | tuple[list[Any], str, str]
+_TO_TEST, _TO_READ, _TO_TIDY = (
+    "Run the tests after a change.",
+    "Read a module before editing it.",
+    "Remove scratch files.",
+)
+_PUSH = runs("git push", "main -> main")
+_TYPES = runs("npx tsc --noEmit", "")
+_BRANCH_IS_WRONG = person("no, the branch is still wrong")
+_LINT = runs("ruff check .", "Found 2 errors.", error=True)
+_LOAD = runs("python load.py a.csv", "loaded 12 rows")
+_NOTICE = Message(0, "", "user", "injected", "", "", "<task-notification><task-id>a</task-id></task-notification>")
+_EDIT = calls("Edit", file_path="/app/store.py")
+_SLIP = ToolResult(_EDIT.calls[0].id, "Found 2 matches of the string to replace", True)
+_SLIPPED = [_EDIT, Message(0, "", "user", "tool", "", "", "", results=(_SLIP,))]
+_REFUSED = [CITED, calls("Edit", file_path="a.py")]
+_CHANGED = [CITED, edits(), DONE]
+_RAN_TESTS = [says("[pat-001]: run the tests."), *GREEN, says("All pass.")]
+_ABOUT_ELSE = person("I meant the header of the invoice page, it isn't blue")
+_DELETED = person("a branch can be deleted at any time")
+_FAILED_LOAD = runs("python load.py a.csv 2>&1 | tail -3", "Traceback (most recent call last):\nKeyError: 'branch'")
+_OLDER = [CITED, edits(), says("Tests."), RED, says("This failure is pre-existing and unrelated to my change.")]
+_RESTART = [
+    says("[pat-001]: restart."),
+    runs("ssh web1 'systemctl restart app'", "app.service: Failed with result 'x'."),
+]
+_REPLACED = [CITED, edits(new="b = 22222"), says("Hm."), edits(old="b = 22222", new="c = 3"), DONE, person("great")]
+_DOUBTED = [TESTED, person("Are you sure?"), says("Yes."), person("ok now it works"), says("Good."), person("commit")]
+_CHANGELOG = [person("write the changelog"), DONE]
+
+CASES: dict[str, Case] = {
+    # Nothing.
+    "no evidence": ([person("go"), CITED, edits()], "neutral"),
+    "looking went well": ([says("[pat-001]: read."), reads(), says("Now."), edits(), GREEN], "neutral", _TO_READ),
+    "tidying went well": ([says("[pat-001]: remove it."), runs("rm scratch.py", "")], "neutral", _TO_TIDY),
+    "a new task": ([_CHANGED, person("add an export as csv"), says("Sure.")], "neutral"),
+    "before the citation": ([person("no, that is wrong"), RED, GREEN, CITED], "neutral"),
+    "on a sidechain": (
+        [CITED, edits(), says("Tests.", "a1"), *runs("pytest -q", "=== 1 passed in 1s ===", chain="a1")],
+        "= silence",
+    ),
+    "declined": (
+        [says("Contrary to [pat-001] the record gets the tag."), edits(), DONE, person("no, the branch is wrong")],
+        "neutral",
+    ),
+    # People.
+    "praise": ([_CHANGED, person("works now, thanks!")], "helpful"),
+    "praise and a question": ([_CHANGED, person("ok, it is working now, but a question: what is HEAD?")], "helpful"),
+    "praise after a failure": ([_RESTART, DONE, person("great")], "- accepted", "Store the branch name."),
+    "praise of what replaced the step": (_REPLACED, "= replaced"),
+    "a question is no praise": ([_CHANGED, person("do you think that is a good idea?")], "="),
+    "a condition is no praise": ([_CHANGED, person("make sure that it works")], "="),
+    "to be committed": ([_CHANGED, person("commit and push")], "= accepted"),
+    "to be committed after tests": ([TESTED, person("commit and push")], "helpful"),
+    "a go-ahead first": ([CITED, person("yes, go ahead"), edits(), GREEN, DONE], "= agreed silence check-passed"),
+    "a go-ahead alone": ([CITED, person("ok")], "neutral"),
+    "an objection after green": ([TESTED, person("no, the branch name is wrong, I asked for the tag")], "harmful"),
+    "one sign without the topic": ([_CHANGED, person("this isn't on the page")], "neutral"),
+    "one sign is found": ([_CHANGED, person("this isn't on the page")], "= objects"),
+    "several signs": ([_CHANGED, person("no, still the same error, revert that")], "harmful"),
+    "conceded": ([_CHANGED, _DELETED, says("You're right, the branch name is unstable.")], "harmful"),
+    "not conceded": ([_CHANGED, _DELETED, says("Let me look.")], "neutral"),
+    "a no that answers": ([CITED, says("Shall I also add the tag?"), person("no")], "="),
+    "an objection elsewhere": ([_RAN_TESTS, _ABOUT_ELSE], "= objects-elsewhere advice-to-check", _TO_TEST),
+    "an objection elsewhere decides nothing": ([_RAN_TESTS, _ABOUT_ELSE], "neutral", _TO_TEST),
+    "a read before the change": ([CITED, reads(), says("Now."), edits(), GREEN], "+ check-passed - advice-to-look"),
+    "a doubt before it works": (_DOUBTED, "helpful"),
+    "a later objection": ([_CHANGED, _CHANGELOG, person("the branch is still not stored")], "+ objects-later"),
+    "a later objection elsewhere": ([_CHANGED, _CHANGELOG, person("the changelog has no date")], "- objects-later"),
+    "a later acceptance": ([TESTED, _CHANGELOG, person("commit")], "helpful"),
+    "a later word": ([TESTED, _CHANGELOG, _BRANCH_IS_WRONG, DONE, person("commit")], "neutral"),
+    "a refusal": ([_REFUSED, refuses("that belongs into the service layer")], "+ objects"),
+    "a refusal of the advice": ([_REFUSED, refuses("not the branch name, use the commit")], "harmful"),
+    "an interrupt and its sequel": ([_REFUSED, refuses(""), person("continue")], "neutral"),
+    "an interrupt and its reason": ([_REFUSED, refuses(""), person("why the branch? revert that")], "harmful"),
+    "green": ([TESTED], "helpful"),
+    "green and another wish": ([TESTED, person("show me the diff")], "helpful"),
+    # Results.
+    "the first test": ([CITED, edits(), says("Now the tests."), GREEN], "+ check-passed"),
+    "red, then green": ([CITED, edits(), says("T."), RED, says("Mend."), edits(new="a = 3"), GREEN], "= silence"),
+    "red before, green now": ([RED, CITED, edits(), GREEN], "+ own-check check-passed"),
+    "a command that failed before": ([_FAILED_LOAD, CITED, edits(), _LOAD, DONE], "+ own-check"),
+    "a command that never failed": ([CITED, edits(), _LOAD, DONE], "= silence"),
+    "a mend that was not enough": (
+        [RED, CITED, edits(), says("Tests."), RED, says("More."), edits(new="a = 3"), GREEN],
+        "- own-check",
+    ),
+    "it compiles": ([CITED, edits(), says("Types."), _TYPES], "= silence"),
+    "the step compiles": ([CITED, edits(), _TYPES], "+ own-check"),
+    "green here, red there": ([CITED, edits(), GREEN, says("Lint."), _LINT], "= silence"),
+    "red in the step": ([CITED, edits(), _LINT], "= silence"),
+    "went through": ([says("[pat-001]: push."), _PUSH, DONE], "= silence went-through"),
+    "went through and is helpful": ([says("[pat-001]: push."), _PUSH, DONE], "helpful"),
+    "went through and somebody speaks": ([says("[pat-001]: push."), _PUSH, DONE, person("add csv")], "- went-through"),
+    "went through and then red": ([says("[pat-001]: push."), _PUSH, DONE, RED], "- went-through"),
+    "went through with a change": ([CITED, edits(), _PUSH, DONE], "- went-through"),
+    "went through with a look": ([CITED, reads(), _PUSH, DONE], "- went-through"),
+    "a call without an answer": ([CITED, _PUSH, calls("Bash", command="git tag v1")], "- went-through"),
+    "an older failure": ([_OLDER, GREEN], "+ check-passed"),
+    "a slip of the edit tool": ([CITED, _SLIPPED, edits(), GREEN], "+ check-passed"),
+    "a slip alone": ([CITED, _SLIPPED], "= silence"),
+    "a push of a change": ([CITED, edits(), runs("git push", "1a2b..3c4d main -> main")], "= silence"),
+    "work after a notice": ([CITED, edits(), _NOTICE, _TYPES], "= silence"),
+    # Several citations.
+    "cited again": ([TESTED, person("commit"), says("Once more [pat-001]."), edits("/app/export.py")], "helpful"),
+    "cited again, and wrong": (
+        [
+            [TESTED, person("commit")],
+            [[person(f"write part {number}"), DONE] for number in range(5)],
+            [says("Once more [pat-001]."), edits("/app/export.py"), DONE, person("no, that branch is wrong")],
+        ],
+        "neutral",
+    ),
+}
 
 
-def test_without_evidence_the_tag_is_neutral_and_says_so() -> None:
-    assert judge(person("go"), CITED, edits()) == {"name": "pat-001", "tag": "neutral", "rationale": "no evidence"}
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_follows_a_citation_decides(case: Case) -> None:
+    messages, expected, advice = case if len(case) == 3 else (*case, _ADVICE)
+    if expected[0] not in "=+-":
+        assert judge(*messages, advice=advice)["tag"] == expected
+        return
+    names, sign = found(*messages, advice=advice), ""
+    if expected[0] == "=":
+        assert names == set(expected.split()[1:])
+        return
+    for word in expected.split():
+        sign = word if word in "+-" else sign
+        assert word in "+-" or (word in names) == (sign == "+")
+
+
+def test_a_rationale_says_why_and_quotes() -> None:
+    assert judge(CITED, edits())["rationale"] == "no evidence"
+    assert "branch name" in judge(TESTED, person("no, the branch name is wrong, I asked for the tag"))["rationale"]
 
 
 def test_a_window_that_cites_nothing_gets_no_tags() -> None:
     answer = RulesBackend().answer(Request("s", (Bullet("pat-001", "pat", "x"),), (), lambda: iter([])))
     assert json.loads(answer.text)["bullet_tags"] == []
     assert answer.model == "rules/4"
-
-
-def test_looking_and_tidying_that_go_well_prove_nothing() -> None:
-    looked = [says("[pat-001]: first read the store."), reads(), says("Now the change."), edits(), GREEN]
-    assert tag(looked, advice="Read a module before editing it.") == "neutral"
-    tidied = [says("[pat-001]: remove the scratch file."), runs("rm scratch.py", "")]
-    assert tag(tidied, advice="Remove scratch files.") == "neutral"
-
-
-def test_a_new_task_says_nothing_about_the_last_one() -> None:
-    assert tag(CITED, edits(), DONE, person("add an export as csv"), says("Sure.")) == "neutral"
-
-
-def test_what_stood_before_the_citation_is_no_evidence() -> None:
-    assert tag(person("no, that is wrong"), RED, GREEN, CITED) == "neutral"
-
-
-def test_a_sidechain_is_no_evidence_for_the_main_chain() -> None:
-    side = [says("Running the tests.", "a1"), *runs("pytest -q", "=== 1 passed in 1s ===", chain="a1")]
-    assert found(CITED, edits(), side) == {"silence"}
-
-
-def test_advice_that_was_named_to_be_declined_is_neutral_whatever_follows() -> None:
-    declined = says("Contrary to [pat-001] the record gets the tag.")
-    assert tag(declined, edits(), DONE, person("no, the branch name is wrong, revert it")) == "neutral"
-
-
-# -- people -------------------------------------------------------------------------------------------------
-
-
-def test_praise_of_the_change_is_helpful() -> None:
-    assert tag(CITED, edits(), DONE, person("works now, thanks!")) == "helpful"
-    assert tag(CITED, edits(), DONE, person("ok, it is working now, but now a question: what is HEAD?")) == "helpful"
-
-
-def test_praise_after_the_step_failed_or_was_replaced_is_for_what_came_of_it() -> None:
-    failed = runs("ssh web1 'systemctl restart app'", "app.service: Failed with result 'exit-code'.")
-    assert "accepted" not in found(says("[pat-001]: restart."), failed, DONE, person("great"))
-    replaced = [CITED, edits(new="b = 22222"), says("Hm."), edits(old="b = 22222", new="c = 3"), DONE]
-    assert found(replaced, person("great")) == {"replaced"}
-
-
-def test_behind_a_question_mark_nothing_is_praise() -> None:
-    assert found(CITED, edits(), DONE, person("do you think that is a good idea?")) == set()
-    assert found(CITED, edits(), DONE, person("make sure that it works")) == set()
-
-
-def test_having_it_committed_accepts_the_work_and_more_so_when_tests_passed() -> None:
-    assert found(CITED, edits(), DONE, person("commit and push")) == {"accepted"}
-    assert tag(TESTED, person("commit and push")) == "helpful"
-
-
-def test_a_go_ahead_before_the_first_word_only_lets_the_work_go_on() -> None:
-    proposed = [CITED, person("yes, go ahead"), edits(), GREEN, DONE]
-    assert found(proposed) == {"agreed", "silence", "check-passed"}
-    assert tag(CITED, person("ok")) == "neutral"
-
-
-def test_an_objection_beats_green_tests_and_is_quoted() -> None:
-    verdict = judge(TESTED, person("no, the branch name is wrong, I asked for the tag"))
-    assert verdict["tag"] == "harmful"
-    assert "branch name" in verdict["rationale"]
-
-
-def test_an_objection_that_names_nothing_of_the_advice_condemns_only_with_several_signs() -> None:
-    assert tag(CITED, edits(), DONE, person("this isn't on the page")) == "neutral"
-    assert found(CITED, edits(), DONE, person("this isn't on the page")) == {"objects"}
-    assert tag(CITED, edits(), DONE, person("no, still the same error, revert that")) == "harmful"
-
-
-def test_the_agents_concession_makes_a_plain_remark_an_objection() -> None:
-    remark = person("a branch can be deleted at any time")
-    assert tag(CITED, edits(), DONE, remark, says("You're right, the branch name is unstable.")) == "harmful"
-    assert tag(CITED, edits(), DONE, remark, says("Let me look.")) == "neutral"
-
-
-def test_a_no_to_what_the_agent_asked_is_no_objection() -> None:
-    assert found(CITED, says("Shall I also add the tag?"), person("no")) == set()
-
-
-def test_an_objection_does_not_refute_advice_to_check_that_it_does_not_name() -> None:
-    ran = [says("[pat-001]: run the tests."), *GREEN, says("All pass.")]
-    told = person("I meant the header of the invoice page, it isn't blue")
-    assert found(ran, told, advice="Run the tests after a change.") == {"objects-elsewhere", "advice-to-check"}
-    assert tag(ran, told, advice="Run the tests after a change.") == "neutral"
-
-
-def test_advice_that_begins_with_a_read_is_judged_by_the_change_that_it_asks_for() -> None:
-    advice = "Store the branch name with each record."
-    assert "advice-to-look" not in found(CITED, reads(), says("Now."), edits(), GREEN, advice=advice)
-    assert "check-passed" in found(CITED, reads(), says("Now."), edits(), GREEN, advice=advice)
-
-
-def test_a_doubt_before_it_works_is_not_harmful() -> None:
-    talk = [TESTED, person("Are you sure?"), says("Yes."), person("ok now it works"), says("Good."), person("commit")]
-    assert tag(talk) == "helpful"
-
-
-def test_a_later_objection_counts_if_it_names_the_advice() -> None:
-    later = [DONE, person("write the changelog"), DONE]
-    assert "objects-later" in found(CITED, edits(), later, person("the branch is still not stored"))
-    assert "objects-later" not in found(CITED, edits(), later, person("the changelog still has no date"))
-
-
-def test_a_later_word_beats_an_earlier_green() -> None:
-    assert tag(TESTED, person("write the changelog"), DONE, person("commit")) == "helpful"
-    later = [person("write the changelog"), DONE, person("no, the branch is still wrong"), DONE, person("commit")]
-    assert tag(TESTED, later) == "neutral"
-
-
-def test_a_refusal_with_its_reason_is_an_objection() -> None:
-    call = calls("Edit", file_path="a.py")
-    assert "objects" in found(CITED, call, refuses("that belongs into the service layer"))
-    assert tag(CITED, call, refuses("not the branch name, use the commit")) == "harmful"
-
-
-def test_an_interrupt_without_a_reason_waits_for_its_sequel() -> None:
-    stopped = [CITED, calls("Edit", file_path="a.py"), refuses("")]
-    assert tag(stopped, person("continue")) == "neutral"
-    assert tag(stopped, person("why are you touching the branch? revert that")) == "harmful"
 
 
 @pytest.mark.parametrize(
@@ -242,7 +249,6 @@ def test_an_interrupt_without_a_reason_waits_for_its_sequel() -> None:
     ],
 )
 def test_no_green_stands_against_words_that_are_not_read(words: str) -> None:
-    assert tag(TESTED) == tag(TESTED, person("show me the diff")) == "helpful"
     assert judge(TESTED, person(words))["rationale"] == "a person's words are not in English"
 
 
@@ -258,95 +264,6 @@ def test_pasted_text_is_not_read_as_the_persons_words() -> None:
     assert read_remark(f"here is the page\n{log}").signs == ()
     assert read_remark("look\nTypeError: x is not a function").signs == ("pasted-error",)
     assert read_remark("doesnt work").signs == ("negates",)
-
-
-# -- results ------------------------------------------------------------------------------------------------
-
-
-def test_the_first_test_after_the_change_speaks_for_it() -> None:
-    assert "check-passed" in found(CITED, edits(), says("Now the tests."), GREEN)
-    assert tag(CITED, edits(), says("Now the tests."), GREEN, person("show me the diff")) == "helpful"
-
-
-def test_failed_first_then_passed_is_not_the_steps_doing() -> None:
-    mended = [CITED, edits(), says("Tests."), RED, says("An import is missing."), edits(new="a = 3"), GREEN]
-    assert found(mended) == {"silence"}
-
-
-def test_what_was_red_before_and_is_green_now_is_its_own_proof() -> None:
-    assert {"own-check", "check-passed"} <= found(RED, CITED, edits(), GREEN)
-    before = runs("python load.py a.csv 2>&1 | tail -3", "Traceback (most recent call last):\nKeyError: 'branch'")
-    now = runs("python load.py a.csv", "loaded 12 rows")
-    assert "own-check" in found(before, CITED, edits(), now, DONE)
-    assert found(CITED, edits(), now, DONE) == {"silence"}
-
-
-def test_a_mend_that_was_not_enough_proves_nothing() -> None:
-    assert "own-check" not in found(RED, CITED, edits(), says("Tests."), RED, says("More."), edits(new="a = 3"), GREEN)
-
-
-def test_that_a_change_compiles_proves_little() -> None:
-    assert found(CITED, edits(), says("Types."), runs("npx tsc --noEmit", "")) == {"silence"}
-    assert "own-check" in found(CITED, edits(), runs("npx tsc --noEmit", ""))
-
-
-def test_green_here_and_red_there_proves_nothing() -> None:
-    lint = runs("ruff check .", "Found 2 errors.", error=True)
-    assert found(CITED, edits(), GREEN, says("Lint."), lint) == found(CITED, edits(), lint) == {"silence"}
-
-
-def test_commands_that_went_through_speak_where_nobody_does() -> None:
-    pushed = [says("[pat-001]: push the branch."), runs("git push", "main -> main"), DONE]
-    assert found(pushed) == {"silence", "went-through"}
-    assert judge(pushed)["tag"] == "helpful"
-    assert "went-through" not in found(pushed, person("add an export as csv"))
-    assert "went-through" not in found(pushed, RED)
-
-
-def test_a_step_that_also_changes_or_looks_did_not_only_go_through() -> None:
-    for other in (edits(), reads()):
-        assert "went-through" not in found(CITED, other, runs("git push", "main -> main"), DONE)
-
-
-def test_a_call_that_has_no_answer_did_not_go_through() -> None:
-    assert "went-through" not in found(CITED, runs("git push", "main -> main"), calls("Bash", command="git tag v1"))
-
-
-def test_failures_that_were_expected_or_older_are_left_out() -> None:
-    older = [CITED, edits(), says("Tests."), RED, says("This failure is pre-existing and unrelated to my change.")]
-    assert "check-passed" in found(older, GREEN)
-
-
-def test_slips_of_the_edit_tool_do_not_count() -> None:
-    call = calls("Edit", file_path="/app/store.py")
-    slip = ToolResult(call.calls[0].id, "Found 2 matches of the string to replace", True)
-    slipped = [call, Message(0, "", "user", "tool", "", "", "", results=(slip,))]
-    assert "check-passed" in found(CITED, slipped, edits(), GREEN)
-    assert found(CITED, slipped) == {"silence"}
-
-
-def test_a_push_proves_nothing_about_the_change() -> None:
-    assert found(CITED, edits(), runs("git push", "1a2b..3c4d main -> main")) == {"silence"}
-
-
-def test_work_after_a_notice_is_not_the_cited_step() -> None:
-    notice = Message(0, "", "user", "injected", "", "", "<task-notification><task-id>a</task-id></task-notification>")
-    waited = [CITED, edits(), notice, runs("npx tsc --noEmit", "")]
-    assert found(waited) == {"silence"}
-
-
-# -- the answer ---------------------------------------------------------------------------------------------
-
-
-def test_several_citations_of_a_bullet_make_one_tag() -> None:
-    again = says("Once more [pat-001].")
-    assert tag(TESTED, person("commit"), again, edits("/app/export.py")) == "helpful"
-
-
-def test_citations_that_contradict_each_other_make_neutral() -> None:
-    bad = [says("Once more [pat-001]."), *edits("/app/export.py"), DONE, person("no, that branch is wrong")]
-    others = [message for number in range(5) for message in (person(f"write part {number}"), DONE)]
-    assert tag(TESTED, person("commit"), others, bad) == "neutral"
 
 
 def test_tags_come_in_order_of_first_citation() -> None:

@@ -1,11 +1,41 @@
-"""What calls do, by name and by command line."""
+"""What a call does, by its name and command line, and how it ended, by what it printed."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from reflector.reflection.rules.steps import read_call
+from reflector.reflection.rules.outcomes import read_result
+from reflector.reflection.rules.steps import Step, read_call
 from reflector.transcripts.message import ToolCall
+
+#: How a call ended, whether its result was flagged as an error, its command, and what it printed.
+_TABLE = Path(__file__).with_name("outcomes.tsv").read_text("utf-8").split("\n")[1:-1]
+
+
+def bash(command: str) -> Step:
+    return read_call(ToolCall("c", "Bash", {"command": command}))
+
+
+@pytest.mark.parametrize(("ending", "flagged", "command", "text"), [line.split("\t") for line in _TABLE])
+def test_what_a_command_printed_says_how_it_ended(ending: str, flagged: str, command: str, text: str) -> None:
+    step, printed = bash(json.loads(f'"{command}"')), json.loads(f'"{text}"')
+    assert read_result(step, printed, flagged == "error").ending == ending
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>",
+        "<tool_use_error>Found 2 matches of the string to replace, but replace_all is false.</tool_use_error>",
+        "<tool_use_error>Sibling tool call errored</tool_use_error>",
+    ],
+)
+def test_slips_of_the_edit_tool_are_mechanics(text: str) -> None:
+    step = read_call(ToolCall("c", "Edit", {"file_path": "a.py"}))
+    assert read_result(step, text, True).ending == "mechanics"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +70,7 @@ from reflector.transcripts.message import ToolCall
     ],
 )
 def test_a_command_is_placed_by_what_it_runs_not_by_what_it_mentions(command: str, kind: str) -> None:
-    assert read_call(ToolCall("c", "Bash", {"command": command})).kind == kind
+    assert bash(command).kind == kind
 
 
 @pytest.mark.parametrize(
