@@ -78,8 +78,8 @@ SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "
 ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/reconcile.py"
 WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("event_check", "tables_check", "verify"))
-GATE, SETTINGS, STEP, CUT, KEPT, LOGGED = (
-    f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "budget", "summary", "log")
+GATE, SETTINGS, STEP, KEPT, LOGGED = (
+    f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "summary", "log")
 )
 
 CONFIG, BOOK = "reflector/config.py", "reflector/lessons/book.py"
@@ -215,7 +215,7 @@ MUTATIONS = [
     Mutation(STEP, "if ms > config.time_ms_reflection:", "if ms >= config.time_ms_reflection:", GATED),
     Mutation(STEP, "if report.reason and not result.reason:", "if False:", GATED),
     Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),
-    Mutation(CUT, "        free.release()\n        raise", "        raise", GATED),
+    Mutation(STEP, "        free.release()\n        raise", "        raise", GATED),
     Mutation(KEPT, "entries[:ops_cap]", "entries", GATED),
     Mutation(KEPT, "        return False", "        raise", GATED),
     Mutation(KEPT, "redact(text).strip()", "text.strip()", GATED),

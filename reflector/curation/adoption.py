@@ -21,7 +21,7 @@ from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, Loaded
-from reflector.playbook.reading import CORRECT, REBUILD
+from reflector.playbook.parse import CORRECT, REBUILD
 from reflector.project import Project
 from reflector.text.secrets import quote
 
@@ -181,5 +181,5 @@ def of_another(path: Path, kept: Path) -> str:
         f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
         f"counted; it is kept as {kept}. Put the newest backup in place with `reflector restore`, or count the "
         "sessions again with `reflector import-history` or `reflector ingest`; after that, "
-        f"`reflector import {kept}` adds the advice that only this file has. Remove it when you are done"
+        f"`reflector import {kept}` adds the bullets that only this file has. Remove it when you are done"
     )

@@ -287,7 +287,7 @@ def _unwanted(
     """Why a change that could be made is not proposed."""
     if change.text is not None:
         if len(change.text) > MOST_TEXT:
-            return f"the text has {len(change.text):,} characters; advice that is told has at most {MOST_TEXT}"
+            return f"the text has {len(change.text):,} characters; a proposed bullet has at most {MOST_TEXT}"
         if what := _injected(ledger, rows, change):
             return what
         words = same_words(change.text)

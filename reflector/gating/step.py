@@ -9,14 +9,16 @@ backend `fixtures`: `{"prompt_hash": <64 hex digits>, "completion": <text>}` on 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from reflector.gating.budget import OutOfTime, within
 from reflector.gating.bundle import ReflectionBundle, canonical_prompt, prompt_sha256, should_run
 from reflector.gating.config import GatedConfig
 from reflector.gating.log import ReflectionLog, log_record
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
 
 TIMEOUT = "reflection_timeout"
 _log = logging.getLogger("reflector")
+#: Python cannot end a thread, so work that hangs goes on alone, as a daemon; only so many may hang at once, and
+#: further work waits for its turn within its own budget.
+_MOST_HANGING = 32
+_LONGEST = 10**12
+_free = threading.BoundedSemaphore(_MOST_HANGING)
+_T = TypeVar("_T")
 
 
 class Completion(NamedTuple):
@@ -110,6 +118,37 @@ def reflect(
     if ms > config.time_ms_reflection:
         return ReflectionResult(result.summary, [], {**result.metrics, "reason": TIMEOUT}, ms)
     return ReflectionResult(result.summary, result.memory_entries, result.metrics, ms)
+
+
+class OutOfTime(Exception):
+    """The work was not done within its budget."""
+
+
+def within(milliseconds: int, work: Callable[[], _T]) -> Future[_T]:
+    """Return the work's result or its error. Raises OutOfTime, and RuntimeError where no thread can be started."""
+    seconds = min(milliseconds, _LONGEST) / 1000
+    end = time.monotonic() + seconds
+    free = _free
+    if not free.acquire(timeout=seconds):
+        raise OutOfTime
+    done: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller, who waits for it
+            done.set_exception(error)
+        finally:
+            free.release()
+
+    try:
+        threading.Thread(target=copy_context().run, args=(run,), name="reflection", daemon=True).start()
+    except RuntimeError:
+        free.release()
+        raise
+    if not wait([done], max(end - time.monotonic(), 0)).done:
+        raise OutOfTime
+    return done
 
 
 def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: AnyAdapter | None = None) -> ReflectionResult:

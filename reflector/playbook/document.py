@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from .names import SECTIONS, by_number
-from .reading import MAX_BYTES as MAX_BYTES
-from .reading import REBUILD, SHAPES, SHOWN, Reading
+from .parse import MAX_BYTES as MAX_BYTES
+from .parse import REBUILD, SHAPES, SHOWN, Parser
 
 if TYPE_CHECKING:
     from reflector.mistakes import Finding
@@ -124,47 +124,47 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
     number that a name may have here: an entry with a lower one is read as one without a name. A `foreign` file is
     not the project's own, which the ledger could write again.
     """
-    reading = Reading(set(taken), first, foreign=foreign)
-    document = reading.parse(raw)
+    parser = Parser(set(taken), first, foreign=foreign)
+    document = parser.parse(raw)
     if document is None:
-        return Loaded("unreadable", problems=tuple(reading.problems))
+        return Loaded("unreadable", problems=tuple(parser.problems))
     shape = _shape(document)
     if shape in _ELSEWHERE:
-        reading.elsewhere(shape, document[shape])
+        parser.elsewhere(shape, document[shape])
     elif shape == "sections":
-        reading.sections(document["sections"])
+        parser.sections(document["sections"])
         for other in ("key_points", *_ELSEWHERE):
             if other in document:
-                reading.notes.append(f"{other} beside sections are left aside")
+                parser.notes.append(f"{other} beside sections are left aside")
     elif shape == "key_points":
-        reading.key_points(document["key_points"])
+        parser.key_points(document["key_points"])
     else:
         keys = ", ".join(sorted(SHOWN.repr(key) for key in list(document)[:8])) or "no keys"
         way_out = SHAPES if foreign else f"it is not a playbook; {REBUILD}"
-        reading.problem("the file", "has neither sections nor key_points", keys, way_out)
-        return Loaded("unreadable", problems=tuple(reading.problems))
+        parser.problem("the file", "has neither sections nor key_points", keys, way_out)
+        return Loaded("unreadable", problems=tuple(parser.problems))
     if (version := document.get("version", VERSION)) != VERSION:
-        reading.notes.append(f"version {SHOWN.repr(version)} was read as {VERSION}")
+        parser.notes.append(f"version {SHOWN.repr(version)} was read as {VERSION}")
     updated = document.get("last_updated")
     if updated is not None and not (isinstance(updated, str) and len(updated) <= 64 and updated.isprintable()):
-        reading.notes.append(f"last_updated {SHOWN.repr(updated)} is not a time")
+        parser.notes.append(f"last_updated {SHOWN.repr(updated)} is not a time")
         updated = None
-    return finished(reading, shape, updated)
+    return finished(parser, shape, updated)
 
 
-def finished(reading: Reading, shape: Format, updated: str | None = None) -> Loaded:
+def finished(parser: Parser, shape: Format, updated: str | None = None) -> Loaded:
     """Return what was read of a file of a shape."""
     order = list(SECTIONS)
-    bullets = tuple(sorted(reading.bullets(), key=lambda b: order.index(b.section)))
+    bullets = tuple(sorted(parser.bullets(), key=lambda b: order.index(b.section)))
     return Loaded(
         shape,
         bullets,
         updated,
-        tuple(reading.problems),
-        tuple(reading.notes),
-        frozenset(reading.named_here),
-        frozenset(reading.uncounted),
-        reading.places,
+        tuple(parser.problems),
+        tuple(parser.notes),
+        frozenset(parser.named_here),
+        frozenset(parser.uncounted),
+        parser.places,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from .document import Loaded, finished, load
 from .names import SECTIONS, SLUG_OF_TITLE, is_name
-from .reading import Reading
+from .parse import Parser
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -53,24 +53,24 @@ def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:
 
 def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
     """Read the advice in a text; `taken` and `first` as for `load`. Never raises for its content."""
-    reading = Reading(set(taken), first, foreign=True)
-    text = reading.decode(raw)
+    parser = Parser(set(taken), first, foreign=True)
+    text = parser.decode(raw)
     if text is None:
-        return Loaded("unreadable", problems=tuple(reading.problems))
+        return Loaded("unreadable", problems=tuple(parser.problems))
     lines = text.splitlines()
     if any(map(_LINE.fullmatch, lines)):
-        _read_lines(reading, lines)
-        return finished(reading, "text")
+        _read_lines(parser, lines)
+        return finished(parser, "text")
     head = _FRONT.match(text)
     kind = _MEMORY.search(head[1]) if head else None
     body = text[: head.start()] + "\n" * head[0].count("\n") + text[head.end() :] if head else text
-    _read_blocks(reading, body, _OF_MEMORY[kind[1]] if kind else None)
-    if not reading.entries and not reading.problems:
-        reading.problem("the file", "holds no advice", "", "write each piece of advice as an item of a list")
-    return finished(reading, "markdown")
+    _read_blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None)
+    if not parser.entries and not parser.problems:
+        parser.problem("the file", "holds no bullet", "", "write each bullet as an item of a list")
+    return finished(parser, "markdown")
 
 
-def _read_lines(reading: Reading, lines: list[str]) -> None:
+def _read_lines(parser: Parser, lines: list[str]) -> None:
     """Read a playbook as text: its titles, and its bullets line by line."""
     section, left = "oth", []
     for number, line in enumerate(lines, start=1):
@@ -78,15 +78,15 @@ def _read_lines(reading: Reading, lines: list[str]) -> None:
             name, helpful, harmful, text = found.groups()
             entry = {"text": text.strip(), "helpful": int(helpful), "harmful": int(harmful)}
             # The ids of other systems are not names of ours.
-            reading.entry(f"line {number}", section, entry | ({"name": name} if is_name(name) else {}))
+            parser.entry(f"line {number}", section, entry | ({"name": name} if is_name(name) else {}))
         elif title := _HEADING.fullmatch(line):
             section = section_of(title[1]) or "oth"
         elif line.strip():
             left.append(number)
-    _note_left(reading, "lines", left)
+    _note_left(parser, "lines", left)
 
 
-def _read_blocks(reading: Reading, text: str, memory: str | None) -> None:
+def _read_blocks(parser: Parser, text: str, memory: str | None) -> None:
     """Read the items of lists, each with the section that the headings above it mean.
 
     A memory file's section is that of its type, and its paragraphs are advice too.
@@ -108,15 +108,15 @@ def _read_blocks(reading: Reading, text: str, memory: str | None) -> None:
             guessed = [section for _, section in sorted(sections.items()) if section]
             end = _end_of(tokens, at)
             for where, item in _items(tokens[at : end + 1]):
-                _take(reading, where, item, memory or (guessed[-1] if guessed else "oth"), left)
+                _take(parser, where, item, memory or (guessed[-1] if guessed else "oth"), left)
             at = end
         elif token.type == "paragraph_open" and memory:
-            _take(reading, line, tokens[at + 1].content, memory, left)
+            _take(parser, line, tokens[at + 1].content, memory, left)
         elif token.level == 0 and (what := _LEFT_OUT.get(token.type)):
             left.setdefault(what, []).append(line)
         at += 1
     for what, numbers in left.items():
-        _note_left(reading, what, numbers)
+        _note_left(parser, what, numbers)
 
 
 _LEFT_OUT: Final = {
@@ -161,15 +161,15 @@ def _words(tokens: Iterable[Token]) -> str:
     return " ".join(" ".join(one.content.split()) for one in tokens if one.type == "inline").strip()
 
 
-def _take(reading: Reading, line: int, text: str, section: str, left: dict[str, list[int]]) -> None:
+def _take(parser: Parser, line: int, text: str, section: str, left: dict[str, list[int]]) -> None:
     text = _BOX.sub("", " ".join(text.split()), count=1) if _BOX.match(text) else " ".join(text.split())
     named = _NAMED.fullmatch(text)
     if named is not None and is_name(named[1]):
-        reading.entry(f"line {line}", section, {"name": named[1], "text": named[2]})
+        parser.entry(f"line {line}", section, {"name": named[1], "text": named[2]})
     elif len(text.split()) < 2 or _ONLY_A_LINK.fullmatch(text):
         left.setdefault("single words and links", []).append(line)
     else:
-        reading.entry(f"line {line}", section, {"text": text})
+        parser.entry(f"line {line}", section, {"text": text})
 
 
 def section_of(title: str) -> str | None:
@@ -180,7 +180,7 @@ def section_of(title: str) -> str | None:
     return next((slug for slug, words in _GUESSES if words.search(plain)), None)
 
 
-def _note_left(reading: Reading, what: str, numbers: list[int]) -> None:
+def _note_left(parser: Parser, what: str, numbers: list[int]) -> None:
     if numbers:
         shown = ", ".join(map(str, numbers[:_MOST_LINES])) + (" …" if len(numbers) > _MOST_LINES else "")
-        reading.notes.append(f"left out: {what} ({'line' if len(numbers) == 1 else 'lines'} {shown})")
+        parser.notes.append(f"left out: {what} ({'line' if len(numbers) == 1 else 'lines'} {shown})")

@@ -40,7 +40,7 @@ from reflector.gated import (
     summarize,
     think,
 )
-from reflector.gating import budget
+from reflector.gating import step
 from tests.gating import vectors
 
 OPEN = GatedConfig(allow_reflection=True)
@@ -428,7 +428,7 @@ def test_a_backend_that_hangs_is_cut_at_the_budget(tmp_path: Path) -> None:
 
 
 def test_backends_that_hang_for_ever_do_not_take_ever_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "_free", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(step, "_free", threading.BoundedSemaphore(2))
     end, config = threading.Event(), replace(LLM, time_ms_reflection=10)
     before = threading.active_count()
     reasons = {reflect(turn(), config, adapter=lambda _: str(end.wait())).reason for _ in range(6)}
@@ -455,5 +455,5 @@ def test_a_budget_of_centuries_and_no_thread_to_be_had_are_no_errors(monkeypatch
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    for _ in range(budget._MOST_HANGING + 1):
+    for _ in range(step._MOST_HANGING + 1):
         assert reflect(turn(), OPEN).reason == "reflect_error:RuntimeError"

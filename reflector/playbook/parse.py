@@ -24,7 +24,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 CORRECT = "correct it there"
 REBUILD = f"{CORRECT}, or write the file again from the ledger with `reflector rebuild`"
 _IMPORT = "correct it there and import the file again"
-SHAPES = "advice is read from `sections`, `key_points`, `bullets` or `skills`; bring it into one of these"
+SHAPES = "bullets are read from `sections`, `key_points`, `bullets` or `skills`; bring it into one of these"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives none.
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
 _ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful"})
@@ -78,7 +78,7 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class Reading:
+class Parser:
     taken: set[str]
     first: int = 0
     foreign: bool = False
