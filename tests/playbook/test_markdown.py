@@ -54,7 +54,7 @@ def test_a_memory_file_of_an_agent_is_advice_in_the_section_of_its_type() -> Non
 
 def test_a_file_without_advice_is_refused_with_the_way_out() -> None:
     (problem,) = load_markdown("# Title\n\nProse only.\n").problems
-    assert "write each piece of advice as an item of a list" in str(problem)
+    assert "write each bullet as an item of a list" in str(problem)
 
 
 def test_a_playbook_as_text_keeps_its_counters_and_its_names_where_they_are_ours() -> None:
