@@ -37,24 +37,16 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.mark.parametrize(
-    ("moment", "position"),
+    ("moment", "position", "before"),
     [
-        ("0", 0),
-        ("3", 3),
-        ("abcd-1", 4),
-        ("abcd-2", 7),
-        ("2026-11-20T23:58Z", 1),
-        ("2026-11-20 23:58:58Z", 0),
-        ("2026-11-20T23:59:59.9Z", 4),
-        ("2026-11-20T23:59:59.99999Z", 4),
-        ("2026-11-21T01:00:58+01:00", 4),
-        ("2026-11-21T01:00+01:00", 7),
-        ("2199-01-01", 7),
-        ("1999-01-01", 0),
+        *(("0", 0, 0), ("1", 1, 0), ("3", 3, 2), ("abcd-1", 4, 1), ("abcd-2", 7, 4)),
+        *(("2026-11-20T23:58Z", 1, 0), ("2026-11-20 23:58:58Z", 0, 0), ("2026-11-20T23:59:59.9Z", 4, 1)),
+        *(("2026-11-20T23:59:59.99999Z", 4, 1), ("2026-11-21T01:00:58+01:00", 4, 4), ("2026-11-21T00:00Z", 7, 4)),
+        *(("2026-11-21T01:00+01:00", 7, 4), ("2199-01-01", 7, 7), ("1999-01-01", 0, 0)),
     ],
 )
-def test_a_moment_is_a_position(ledger: Ledger, moment: str, position: int) -> None:
-    assert position_of(ledger, moment) == position
+def test_a_moment_is_a_position(ledger: Ledger, moment: str, position: int, before: int) -> None:
+    assert (position_of(ledger, moment), position_before(ledger, moment)) == (position, before)
 
 
 def test_a_day_without_a_zone_is_the_local_one_and_meant_to_its_end(ledger: Ledger, zone: str) -> None:
@@ -75,16 +67,9 @@ def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("moment", "wanted"),
     [
-        ("8", "ends at 7"),
-        ("9" * 40, "ends at 7"),
-        ("abcd", "abcd-1, abcd-2"),
-        ("zzz", "no session 'zzz'"),
-        ("2026-02-30", "not a time"),
-        ("2026-11-20T25:00", "not a time"),
-        ("2026-11-20T10:00:00.1234567Z", "not a time"),
-        ("9999-12-31", "not a time"),
-        ("", "no session"),
-        ("\x1b[31m", "no session"),
+        *(("8", "ends at 7"), ("9" * 40, "ends at 7"), ("abcd", "abcd-1, abcd-2"), ("zzz", "no session 'zzz'")),
+        *((time, "not a time") for time in ("2026-02-30", "2026-11-20T25:00", "9999-12-31")),
+        *(("2026-11-20T10:00:00.1234567Z", "not a time"), ("", "no session"), ("\x1b[31m", "no session")),
     ],
 )
 def test_what_names_no_moment_is_told_with_what_would(ledger: Ledger, moment: str, wanted: str) -> None:
@@ -97,13 +82,6 @@ def test_digits_that_are_no_position_may_begin_a_sessions_id(ledger: Ledger, mon
     monkeypatch.setattr("reflector.ledger.appending.later_than", lambda _: "2026-11-22T00:00:00.000000Z")
     ledger.append([window(3, "12345678-aa")])
     assert position_of(ledger, "12345678") == 8
-
-
-@pytest.mark.parametrize(
-    ("moment", "position"), [("0", 0), ("1", 0), ("3", 2), ("abcd-1", 1), ("abcd-2", 4), ("2026-11-21T00:00Z", 4)]
-)
-def test_what_is_in_front_of_a_moment(ledger: Ledger, moment: str, position: int) -> None:
-    assert position_before(ledger, moment) == position
 
 
 def test_a_span_may_leave_out_the_beginning_or_now(ledger: Ledger) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reflector.audit.session import session_story
@@ -46,33 +48,16 @@ def test_tags_say_whether_they_are_in_the_count_now_and_then(lived: Ledger) -> N
     assert counted() == [False, None]
     assert counted(Past(lived, then)) == [True, None]
     assert counted(Past(lived, then + 1)) == [False, None]
-
-
-def test_a_session_is_told_as_it_was(lived: Ledger) -> None:
     story = session_story(lived, "s-1", Past(lived, 8))
     assert [w.state for w in story.windows] == ["pending", "answered", *["pending"] * 4]
     assert len(story.events) == 7
 
 
 def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
-    first = window(0, "s-1")
-    meta = {"input_tokens": 1_000_000, "output_tokens": 0}
-    for number, model in enumerate(["claude-sonnet-5-5", "unheard-of"]):
+    plain, meta = about(ev.REFLECTION_ANSWERED, window(0, "s-1")), {"input_tokens": 1_000_000, "output_tokens": 0}
+    for model in ("claude-sonnet-5-5", "unheard-of"):
         data = {"backend": "anthropic", "model": model, "answer": "x"}
-        lived.append(
-            [
-                NewEvent(
-                    ev.REFLECTION_ANSWERED,
-                    identity("answer", number),
-                    data,
-                    "anthropic",
-                    session_id="s-1",
-                    reflection_id="r9",
-                    target_id=first.event_id,
-                    meta=meta,
-                )
-            ]
-        )
+        lived.append([replace(plain, event_id=identity(model), data=data, meta=meta, reflection_id="r9")])
     spent = session_story(lived, "s-1").spent
     assert (spent.tokens, str(spent.cost), spent.unpriced) == (2_000_000, "2.000000", 1)
 
