@@ -53,53 +53,47 @@ def test_every_text_has_an_id(agent: str, turn: int, slot: int, text: str) -> No
 
 def test_an_entry_is_kept_with_its_keys_in_order_and_the_defaults() -> None:
     kept = record(entry("  alpha \n", vec_full=[0.5]), turn=1, slot=0)
-    assert list(kept) == ["id", "owner", "ts", "kind", "tags", "text", "vec_full"]
-    assert kept == {
-        "id": "refl-1-AgentA-0-83965f01588e",
-        "owner": "AgentA",
-        "ts": "2026-01-02T03:04:05Z",
-        "kind": "summary",
-        "tags": ["reflection"],
-        "text": "alpha",
-        "vec_full": [0.5],
-    }
+    of_turn = {"id": "refl-1-AgentA-0-83965f01588e", "owner": "AgentA", "ts": "2026-01-02T03:04:05Z"}
+    wanted = {**of_turn, "kind": "summary", "tags": ["reflection"], "text": "alpha", "vec_full": [0.5]}
+    assert list(kept.items()) == list(wanted.items())
     assert record({}, turn=0, slot=2)["ts"] == "0000-00-00T00:00:00Z"
 
 
 def test_an_entry_becomes_a_lesson_of_its_agent(ledger: Ledger) -> None:
+    times = iter((0.0, 60.0))
+    late = after_turn(TURN, OPEN, ledger=ledger, clock=lambda: next(times))
+    assert late is not None
+    assert (late.reason, late.summary, ledger.head().position) == ("reflection_timeout", "hi", 0)
     after_turn(TURN, OPEN, ledger=ledger)
-    assert lessons(ledger) == [
-        {
-            "entry": entry_id("AgentA", 1, 0, "hi"),
-            "kind": "summary",
-            "text": "hi",
-            "owner": "AgentA",
-            "tags": ["reflection"],
-            "ts": "1970-01-01T00:00:12.345Z",
-            "turn": 1,
-            "slot": 0,
-            "embed": True,
-        }
-    ]
+    said = {
+        "kind": "summary",
+        "text": "hi",
+        "owner": "AgentA",
+        "tags": ["reflection"],
+        "ts": "1970-01-01T00:00:12.345Z",
+    }
+    place = {"entry": entry_id("AgentA", 1, 0, "hi"), "turn": 1, "slot": 0}
+    assert lessons(ledger) == [{**said, **place, "embed": True}]
+    empty = after_turn(replace(TURN, utter=""), OPEN, ledger=ledger)
+    assert empty is not None
+    assert "vec_full" not in empty.memory_entries[0]
+    assert [(lesson["text"], lesson["embed"]) for lesson in lessons(ledger)] == [("hi", True), ("", False)]
     assert list(verify(ledger)) == []
 
 
-def test_the_cap_is_held_and_what_was_written_is_what_is_counted(ledger: Ledger) -> None:
-    three = [entry("alpha"), entry("beta"), entry("gamma")]
-    report = write_entries(ledger, three, ops_cap=2, turn=1)
-    assert (report.attempted, report.written, report.reason) == (3, 2, None)
-    assert list(report.ids) == ["refl-1-AgentA-0-83965f01588e", "refl-1-AgentA-1-b1adf3aa9872"]
-    assert [lesson["text"] for lesson in lessons(ledger)] == ["alpha", "beta"]
-
-
-@pytest.mark.parametrize("cap", [0, -1])
-def test_a_cap_of_nothing_writes_nothing_and_says_so(cap: int, ledger: Ledger) -> None:
-    assert write_entries(ledger, [entry()], ops_cap=cap) == Written(1, reason="ops_cap=0")
-    assert ledger.head().position == 0
-
-
-def test_without_a_ledger_the_index_is_missing() -> None:
+def test_the_cap_is_held_and_the_same_entries_again_add_nothing(ledger: Ledger) -> None:
     assert write_entries(None, [entry()], ops_cap=5) == Written(1, reason="index_missing")
+    for cap in (0, -1):
+        assert write_entries(ledger, [entry()], ops_cap=cap) == Written(1, reason="ops_cap=0")
+    assert ledger.head().position == 0
+    three = [entry("alpha"), entry("beta"), entry("gamma")]
+    later = [entry("alpha", ts="2027-01-01T00:00:00Z"), *three[1:]]  # the first record stands
+    reports = [write_entries(ledger, entries, ops_cap=2, turn=1) for entries in (three, three, later)]
+    assert [(one.attempted, one.written, one.known, one.reason) for one in reports] == [
+        (3, 2, 0, None), (3, 0, 2, None), (3, 0, 2, None),
+    ]  # fmt: skip
+    assert {one.ids for one in reports} == {("refl-1-AgentA-0-83965f01588e", "refl-1-AgentA-1-b1adf3aa9872")}
+    assert [lesson["text"] for lesson in lessons(ledger)] == ["alpha", "beta"]
 
 
 def test_an_entry_that_is_refused_does_not_stop_the_others(ledger: Ledger) -> None:
@@ -130,41 +124,12 @@ def test_a_ledger_that_fails_is_a_reason_in_the_log_and_no_harm(tmp_path: Path) 
     assert write_entries(broken, [entry()], ops_cap=1).errors == ("add_error[0]:OSError",)
 
 
-def test_the_same_entries_twice_add_nothing(ledger: Ledger) -> None:
-    twice = [write_entries(ledger, [entry("alpha"), entry("beta")], ops_cap=5, turn=1) for _ in range(2)]
-    assert [(report.written, report.known, report.reason) for report in twice] == [(2, 0, None), (0, 2, None)]
-    assert twice[0].ids == twice[1].ids
-    assert len(lessons(ledger)) == 2
-
-
-def test_the_same_words_of_the_same_turn_at_another_time_are_the_same_entry(ledger: Ledger) -> None:
-    write_entries(ledger, [entry()], ops_cap=1, turn=1)
-    report = write_entries(ledger, [entry(ts="2027-01-01T00:00:00Z")], ops_cap=1, turn=1)
-    assert (report.written, report.known, report.errors) == (0, 1, ())
-    assert [lesson["ts"] for lesson in lessons(ledger)] == ["2026-01-02T03:04:05Z"]
-
-
-def test_an_empty_summary_is_an_entry_too(ledger: Ledger) -> None:
-    result = after_turn(replace(TURN, utter=""), OPEN, ledger=ledger)
-    assert result is not None
-    assert "vec_full" not in result.memory_entries[0]
-    assert [(lesson["text"], lesson["embed"]) for lesson in lessons(ledger)] == [("", False)]
-
-
 def test_a_secret_in_an_answer_is_not_kept(ledger: Ledger) -> None:
     key = "ghp_" + "a1B2" * 9
     after_turn(TURN, replace(OPEN, backend="llm"), ledger=ledger, adapter=lambda _: f"use {key}")
     (kept,) = lessons(ledger)
     assert kept["text"] == "use [redacted:github-token]"
     assert kept["entry"] == entry_id("AgentA", 1, 0, kept["text"])
-
-
-def test_a_timeout_writes_nothing(ledger: Ledger) -> None:
-    times = iter((0.0, 60.0))
-    result = after_turn(TURN, OPEN, ledger=ledger, clock=lambda: next(times))
-    assert result is not None
-    assert (result.reason, result.summary) == ("reflection_timeout", "hi")
-    assert ledger.head().position == 0
 
 
 def test_what_is_erased_is_not_written_again(ledger: Ledger) -> None:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,9 @@ def test_the_line_of_a_record_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
         '{"agent":"AgentA","backend":"rulebased","embed":true,"ms":0.0,"ops_written":1,"reason":null,"summary_len":87,'
         '"turn":1}'
     )
+    result = ReflectionResult("a b", [], {"backend": "llm-fixture", "fixture_key": "0123456789ab"})
+    record = log_record(GatedConfig(backend="llm"), result, agent="A", turn=2, ops_written=0, reason="ops_cap=0")
+    assert (record["backend"], record["fixture_key"], record["reason"]) == ("llm", "0123456789ab", "ops_cap=0")
 
 
 @pytest.mark.parametrize(("ci", "ms"), [("true", 0.0), ("TRUE", 0.0), ("false", 1.5), ("1", 1.5), ("", 1.5)])
@@ -75,24 +79,6 @@ def test_the_log_says_what_the_ledger_has_and_not_what_was_produced(ledger: Ledg
     ]
 
 
-def test_recorded_answers_are_llm_in_the_log_with_their_key() -> None:
-    result = ReflectionResult("a b", [], {"backend": "llm-fixture", "fixture_key": "0123456789ab"})
-    record = log_record(GatedConfig(backend="llm"), result, agent="A", turn=2, ops_written=0, reason="ops_cap=0")
-    assert (record["backend"], record["fixture_key"], record["reason"]) == ("llm", "0123456789ab", "ops_cap=0")
-
-
-def test_no_record_is_written_where_no_log_is_wanted(tmp_path: Path) -> None:
-    after_turn(bundle(), GatedConfig(allow_reflection=True, log=False), log=ReflectionLog(tmp_path / FILE_NAME))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_record_is_in_the_file_as_soon_as_its_turn_is_over(tmp_path: Path) -> None:
-    log = ReflectionLog(tmp_path / FILE_NAME)
-    for turn in (2, 1):
-        after_turn(bundle(turn=turn), OPEN, log=log)
-        assert json.loads(log.path.read_text().splitlines()[-1])["turn"] == turn
-
-
 def test_agents_that_reflect_in_parallel_are_logged_by_agent_and_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,25 +97,27 @@ def test_agents_that_reflect_in_parallel_are_logged_by_agent_and_turn(
     assert STAGE_ORDINAL == 10
 
 
-def test_what_was_held_back_is_written_when_an_agent_fails(tmp_path: Path) -> None:
+def test_what_was_held_back_is_written_when_an_agent_fails_and_the_rest_at_once(tmp_path: Path) -> None:
     log = ReflectionLog(tmp_path / FILE_NAME)
     with suppress(RuntimeError), log.in_order():
         with log.in_order():
             after_turn(bundle(turn=2), OPEN, log=log)
         after_turn(bundle(turn=1), OPEN, log=log)
+        for record in ({}, {"agent": "a", "turn": "x"}, {"agent": "a", "turn": 1, "ms": object()}):
+            log.add(record)
         raise RuntimeError
-    assert [json.loads(line)["turn"] for line in log.path.read_text().splitlines()] == [1, 2]
-
-
-def pipe(path: Path) -> Path:
-    os.mkfifo(path)
-    return path
+    for turn in (4, 3):
+        after_turn(bundle(turn=turn), OPEN, log=log)
+        after_turn(bundle(turn=9), replace(OPEN, log=False), log=log)
+        assert json.loads(log.path.read_text().splitlines()[-1])["turn"] == turn
+    assert [json.loads(line)["turn"] for line in log.path.read_text().splitlines()] == [1, 2, 4, 3]
+    assert log.lost == 3
 
 
 @pytest.mark.parametrize("where", ["missing/log", "folder", "a\0b", "pipe", "/dev/full"])
 def test_a_log_that_cannot_be_written_never_harms_the_turn(where: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    pipe(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe")
     log = ReflectionLog(tmp_path / where)
     for guard in (log.in_order, lambda: ReflectionLog(tmp_path / "other").in_order()):
         with guard():
@@ -137,11 +125,3 @@ def test_a_log_that_cannot_be_written_never_harms_the_turn(where: str, tmp_path:
             assert result is not None
             assert result.summary == "agenta on 1"
     assert log.lost == 2
-
-
-def test_a_record_that_is_no_record_is_lost_and_no_harm(tmp_path: Path) -> None:
-    log = ReflectionLog(tmp_path / FILE_NAME)
-    with log.in_order():
-        for record in ({}, {"agent": "a", "turn": "x"}, {"agent": "a", "turn": 1, "ms": object()}):
-            log.add(record)
-    assert (log.lost, list(tmp_path.iterdir())) == (3, [])

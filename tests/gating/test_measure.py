@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reflector.cli.app import run
 from reflector.config import ConfigError
-from reflector.gated import GatedConfig, canonical_line, measure, read_config
+from reflector.gated import Fixtures, GatedConfig, measure, read_config
 from reflector.gating.measure import EXAMPLES
 from tests.gating import vectors
 
@@ -17,10 +18,6 @@ from tests.gating import vectors
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert run(["bench-reflection", *arguments]) == 0
     return capsys.readouterr().out
-
-
-def test_the_defaults_print_one_exact_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys) == f"{vectors.BENCH}\n"
 
 
 @pytest.mark.parametrize("name", ["rulebased", "fixtures"])
@@ -31,6 +28,9 @@ def test_two_examples_ship_and_print_their_exact_lines(
     wanted = {"rulebased": vectors.BENCH, "fixtures": vectors.BENCH_FIXTURES}[name]
     assert printed(capsys, "-c", name, "-n", "3") == f"{wanted}\n"
     assert printed(capsys, "-c", str(EXAMPLES[name])) == f"{wanted}\n"
+    assert printed(capsys) == f"{vectors.BENCH}\n"
+    (tmp_path / "c.yaml").write_text("# nothing\n")
+    assert printed(capsys, "-c", "c.yaml") == f"{vectors.BENCH}\n"
 
 
 @pytest.mark.parametrize(("topk", "length"), list(enumerate([4, 10, 15, 21, 25, 29, 29])))
@@ -38,11 +38,13 @@ def test_more_snippets_make_a_longer_summary(topk: int, length: int) -> None:
     assert measure(GatedConfig(topk_snippets=topk))["summary_len"] == length
 
 
-def test_a_smaller_prompt_has_its_own_key_and_answer() -> None:
-    from dataclasses import replace
-
-    figures = measure(replace(read_config("fixtures"), topk_snippets=1, summary_tokens=32))
+def test_the_figures_are_those_of_the_settings() -> None:
+    config = read_config("fixtures")
+    figures = measure(replace(config, topk_snippets=1, summary_tokens=32))  # a smaller prompt has its own answer
     assert (figures["fixture_key"], figures["summary_len"]) == ("5f6ba6438f41", 6)
+    figures = measure(replace(config, allow_reflection=False, fixtures=Fixtures(True, "none.jsonl")))
+    assert (figures["allow_reflection"], figures["ops"], figures["backend"]) == (False, 0, "llm")
+    assert figures["reason"] == "reflect_error:FixtureMissingError"
 
 
 def test_time_is_shown_where_it_is_asked_for_and_not_under_ci(
@@ -68,21 +70,6 @@ def test_settings_come_from_yaml_toml_and_json(name: str, content: str, tmp_path
     (tmp_path / name).write_text(content, encoding="utf-8")
     config = read_config(tmp_path / name)
     assert (config.topk_snippets, config.embed, config.allow_reflection) == (1, False, True)
-
-
-def test_an_empty_file_is_the_defaults_and_a_gate_that_is_closed_is_shown(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("# nothing\n")
-    assert canonical_line(measure(read_config(tmp_path / "c.yaml"))) == vectors.BENCH
-    (tmp_path / "c.yaml").write_text("t3: {allow_reflection: false}\n")
-    assert measure(read_config(tmp_path / "c.yaml"))["allow_reflection"] is False
-
-
-def test_a_missing_answer_is_a_reason_in_the_figures(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text(
-        't3.llm.fixtures = {enabled = true, path = "none.jsonl"}\nt3.reflection.backend = "llm"'
-    )
-    figures = measure(read_config(tmp_path / "c.toml"))
-    assert (figures["reason"], figures["ops"], figures["backend"]) == ("reflect_error:FixtureMissingError", 0, "llm")
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
