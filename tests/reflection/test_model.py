@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,45 +135,49 @@ def test_data_cannot_close_the_tag_it_stands_in(api: Api, hurried: Hurried, tmp_
     assert "Mocks {hide} broken migrations." in text
 
 
-@pytest.mark.parametrize("refusal", [TOO_LONG, error(413, "request_too_large")])
-def test_a_question_that_is_too_long_is_halved_twice(
-    api: Api, hurried: Hurried, long_path: Path, refusal: Behaviour
+CUT = sound("cut", stop_reason="model_context_window_exceeded")
+HUGE = error(413, "request_too_large")
+#: What the API does first and then; whether the window is long; the text of the answer or the failure; the requests.
+HALVED: dict[str, tuple[list[Behaviour], Behaviour, bool, str, int]] = {
+    "too long twice": ([TOO_LONG, TOO_LONG], sound("whole"), True, "whole", 3),
+    "too large twice": ([HUGE, HUGE], sound("whole"), True, "whole", 3),
+    "always too large": ([], HUGE, True, "HTTP 413", 3),
+    "always too long": ([], TOO_LONG, True, "prompt is too long: 250000 tokens", 3),
+    "no room for less": ([], TOO_LONG, False, "prompt is too long: 250000 tokens", 1),
+    "cut off, then whole": ([CUT], sound("whole"), True, "whole", 2),
+    "cut off, then refused": ([CUT], error(400), True, "cut", 2),
+    "cut off, then down": ([CUT], error(500), True, "cut", 3),
+    "cut off, then odd": ([CUT], Behaviour(body=b"{"), True, "cut", 2),
+    "cut off, and no room for less": ([], CUT, False, "cut", 1),
+}
+
+
+@pytest.mark.parametrize(("does", "then", "long", "said", "requests"), HALVED.values(), ids=HALVED)
+def test_a_question_that_is_too_long_is_halved_and_never_sent_again(
+    api: Api,
+    hurried: Hurried,
+    short: Request,
+    long_path: Path,
+    does: list[Behaviour],
+    then: Behaviour,
+    long: bool,
+    said: str,
+    requests: int,
 ) -> None:
-    api.does = [refusal, refusal]
-    given = backend(api, hurried, request_tokens=30_000).answer(request_of(long_path))
-    sizes = [len(asked.text) for asked in api.asked]
-    assert len(sizes) == 3
-    assert sizes[0] > 1.5 * sizes[1] > 2 * sizes[2]
-    assert given.meta["requests"] == 3
-    assert hurried.waits == []
-
-
-def test_a_question_that_is_always_too_long_takes_three_requests(api: Api, hurried: Hurried, long_path: Path) -> None:
-    api.else_ = error(413, "request_too_large")
-    with pytest.raises(BackendError, match="HTTP 4") as failed:
-        backend(api, hurried, request_tokens=30_000).answer(request_of(long_path))
-    assert (failed.value.stage, failed.value.attempts, len(api.asked)) == ("request", 3, 3)
-
-
-def test_a_halving_that_leaves_no_room_ends_with_the_apis_own_words(api: Api, hurried: Hurried, short: Request) -> None:
-    api.else_ = TOO_LONG
-    with pytest.raises(BackendError, match="prompt is too long: 250000 tokens") as failed:
-        backend(api, hurried, request_tokens=8_000).answer(short)
-    assert failed.value.attempts == len(api.asked) == 1
-
-
-@pytest.mark.parametrize("request_tokens", [8_000, 30_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_a_question_that_was_too_long_is_never_sent_again(
-    api: Api, hurried: Hurried, short: Request, long_path: Path, request_tokens: int
-) -> None:
-    api.else_ = TOO_LONG
-    for request in (short, request_of(long_path)):
-        api.asked.clear()
-        with pytest.raises(BackendError, match="HTTP 4"):
-            backend(api, hurried, request_tokens=request_tokens).answer(request)
-        texts = [asked.text for asked in api.asked]
-        assert 1 <= len(texts) == len(set(texts)) <= 3
-        assert texts == sorted(texts, key=len, reverse=True)
+    api.does, api.else_ = [*does], then
+    asks = backend(api, hurried, request_tokens=30_000 if long else 8_000)
+    if said in ("whole", "cut"):
+        given = asks.answer(request_of(long_path) if long else short)
+        assert (given.text, given.meta["requests"]) == (said, 1 if said == "cut" else requests)
+        assert given.meta["input_tokens"] == 1200 * (1 + (does[:1] == [CUT] and said == "whole"))
+    else:
+        with pytest.raises(BackendError, match=said) as failed:
+            asks.answer(request_of(long_path) if long else short)
+        assert (failed.value.stage, failed.value.attempts) == ("request", requests)
+    assert len(api.asked) == requests
+    sizes = [len(text) for text in dict.fromkeys(asked.text for asked in api.asked)]
+    assert all(after < 0.7 * before for before, after in pairwise(sizes))
+    assert len(sizes) == requests or then.status == 500
 
 
 @pytest.mark.slow
@@ -181,17 +186,7 @@ def test_a_question_that_was_too_long_is_never_sent_again(
 def test_no_mixture_of_troubles_takes_more_than_three_requests(
     api: Api, hurried: Hurried, long_path: Path, data: st.DataObject
 ) -> None:
-    troubles = [
-        TOO_LONG,
-        error(413, "request_too_large"),
-        error(500),
-        error(429, "rate_limit_error"),
-        error(400, "invalid_request_error", "output_config: Extra inputs are not permitted"),
-        Behaviour(body=b"{"),
-        Behaviour(307, b"", {"location": "/again"}),
-        sound("cut", stop_reason="model_context_window_exceeded"),
-        sound("", stop_reason="refusal"),
-    ]
+    troubles = [TOO_LONG, HUGE, error(500), error(429), Behaviour(body=b"{"), CUT, sound("", stop_reason="refusal")]
     api.reset()
     api.does = data.draw(st.lists(st.sampled_from(troubles), min_size=1, max_size=9))
     api.else_ = data.draw(st.sampled_from(troubles))
@@ -199,34 +194,6 @@ def test_no_mixture_of_troubles_takes_more_than_three_requests(
         given = backend(api, hurried, request_tokens=30_000).answer(request_of(long_path))
         assert 1 <= given.meta["requests"] <= len(api.asked)
     assert 1 <= len(api.asked) <= 3
-
-
-def test_an_answer_at_the_windows_end_is_asked_for_again_with_less(api: Api, hurried: Hurried, long_path: Path) -> None:
-    api.does = [sound("cut", stop_reason="model_context_window_exceeded"), sound("whole")]
-    given = backend(api, hurried, request_tokens=30_000).answer(request_of(long_path))
-    assert (given.text, len(api.asked)) == ("whole", 2)
-    assert (given.meta["input_tokens"], given.meta["requests"]) == (2400, 2)
-
-
-@pytest.mark.parametrize(
-    ("then", "requests"), [(error(400), 2), (error(500), 3), (Behaviour(body=b"{"), 2)], ids=["refused", "down", "odd"]
-)
-def test_an_answer_that_was_cut_off_stands_when_no_better_one_follows(
-    api: Api, hurried: Hurried, long_path: Path, then: Behaviour, requests: int
-) -> None:
-    api.does = [sound("cut", stop_reason="model_context_window_exceeded")]
-    api.else_ = then
-    given = backend(api, hurried, request_tokens=30_000).answer(request_of(long_path))
-    assert (given.text, given.meta["stop_reason"]) == ("cut", "model_context_window_exceeded")
-    assert len(api.asked) == requests
-
-
-def test_an_answer_that_was_cut_off_stands_when_there_is_no_room_for_less(
-    api: Api, hurried: Hurried, short: Request
-) -> None:
-    api.else_ = sound("cut", stop_reason="model_context_window_exceeded")
-    assert backend(api, hurried, request_tokens=8_000).answer(short).text == "cut"
-    assert len(api.asked) == 1
 
 
 def test_all_halves_together_have_one_deadline(api: Api, hurried: Hurried, long_path: Path) -> None:

@@ -82,8 +82,8 @@ PLACES = {
     "transcripts/test_load.py": {
         "A-31": "test_the_classic_list_holds_what_was_said_and_nothing_else",
     },
-    "curation/test_playbook_file.py": {
-        "A-34": "test_a_name_that_a_removed_bullet_had_is_not_taken_over",
+    "road/test_yardsticks.py": {
+        "A-34": "test_the_name_of_a_removed_bullet_is_not_given_out_again",
     },
 }
 
