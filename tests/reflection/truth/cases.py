@@ -41,6 +41,12 @@ def verdict(tag: str = "helpful", reason: str = "It helped.") -> str:
     return json.dumps({"bullet_id": "whatever", "tag": tag, "reason": reason})
 
 
+def script(said: str, bad: str | Exception = "no JSON") -> list[str | Exception]:
+    """Answers of a model: `+` is a helpful and `x` a harmful verdict, `-` is bad, any other word an insight."""
+    verdicts = {"+": verdict(), "x": verdict("harmful"), "-": bad}
+    return [verdicts.get(word) or insights(word) for word in said.split()]
+
+
 class Model:
     """Answers with each of its answers in turn; an exception among them is raised, and after the last it refuses."""
 
