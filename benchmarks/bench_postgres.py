@@ -25,7 +25,7 @@ from benchmarks import made, peers
 from benchmarks.bench_append import appended_by, rows_of_writers, sessions
 from benchmarks.harness import Row, paired_ratio, timed
 from benchmarks.writers import SECONDS, Together, together
-from reflector.exchange.transfer import become, checked, copy, exported, locked, write
+from reflector.exchange.transfer import become, checked, copy, exported, write
 from reflector.ledger.store import Ledger
 
 _WRITERS = 16
@@ -89,8 +89,8 @@ def _copied(server: sa.URL, folder: Path, number: int) -> float:
     with _ledger(server, f"copied_{number}") as ledger:
 
         def work() -> None:
-            with locked(ledger) as (sql, _):
-                become(sql, header, write(sql, iter(ready)))
+            with ledger.writing() as writing:
+                become(writing.sql, header, write(writing.sql, iter(ready)))
 
         return timed(work)() / len(ready)
 

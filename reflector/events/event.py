@@ -7,7 +7,7 @@ append of it adds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,6 +54,10 @@ WISH_HEARD: Final = "wish.heard"
 HUMAN: Final = "human"
 #: The key of `meta` of an event that only says what a merge gave.
 RESTATED: Final = "restated"
+#: The key of `meta` under which an event that a merge brought says where it came from.
+MERGED: Final = "merged"
+#: (when it was recorded, in which ledger, at which position): the order in which one ledger would have held the events.
+Moment = tuple[str, str, int]
 
 
 def identity(type_: str, *parts: str | int) -> str:
@@ -62,6 +66,21 @@ def identity(type_: str, *parts: str | int) -> str:
 
     text = "\n".join([type_, *(str(part).replace("\\", "\\\\").replace("\n", "\\n") for part in parts)])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def came_through(meta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield what an event's meta says of each ledger through which it came, the last one first."""
+    came = meta.get(MERGED)
+    while isinstance(came, Mapping):
+        yield came
+        came = came.get(MERGED)
+
+
+def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
+    """Return when and where an event was first appended; `own` if it came from no other ledger."""
+    for came in came_through(meta):
+        own = (came.get("moment", came["recorded_at"]), came["origin"], came["position"])
+    return own
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from reflector.playbook.counting import is_counting
 from reflector.playbook.names import SECTIONS, is_name
 
 _LONGEST_WORD: Final = 200
-_HEX: Final = frozenset("0123456789abcdef")
 _ID: Final = re.compile("[0-9a-f]{32}")
 #: A number from 0 to 1 as canonical JSON has it.
 _UNIT: Final = re.compile(r"0\.\d{6}|1\.000000")
@@ -105,14 +104,14 @@ def _keys(value: Any) -> str | None:
     return None
 
 
-def _leaves(value: Any) -> str | None:
-    return None if isinstance(value, list) and all(map(_is_leaf, value)) else "must be a list of merged events"
+def _merged_events(value: Any) -> str | None:
+    return None if isinstance(value, list) and all(map(_is_merged, value)) else "must be a list of merged events"
 
 
-def _is_leaf(entry: Any) -> bool:
-    if not isinstance(entry, list) or len(entry) != 4 or type(entry[0]) is not int:
-        return False
-    return all(isinstance(text, str) for text in entry[1:]) and len(entry[3]) == 64 and set(entry[3]) <= _HEX
+def _is_merged(entry: Any) -> bool:
+    """Return whether an entry is (position, id, time); earlier versions appended the leaf of the event."""
+    sound = isinstance(entry, list) and len(entry) in (3, 4) and type(entry[0]) is int
+    return sound and all(isinstance(text, str) for text in entry[1:])
 
 
 def _renamed(value: Any) -> str | None:
@@ -210,7 +209,7 @@ NAME_OR_NULL: Final = Field(_name_or_null, names=True, shape=_text_or_null)
 NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=_names_or_null)
 COUNTING: Final = Field(_counting, shape=_text)
 RECORD_KEYS: Final = Field(_keys)
-LEAVES: Final = Field(_leaves)
+MERGED_EVENTS: Final = Field(_merged_events)
 RENAMED: Final = Field(_renamed, shape=_object)
 EVENT_ID: Final = Field(_id, shape=_text)
 #: A score or a share: not an integer is stored as text with six decimals.

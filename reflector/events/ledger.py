@@ -10,8 +10,6 @@ from reflector.events.effects import AdoptsPolicy, ChangesNothing
 from reflector.events.kinds import EventType, Merge, Target
 from reflector.events.sessions import reason
 
-_HEAD: Final = {"position": f.needed(f.NUMBER), "chain": f.needed(f.TEXT)}
-
 TYPES: Final = (
     EventType(
         name=ev.EVENT_REDACTED,
@@ -42,12 +40,13 @@ TYPES: Final = (
         fields={
             "playbook": f.needed(f.TEXT),
             "origin": f.needed(f.TEXT),
-            "after": f.needed(f.within(_HEAD)),
-            **_HEAD,
-            "here": f.needed(f.LEAVES),
+            "position": f.needed(f.NUMBER),
+            "chain": f.needed(f.TEXT),
+            # Of each event of the stretch that was here already: its position there, its id here, its first moment.
+            "here": f.needed(f.MERGED_EVENTS),
             "renamed": f.needed(f.RENAMED),
         },
-        effect=ChangesNothing("it proves where the events before it come from"),
+        effect=ChangesNothing("it says where the events before it come from"),
         summary=lambda data: (
             f"{data.get('playbook')} of {str(data.get('origin'))[:8]}, up to its position {data.get('position')}"
         ),
@@ -62,7 +61,7 @@ TYPES: Final = (
         effect=ChangesNothing("the database refuses every event behind it but `ledger.arrived`"),
         summary=lambda data: f"to {data.get('to')}",
         merge=Merge.LOCAL,
-        no_retraction="move the playbook back with `reflector move PLAYBOOK --to URL`",
+        no_retraction="the playbook went on elsewhere",
     ),
     EventType(
         name=ev.LEDGER_ARRIVED,
@@ -72,7 +71,7 @@ TYPES: Final = (
         effect=ChangesNothing("it opens the history behind its target"),
         summary=lambda data: f"at {data.get('at')}",
         merge=Merge.LOCAL,
-        no_retraction="move the playbook on with `reflector move PLAYBOOK --to URL`",
+        no_retraction="the playbook went on here",
         target=Target("the `ledger.moved` before it", required=True),
     ),
 )

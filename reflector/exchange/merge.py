@@ -1,8 +1,8 @@
 """Two machines' ledgers become one: the events of a file appended behind the ones that are here.
 
 Invariant: a merge is one transaction, adds what is not here and nothing twice, and loses nothing: each event says in
-its `meta` where it comes from, and a `ledger.merged` behind each page of them proves that the page is what the other
-ledger holds (`reflector.proof.merge_proof`). Both histories stay provable; merging the same file again adds nothing.
+its `meta` where it comes from, and a `ledger.merged` behind each page of them says up to which head the other ledger
+is here. The file itself proves the other history. Merging it again adds nothing.
 
 An event that is here, with the same id and data, is not appended again. Where the data differs, this ledger's version
 stays if both state one fact in different words (a reason, a path, a model's answer); of two creations or changes of a
@@ -12,34 +12,34 @@ bullet both are kept; two verdicts of one reflection are a conflict that only a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile, islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import RESTATED, NewEvent, identity
+from reflector.events.event import MERGED, RESTATED, NewEvent, came_through, first_moment, identity
 from reflector.events.fields import unpack_keys
 from reflector.events.kinds import Merge
 from reflector.events.registry import EVENT_TYPES
-from reflector.events.renames import renamed_ids
-from reflector.exchange.incoming import Item, beside_id, brings_back, came_as, incoming, meta_here
-from reflector.exchange.reconcile import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
+from reflector.exchange.agreement import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
+from reflector.exchange.renames import renamed, renamed_ids
 from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
-from reflector.exchange.transfer import ERASE, MOVE, Checked, Progress, WrongLine, checked, grow, locked, stored_of
-from reflector.ledger.admission import prepare
-from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
+from reflector.exchange.transfer import ERASE, MOVE, Checked, Progress, WrongLine, checked, grow
+from reflector.ledger.admission import Prepared, prepare
+from reflector.ledger.appending import append
+from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.projection import Projector
+from reflector.ledger.reader import line_of
 from reflector.ledger.rebuilding import rebuild
-from reflector.ledger.rows import Head, Projected, Stored
+from reflector.ledger.redaction import texts_of
+from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.ledger.times import later_than
-from reflector.proof.merge_proof import first_moment
+from reflector.ledger.writer import Writing
 
 Lines = Callable[[], Iterable[str | bytes]]
 
-#: Lines after which a `ledger.merged` is appended; it holds a leaf of each that was not appended.
+#: Lines after which a `ledger.merged` is appended; it names each event that was not.
 _PAGE: Final = 1000
 _SHOWN: Final = 20
 
@@ -150,26 +150,30 @@ def merge(
 def _merged(
     ledger: Ledger, lines: Lines, found: Survey, before: Head, given: Mapping[str, str], *, ours: bool
 ) -> Merged:
-    with locked(ledger) as (sql, head):
-        if head != before:
+    with ledger.writing() as writing:
+        if (writing.position, writing.chain) != (before.position, before.chain):
             raise _Again
         rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])
         if found.forward:
-            last = _grown(sql, rest)
-            return Merged(Head(head.playbook, head.origin, last.position, last.chain, last.recorded_at), forward=True)
-        merging = _Merging(sql, head, found, ours=ours)
+            last = _grown(writing.sql, rest)
+            return Merged(replace(before, **_of_head(last)), forward=True)
+        merging = _Merging(writing, before, found, ours=ours)
         while page := list(islice(rest, _PAGE)):
             merging.take(page)
         if not merging.added:
-            raise _NothingNew(Merged(head, 0, merging.known, merging.otherwise))
+            raise _NothingNew(Merged(before, 0, merging.known, merging.otherwise))
         restated = merging.finish()
-        end = merging.end()
+        end = replace(before, **_of_head(writing))
     counts = (merging.added, merging.known, merging.otherwise)
     return Merged(end, *counts, given, restated, merging.overlapping, merging.set_aside)
 
 
+def _of_head(last: Stored | Writing) -> dict[str, Any]:
+    return {"position": last.position, "chain": last.chain, "recorded_at": last.recorded_at}
+
+
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
-    """Append the rest of the same history unchanged; the last event."""
+    """Append the rest of the same history unchanged; return the last event."""
     last = grow(sql, rest)
     assert last is not None  # the file is longer
     sql.execute(MOVE, last.position, last.chain, last.recorded_at, sql.id)
@@ -177,103 +181,104 @@ def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     return last
 
 
-class _Merging:
-    """The transaction of a merge: where the history has come to, and what was done."""
+class _Item(NamedTuple):
+    """A line as this ledger would store it, with its own names of bullets; the tables are written from `facts`."""
 
-    def __init__(self, sql: Statements, head: Head, found: Survey, *, ours: bool) -> None:
-        self.sql = sql
+    one: Checked
+    event_id: str
+    target_id: str | None
+    data: str | None
+    data_hash: str
+    facts: Mapping[str, Any] | None
+
+
+class _Merging:
+    """The transaction of a merge: what was done so far."""
+
+    def __init__(self, writing: Writing, head: Head, found: Survey, *, ours: bool) -> None:
+        self.writing = writing
+        self.sql = writing.sql
         self.head = head
         self.found = found
         self.ours = ours
-        self.position, self.chain = head.position, head.chain
-        self.recorded_at = later_than(head.recorded_at)
         self.ids = renamed_ids(found.names)
-        self.projector = Projector(sql)
         self.erases = False
-        self.at = (found.common, found.common_chain or genesis(found.header.playbook, found.header.origin))
         #: Events of which another version is here, by id: the id under which theirs is kept.
         self.beside: dict[str, str] = {}
         self.there: dict[str, tuple[int, str]] = {}
-        self.rows: list[Stored] = []
-        self.projected: list[Projected] = []
         self.added = self.otherwise = self.overlapping = self.set_aside = 0
         self.known = found.common
 
     def take(self, page: list[Checked]) -> None:
         """Append what is new of a page, and the record of it. Raises VerdictsDiffer, WrongLine."""
-        items = [incoming(one, self.found, self.ids) for one in page]
+        items = [_incoming(one, self.found, self.ids) for one in page]
         self._look_up(items)
-        here: list[tuple[int, str, str, str]] = []
+        here: list[tuple[int, str, str]] = []
         differing: list[str] = []
+        new: list[Prepared] = []
         for item in items:
             event_id = self._new_id(item, differing)
             if event_id is None:
                 self.known += 1
-                here.append(self._here(item))
+                here.append((item.one.stored.position, item.event_id, self._moment(item)))
             else:
-                self._append(item, event_id)
+                new.append(self._prepared(item, event_id))
         if differing:
             raise VerdictsDiffer(differing)
-        last = page[-1].stored
-        header = self.found.header
+        self._count_overlaps(new)
+        append(self.writing, new, merged=True)
+        for event in (one.event for one in new if one.event.type == ev.EVENT_REDACTED):
+            self.sql.run(ERASE, event.target_id)
+            self.erases = True
+        last, header = page[-1].stored, self.found.header
         record = {
             "playbook": header.playbook,
             "origin": header.origin,
-            "after": {"position": self.at[0], "chain": self.at[1]},
             "position": last.position,
             "chain": last.chain,
             "here": here,
             "renamed": dict(self.found.names),
         }
-        self.at = (last.position, last.chain)
-        self._own(NewEvent(ev.LEDGER_MERGED, identity(ev.LEDGER_MERGED, self.chain, last.chain), record, ACTOR))
-        self._write()
+        event_id = identity(ev.LEDGER_MERGED, self.writing.chain, last.chain)
+        append(self.writing, [prepare(NewEvent(ev.LEDGER_MERGED, event_id, record, ACTOR))])
 
     def finish(self) -> tuple[str, ...]:
-        """Append what came of windows and bullets that both judged or changed, and move the head; the names of these
-        bullets."""
+        """Append what came of windows and bullets that both judged or changed; return the names of these bullets."""
         if self.erases:
             rebuild(self.sql)
-        for event in judged_twice(self.sql):
-            self.set_aside += 1
-            self._own(event)
-        self._write()
+        twice = judged_twice(self.sql)
+        self.set_aside = len(twice)
+        append(self.writing, map(prepare, twice))
         book = agreed(self.sql, self.head.origin)
+        chain = self.writing.chain
         names: dict[str, None] = {}
         for restated in (restated_bullets, restated_counters):
-            for event in restated(self.sql, book, self.chain):
-                names.update(dict.fromkeys([event.data["name"]] if "name" in event.data else []))
-                self._own(event)
-            self._write()
-        end = self.end()
-        self.sql.execute(MOVE, end.position, end.chain, end.recorded_at, self.sql.id)
+            events = restated(self.sql, book, chain)
+            names.update(dict.fromkeys(event.data["name"] for event in events if "name" in event.data))
+            append(self.writing, map(prepare, events))
         return tuple(names)
 
-    def end(self) -> Head:
-        """Return the head as it is now."""
-        return Head(self.head.playbook, self.head.origin, self.position, self.chain, self.recorded_at)
-
-    def _look_up(self, items: list[Item]) -> None:
+    def _look_up(self, items: list[_Item]) -> None:
         """Which of the ids that a page mentions are here: (position, data hash) by id."""
         ids = {item.event_id for item in items} | {item.target_id for item in items if item.target_id}
         ids |= {self.beside[item.target_id] for item in items if item.target_id in self.beside}
-        ids |= {came for item in items for came in came_as(item.one.event.meta)}
-        ids |= {beside_id(item) for item in items}
+        ids |= {came for item in items for came in _came_as(item.one.event.meta)}
+        ids |= {_beside_id(item) for item in items}
         among, values = self.sql.among("event_id", ids)
         query = f"SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
         self.there = {row[0]: (row[1], row[2]) for row in self.sql.run(query, values).fetchall()}
 
-    def _new_id(self, item: Item, differing: list[str]) -> str | None:
+    def _new_id(self, item: _Item, differing: list[str]) -> str | None:
         """Return the id under which an event is appended; None for one that is not."""
         stored, meta = item.one.stored, item.one.event.meta
         rule = EVENT_TYPES[stored.type].merge
         if rule is Merge.LOCAL or RESTATED in meta:
             return None  # about the other ledger as it was there, which its own history proves
-        for known in (item.event_id, *came_as(meta)):
+        for known in (item.event_id, *_came_as(meta)):
             if known in self.there and self.there[known][1] == item.data_hash:
                 return None
         if stored.type == ev.EVENT_REDACTED and (
-            item.target_id not in self.there or brings_back(self.sql, item.target_id, self.found)
+            item.target_id not in self.there or _brings_back(self.sql, item.target_id, self.found)
         ):
             self.otherwise += 1
             return None
@@ -289,76 +294,98 @@ class _Merging:
                     f"line {item.one.number}: {stored.data}, here at position {self.there[item.event_id][0]}"
                 )
             return None
-        beside = self.beside[stored.event_id] = beside_id(item)
+        beside = self.beside[stored.event_id] = _beside_id(item)
         return None if beside in self.there else beside
 
-    def _here(self, item: Item) -> tuple[int, str, str, str]:
-        """Return what the record of a merge says of an event that was not appended."""
-        stored = item.one.stored
-        meta, late = item.one.event.meta, self.found.late.get(stored.position, stored.recorded_at)
-        moment = first_moment(meta, (late, self.found.header.origin, stored.position))
-        found = leaf(stored[:10], stored.data_hash, item.one.meta_hash)
-        return (stored.position, item.event_id, moment[0], found.hex())
+    def _moment(self, item: _Item) -> str:
+        """Return when an event that was not appended was first recorded."""
+        position = item.one.stored.position
+        late = self.found.late.get(position, item.one.stored.recorded_at)
+        return first_moment(item.one.event.meta, (late, self.found.header.origin, position))[0]
 
-    def _append(self, item: Item, event_id: str) -> None:
+    def _prepared(self, item: _Item, event_id: str) -> Prepared:
         stored = item.one.stored
         target_id = self.beside.get(stored.target_id or "", item.target_id)
         if target_id is not None and target_id not in self.there:
             raise WrongLine(item.one.number, f"its target {target_id} is neither here nor before it")
-        text, meta_hash = sealed(meta_here(item, self.found, event_id, target_id))
-        self._add(
-            stored._replace(
-                event_id=event_id, target_id=target_id, data=item.data, data_hash=item.data_hash, meta=text
-            ),
-            meta_hash,
-            item.facts,
-        )
-        if stored.type != ev.LEDGER_MERGED:
-            self.added += 1
+        event = replace(item.one.event, event_id=event_id, target_id=target_id, occurred_at=stored.occurred_at)
+        self.there[event_id] = (0, item.data_hash)
+        self.added += stored.type != ev.LEDGER_MERGED
+        return Prepared(event, item.facts, item.data, item.data_hash, *sealed(_meta_here(item, self.found, event_id)))
 
-    def _own(self, event: NewEvent) -> None:
-        """Append an event that says what the merge did."""
-        made = prepare(event)
-        stored = stored_of(event, 0, self.recorded_at, (made.data, made.data_hash, made.meta, ""))
-        self._add(stored, made.meta_hash, made.facts)
-
-    def _add(self, stored: Stored, meta_hash: str, facts: Mapping[str, Any] | None) -> None:
-        self.position += 1
-        stored = stored._replace(position=self.position, recorded_at=self.recorded_at)
-        self.chain = next_chain(self.chain, stored[:10], stored.data_hash, meta_hash)
-        self.rows.append(stored._replace(chain=self.chain))
-        self.there[stored.event_id] = (self.position, stored.data_hash)
-        self.projected.append(
-            Projected(
-                self.position,
-                stored.event_id,
-                stored.type,
-                self.recorded_at,
-                stored.session_id,
-                stored.reflection_id,
-                stored.target_id,
-                facts,
-                stored.actor,
-                stored.meta,
-            )
-        )
-
-    def _write(self) -> None:
-        rows, self.rows = self.rows, []
-        projected, self.projected = self.projected, []
-        self._count_overlaps(projected)
-        self.sql.insert("event", Stored._fields, rows)
-        for row in rows:
-            if row.type == ev.EVENT_REDACTED:
-                self.sql.run(ERASE, row.target_id)
-                self.erases = True
-        self.projector.project(projected)
-
-    def _count_overlaps(self, projected: list[Projected]) -> None:
+    def _count_overlaps(self, new: list[Prepared]) -> None:
         """Count the windows whose records other windows here hold: their citations may be counted on both sides."""
-        for event in projected:
-            keys = (event.data or {}).get("window", {}).get("keys") if event.type == ev.SESSION_RECORDED else None
+        for one in new:
+            keys = (one.facts or {}).get("window", {}).get("keys") if one.event.type == ev.SESSION_RECORDED else None
             if isinstance(keys, str):
                 among, values = self.sql.among('"key"', unpack_keys(keys))
                 query = f"SELECT 1 FROM record WHERE playbook_id = ? AND {among} LIMIT 1"  # noqa: S608
                 self.overlapping += self.sql.run(query, values).fetchone() is not None
+
+
+def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> _Item:
+    """Return a line under the names that its bullets have here; `ids` are those of events that a name identifies."""
+    stored = one.stored
+    facts = found.kept.get(stored.event_id) if one.facts is None else one.facts
+    data, data_hash = stored.data, stored.data_hash
+    if found.names and facts is not None:
+        then = _renamed(stored, facts, found)
+        if then is not facts and one.facts is not None:
+            data, data_hash = sealed(then)
+        facts = then
+    target_id = ids.get(stored.target_id or "", stored.target_id)
+    event_id = stored.event_id
+    if EVENT_TYPES[stored.type].id_is_name:
+        event_id = ids.get(event_id, event_id)
+    elif target_id != stored.target_id and event_id == identity(stored.type, stored.target_id or ""):
+        event_id = identity(stored.type, target_id or "")
+    return _Item(one, event_id, target_id, data, data_hash, facts)
+
+
+def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping[str, Any]:
+    if stored.type != ev.EVENT_REDACTED or not isinstance(facts.get("kept"), Mapping):
+        return renamed(stored.type, facts, found.names)
+    kept = renamed(found.types.get(stored.target_id or "", ""), facts["kept"], found.names)
+    return facts if kept is facts["kept"] else {**facts, "kept": kept}
+
+
+def _meta_here(item: _Item, found: Survey, event_id: str) -> dict[str, Any]:
+    """Return an event's meta, and where it comes from: its place there, and the id and the hash that it had."""
+    stored, meta = item.one.stored, plain(item.one.event.meta)
+    came: dict[str, Any] = {
+        "origin": found.header.origin,
+        "position": stored.position,
+        "recorded_at": stored.recorded_at,
+    }
+    if stored.position in found.late:
+        came["moment"] = found.late[stored.position]
+    if event_id != stored.event_id:
+        came["event_id"] = stored.event_id
+    if item.data_hash != stored.data_hash:
+        came["data_hash"] = stored.data_hash
+    if MERGED in meta:
+        came[MERGED] = meta[MERGED]
+    return {**meta, MERGED: came}
+
+
+def _came_as(meta: Mapping[str, Any]) -> list[str]:
+    """Return the other ids that an event had in the ledgers through which it came."""
+    return [came["event_id"] for came in came_through(meta) if isinstance(came.get("event_id"), str)]
+
+
+def _beside_id(item: _Item) -> str:
+    """Return the id under which an event is stored beside one that has its id and other data."""
+    return identity(item.one.stored.type, "beside", item.event_id, item.data_hash)
+
+
+def _brings_back(sql: Statements, target_id: str, found: Survey) -> bool:
+    """Return whether what the file's redactions leave of an event holds a text that was erased here.
+
+    Such a redaction is not appended, nor the one of it in a later merge.
+    """
+    line = line_of(sql, target_id)
+    if len(line) < 2 or line[-1].data is None:
+        return False
+    left, here = found.kept.get(line[0].event_id), line[-1].data.get("kept", {})
+    type_ = line[0].type
+    return left is not None and not set(texts_of(type_, left)) <= set(texts_of(type_, here))

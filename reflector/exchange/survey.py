@@ -8,18 +8,20 @@ two bullets of one name with other births are one bullet where they ever said th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from reflector.events import event as ev
+from reflector.events.event import MERGED, Moment, came_through, first_moment
 from reflector.events.fold import REDACTED
 from reflector.events.registry import WORDING_TYPES, names_in, new_bullets
+from reflector.exchange.agreement import Clock
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
-from reflector.ledger.reader import Reader
+from reflector.ledger.reader import Reader, events_where
+from reflector.ledger.statements import Statements
 from reflector.playbook.names import Names, is_name
-from reflector.proof.merge_proof import MERGED, Clock, Moment, came_through, first_moment, records
 
 _PAGE = 1000
 _NEVER: Moment = ("", "", 0)
@@ -86,7 +88,6 @@ class Survey:
 
     header: Header
     common: int = 0
-    common_chain: str = ""
     forward: bool = False
     bullets: Bullets = field(default_factory=Bullets)
     kept: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
@@ -110,11 +111,11 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
     head = ledger.head()
     found = Survey(header)
     with ledger.asking() as sql:
-        of_it = [record for record in records(sql) if record["origin"] == header.origin]
-        merged = {(record["position"], record["chain"]) for record in of_it}
+        merged = set(_merged_heads(sql, header.origin))
     own = _Own(ledger) if head.origin == header.origin else None
     erased = Erased()
     clock = Clock()
+    common_chain = ""
     for one in events:
         stored = one.stored
         _take(found, one, erased)
@@ -123,14 +124,19 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
         if (stored.position, stored.chain) in merged or (own is not None and own.has(stored.position, stored.chain)):
-            found.common, found.common_chain = stored.position, stored.chain
+            found.common, common_chain = stored.position, stored.chain
         if progress is not None and stored.position % _PAGE == 0:
             progress(_PAGE)
     erased.refuse_rest()
-    found.forward = (
-        own is not None and found.common == head.position < header.position and found.common_chain == head.chain
-    )
+    found.forward = own is not None and found.common == head.position < header.position and common_chain == head.chain
     return found
+
+
+def _merged_heads(sql: Statements, origin: str) -> Iterator[tuple[int, str]]:
+    """Yield the heads up to which a ledger was merged into this one itself, not through another one."""
+    for event in events_where(sql, f"type = '{ev.LEDGER_MERGED}' AND type <> '{ev.BULLET_TAGGED}'"):
+        if event.data is not None and event.data["origin"] == origin and MERGED not in event.meta:
+            yield event.data["position"], event.data["chain"]
 
 
 class _Own:

@@ -8,7 +8,6 @@ disk leave the ledger as it was. Lines are read, checked and written page by pag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -17,7 +16,6 @@ from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
 from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
-from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import HeadMisplaced, LedgerError, translated
 from reflector.ledger.reader import Reader
 from reflector.ledger.rebuilding import rebuild
@@ -34,7 +32,6 @@ _LONGEST: Final = 64 * 2**20
 #: Of an event's text, by its id; of the head, to (position, chain, time).
 ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ? AND data IS NOT NULL"
 MOVE: Final = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
-_HEAD = "SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?"
 _ROWS = (
     f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? AND position > ? AND position <= ?"  # noqa: S608
     f" ORDER BY position LIMIT {_PAGE}"
@@ -171,11 +168,12 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
             f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, which its chain begins "
             f"with; set `playbook` to {header.playbook!r} (REFLECTOR_PLAYBOOK does it for once)"
         )
-    with locked(ledger) as (sql, head):
-        if head.position:
+    with ledger.writing() as writing:
+        sql = writing.sql
+        if writing.position:
             raise NotEmpty(
-                f"{ledger.engine.url.shown} has {head.position:,} events of the playbook {ledger.name!r} and was left "
-                "unchanged; name an empty ledger, or add the file's events to these: `reflector import FILE --merge`"
+                f"{ledger.engine.url.shown} has {writing.position:,} events of the playbook {ledger.name!r} and was "
+                "not changed; name an empty ledger, or add the file's events to these: `reflector import FILE --merge`"
             )
         last = write(sql, events, progress)
         become(sql, header, last)
@@ -190,15 +188,6 @@ def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:
     """
     with Ledger.open(url, source.name) as target:
         return load(target, exported(source), progress)
-
-
-@contextmanager
-def locked(ledger: Reader) -> Iterator[tuple[Statements, Head]]:
-    """A write transaction with the playbook's head locked: statements on it, and the head."""
-    with translated(ledger.engine.url.shown), write_transaction(ledger.engine) as connection:
-        sql = Statements(connection.cursor(), ledger.engine.dialect, ledger.playbook_id)
-        row = sql.run(_HEAD + (" FOR UPDATE" if sql.postgres else "")).fetchone()
-        yield sql, Head(*row)
 
 
 def write(sql: Statements, events: Iterator[Checked], progress: Progress | None = None) -> Stored | None:

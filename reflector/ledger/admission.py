@@ -25,11 +25,12 @@ _NO_META = sealed({})
 
 
 class Prepared(NamedTuple):
-    """An event with its texts in canonical form; `facts` is its data as it reads back from the ledger."""
+    """An event with its texts in canonical form; `facts` is its data as it reads back from the ledger. Of one that was
+    erased, `data` is None and `facts` is what its redaction left."""
 
     event: NewEvent
-    facts: Mapping[str, Any]
-    data: str
+    facts: Mapping[str, Any] | None
+    data: str | None
     data_hash: str
     meta: str
     meta_hash: str

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from reflector.ledger.writer import Writing
 
 
-def append(writing: Writing, prepared: Iterable[Prepared]) -> list[Appended]:
-    """Append prepared events on an open write transaction. Raises Conflict, NameTaken, LedgerCorrupt."""
+def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False) -> list[Appended]:
+    """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a name that is taken,
+    and changes nothing. Raises Conflict, NameTaken, LedgerCorrupt."""
     sql, known = writing.sql, writing.known
     position, chain = writing.position, writing.chain
     recorded_at = later_than(writing.recorded_at)
@@ -65,7 +66,8 @@ def append(writing: Writing, prepared: Iterable[Prepared]) -> list[Appended]:
             )
         )
     if rows:
-        _refuse_taken_names(sql, projected)
+        if not merged:
+            _refuse_taken_names(sql, projected)
         sql.insert("event", Stored._fields, rows)
         projector = Projector(sql, writing.in_force)
         projector.project(projected)

@@ -102,7 +102,7 @@ class Ledger(Reader):
 
         prepared = [prepare(event) for event in events]
         ids = [event.event_id for event in events]
-        with self._writing(ids) as writing:
+        with self.writing(ids) as writing:
             return appending.append(writing, prepared)
 
     def redact(self, event_id: str, *, reason: str, actor: str, takes: Takes | None = None) -> Appended:
@@ -123,7 +123,7 @@ class Ledger(Reader):
         from reflector.ledger import appending
         from reflector.ledger.rebuilding import rebuild
 
-        with self._writing() as writing:
+        with self.writing() as writing:
             answers = [appending.redact(writing, event_id, reason, actor, takes) for event_id in event_ids]
             if any(answer.added for answer in answers):
                 rebuild(writing.sql)
@@ -139,7 +139,7 @@ class Ledger(Reader):
         """
         from reflector.ledger import appending
 
-        with self._writing() as writing:
+        with self.writing() as writing:
             return appending.assert_counters(writing, name, helpful, harmful, actor)
 
     def rebuild(self, progress: Progress | None = None) -> None:
@@ -150,25 +150,26 @@ class Ledger(Reader):
         """
         from reflector.ledger.rebuilding import rebuild
 
-        with self._writing() as writing:
+        with self.writing() as writing:
             rebuild(writing.sql, progress)
 
     def recount(self) -> None:
         """Rebuild every counter from the tag table: one GROUP BY over an index."""
         from reflector.ledger.counters import Counters
 
-        with self._writing() as writing:
+        with self.writing() as writing:
             Counters(writing.sql).recount(None)
 
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
         """Remember that a named projection was written at a position, with this hash."""
         from reflector.ledger.checkpoints import set_checkpoint
 
-        with self._writing() as writing:
+        with self.writing() as writing:
             set_checkpoint(writing.sql, name, "", position, state_hash)
 
     @contextmanager
-    def _writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
+    def writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
+        """A write transaction with the head locked; `event_ids` are looked up in it. Raises a LedgerError."""
         try:
             with translated(self.engine.url.shown), self._ready().transaction(event_ids) as writing:
                 yield writing

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from reflector.events import event as ev
-from reflector.events.event import Event, identity
+from reflector.events.event import Event, Moment, first_moment, identity
 from reflector.events.lessons import POLARITY
 from reflector.events.state import REDACTED, Playbook
 from reflector.ledger.as_of import Past
@@ -32,7 +32,6 @@ from reflector.lessons.outcomes import (
     tally,
 )
 from reflector.mistakes import Mistake, check_share, check_whole
-from reflector.proof.merge_proof import Moment, first_moment
 from reflector.quality.signals import rounded
 
 #: What the book is made of.

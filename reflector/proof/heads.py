@@ -27,7 +27,7 @@ def mend_head(ledger: Ledger) -> str:
     found = list(verify(ledger))
     if not any(one.code == "head" for one in found):
         return ""
-    worse = [one for one in found if one.code in {"chain", "order", "data", "redaction", "merge", "database"}]
+    worse = [one for one in found if one.code in {"chain", "order", "data", "redaction", "database"}]
     if worse:
         raise LedgerCorrupt(
             f"the events of {ledger.engine.url.shown} are not what was appended ({worse[0].message}), so the head was "

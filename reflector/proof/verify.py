@@ -21,7 +21,6 @@ from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.proof.event_check import Walk
-from reflector.proof.merge_proof import faults
 from reflector.proof.moves import strays
 from reflector.proof.other_playbooks import other_playbooks
 from reflector.proof.reading import savepoint, unreadable
@@ -33,7 +32,7 @@ __all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_openin
 
 
 def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
-    """Every finding of a ledger: its file, schema, chain and order, the ledgers that were merged into it, counters and
+    """Every finding of a ledger: its file, schema, chain and order, counters and
     other projections, and each of the anchors that is not in its history.
 
     SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
@@ -46,8 +45,6 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
         yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
         walk = Walk(sql, anchors)
         yield from _readable(sql, walk.findings(), "the history", walk)
-        merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
-        yield from _readable(sql, merges, "a merge")
         yield from _readable(sql, _moves(sql), "a move")
         if walk.rebuilt is not None:
             yield from _readable(sql, walk.rebuilt.findings(sql), "a table")
@@ -60,7 +57,6 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
 LEFT_OUT: Final = {
     "events": "the events up to it",
     "tables": "the tables, so the counters",
-    "merges": "merges of ledgers",
     "file": "SQLite's check of its file",
 }
 

@@ -12,8 +12,8 @@ import pytest
 from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import EventType, Field, Merge
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, fields_of, names_in
-from reflector.events.renames import renamed
 from reflector.events.state import Entry
+from reflector.exchange.renames import renamed
 from reflector.ledger import tables
 from tests.ledger.events import history
 from tests.pages import lacking

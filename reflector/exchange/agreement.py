@@ -14,23 +14,60 @@ every machine retracts the same ones, and a retraction of them is an event like 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 
 from reflector.events import event as ev
-from reflector.events.event import MAX_INT, RESTATED, NewEvent, identity
+from reflector.events.event import (
+    MAX_INT,
+    MERGED,
+    RESTATED,
+    Event,
+    Moment,
+    NewEvent,
+    came_through,
+    first_moment,
+    identity,
+)
 from reflector.events.fold import REDACTED, Playbook, fold
 from reflector.events.registry import names_in, new_bullets
-from reflector.events.renames import renamed, renamed_ids
+from reflector.exchange.renames import renamed, renamed_ids
 from reflector.ledger.counters import Counters
-from reflector.ledger.reader import history_page
+from reflector.ledger.reader import events_where, history_page
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.proof.merge_proof import MERGED, Clock, Moment, came_through, first_moment, of_merges
+from reflector.ledger.times import just_after
 
 ACTOR = "merge"
 _ROWS = "SELECT name, section, text, status, reason, removed_into, helpful, harmful FROM bullet WHERE playbook_id = ?"
+#: Doubled for PostgreSQL's driver; to LIKE two are one.
+_OF_MERGES = (
+    f"position > ? AND (meta LIKE '%%\"{MERGED}\":%%' OR type = '{ev.LEDGER_MERGED}') ORDER BY position LIMIT 1000"
+)
 _RESTATED = f"SELECT position FROM event WHERE playbook_id = ? AND meta LIKE '%%\"{RESTATED}\":%%'"  # noqa: S608
+
+
+class Clock:
+    """The times at which one ledger's own events count as recorded.
+
+    Invariant: an event comes behind all that its ledger knew when it was appended, even if the clocks disagree. So an
+    event that was appended behind another machine's events counts as recorded after these, if by a microsecond only.
+    """
+
+    def __init__(self) -> None:
+        self._known = self._last = ""
+
+    def own(self, recorded_at: str) -> str:
+        """Return when the ledger's next event counts as recorded, which is its own."""
+        if recorded_at < self._last:
+            self._known = max(self._known, self._last)
+        if recorded_at <= self._known:
+            recorded_at = self._known = just_after(self._known)
+        self._last = recorded_at
+        return recorded_at
+
+    def came(self, moment: Moment) -> None:
+        """Take the ledger's next event, which another ledger first recorded at this moment."""
+        self._known = max(self._known, moment[0])
 
 
 def agreed(sql: Statements, origin: str) -> Playbook:
@@ -114,20 +151,27 @@ def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
     came: dict[str, Moment] = {}
     #: What records of merges say, by how many ledgers lie between that merge and this one: ids are that ledger's.
     told: dict[int, list[tuple[str, Moment]]] = {}
-    for stored in of_merges(sql):
-        meta = json.loads(stored.meta)
-        if MERGED in meta:
-            came[stored.event_id] = first_moment(meta, (stored.recorded_at, "", 0))
-        if stored.type == ev.LEDGER_MERGED:
-            record, depth = json.loads(stored.data or "{}"), len(list(came_through(meta)))
+    for event in _of_merges(sql):
+        if MERGED in event.meta:
+            came[event.event_id] = first_moment(event.meta, (event.recorded_at, "", 0))
+        if event.type == ev.LEDGER_MERGED and event.data is not None:
+            record, depth = event.data, len(list(came_through(event.meta)))
             ids = renamed_ids(record["renamed"])
             here = told.setdefault(depth, [])
-            here += [(id, (time, record["origin"], position)) for position, id, time, _ in record["here"]]
+            here += [(id, (time, record["origin"], position)) for position, id, time, *_ in record["here"]]
             here += [(ids.get(id, id), moment) for id, moment in told.pop(depth + 1, ())]
     elsewhere: dict[str, Moment] = {}
     for event_id, moment in told.get(0, ()):
         elsewhere[event_id] = min(moment, elsewhere.get(event_id, moment))
     return came, elsewhere
+
+
+def _of_merges(sql: Statements) -> Iterator[Event]:
+    """Yield every event that came from another ledger, and every record of a merge, in order."""
+    position = 0
+    while page := events_where(sql, _OF_MERGES, position):
+        yield from page
+        position = page[-1].position
 
 
 _TOGETHER = (

@@ -1,7 +1,6 @@
 """Bullets of another ledger under other names: two machines gave one name to two bullets, and a name means one forever.
 
-Invariant: a renaming is one to one, touches names where an event says which bullet it means and no prose, and is undone
-by its inverse. So the event as the other ledger has it, and its hash, can be had back from the one that is kept here.
+Invariant: a renaming is one to one, and touches names where an event says which bullet it means and no prose.
 """
 
 from __future__ import annotations
@@ -45,8 +44,3 @@ def renamed_ids(names: Names) -> dict[str, str]:
     """Return the new ids of events whose identity is a bullet's name, by the old ones."""
     types = [name for name, one in EVENT_TYPES.items() if one.id_is_name]
     return {identity(type_, old): identity(type_, new) for type_ in types for old, new in names.items()}
-
-
-def inverse(names: Names) -> dict[str, str]:
-    """Return the renaming that takes this one back."""
-    return {new: old for old, new in names.items()}
