@@ -11,7 +11,6 @@ import stat
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,26 +20,24 @@ from tests.hooks.conftest import Project, event, files, records
 from tests.processes import HOOK
 
 
-@pytest.mark.parametrize("name", ["SessionEnd", "PreCompact", "SubagentStop", "PostCompact", "Unheard0f"])
+@pytest.mark.parametrize("name", ["SessionEnd", "PreCompact", "Unheard0f"])
 def test_an_end_is_kept_verbatim_and_prints_nothing(project: Project, name: str) -> None:
     raw = b'\n {"hook_event_name": "%s", "new_field":[1, 2.50,"\\u00e9 \xc3\xa9"] } \n' % name.encode()
     before = time.time_ns()
     assert project.hook(raw) == (b"", b"")
     (path,) = files(project.spool)
-    assert path.name[:20].isdecimal()
     assert before < int(path.name[:20]) < time.time_ns()
     assert raw.strip() in path.read_bytes()
     (record,) = records(project.spool)
     assert before < record.pop("received_at_ns") < time.time_ns()
-    assert record == {
-        "v": 1,
-        "project": str(project.path),
-        "transcript_bytes": None,
-        "payload": json.loads(raw),
-    }
+    assert record == {"v": 1, "project": str(project.path), "transcript_bytes": None, "payload": json.loads(raw)}
 
 
-def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(project: Project) -> None:
+@pytest.mark.parametrize("there", [False, True])
+def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(project: Project, there: bool) -> None:
+    if there:
+        project.spool.mkdir(parents=True, mode=0o777)
+        project.state.chmod(0o755)
     project.hook(event("SessionEnd"), preexec_fn=lambda: os.umask(0))
     for folder in (project.state, project.spool):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -49,28 +46,21 @@ def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(project: P
     assert (project.state / ".gitignore").read_text() == "*\n"
 
 
-def test_a_folder_that_others_could_read_is_closed(project: Project) -> None:
-    project.spool.mkdir(parents=True, mode=0o777)
-    project.state.chmod(0o755)
-    project.hook(event("SessionEnd"))
-    assert stat.S_IMODE(project.state.stat().st_mode) == 0o700
-    assert stat.S_IMODE(project.spool.stat().st_mode) == 0o700
-
-
-def test_the_size_of_the_transcript_at_that_moment_is_kept(project: Project) -> None:
-    transcript = project.path / "t.jsonl"
-    transcript.write_bytes(b"x" * 137)
-    project.hook(event("SessionEnd", transcript_path=str(transcript)))
-    assert [record["transcript_bytes"] for record in records(project.spool)] == [137]
-
-
-@pytest.mark.parametrize(("agent_path", "size"), [("agent.jsonl", 5), ("missing.jsonl", None), (7, None)])
-def test_a_subagents_stop_measures_its_own_transcript_never_the_parents(
-    project: Project, agent_path: object, size: int | None
+@pytest.mark.parametrize(
+    ("name", "agent_path", "size"),
+    [
+        ("SessionEnd", "agent.jsonl", 99),
+        ("SubagentStop", "agent.jsonl", 5),
+        ("SubagentStop", "missing.jsonl", None),
+        ("SubagentStop", 7, None),
+    ],
+)
+def test_the_size_of_the_own_transcript_at_that_moment_is_kept(
+    project: Project, name: str, agent_path: object, size: int | None
 ) -> None:
     (project.path / "agent.jsonl").write_bytes(b"x" * 5)
     (project.path / "parent.jsonl").write_bytes(b"x" * 99)
-    project.hook(event("SubagentStop", transcript_path="parent.jsonl", agent_transcript_path=agent_path))
+    project.hook(event(name, transcript_path="parent.jsonl", agent_transcript_path=agent_path))
     assert [record["transcript_bytes"] for record in records(project.spool)] == [size]
 
 
@@ -100,7 +90,7 @@ def test_hostile_session_ids_do_not_share_a_file(project: Project) -> None:
     assert len(files(project.spool / "waiting")) == 6
 
 
-@pytest.mark.parametrize("wrong", [None, 0, True, [], {}, "", "\0", "/\0", "\ud800", "x" * 100_000, [["a"]]])
+@pytest.mark.parametrize("wrong", [None, 0, {}, "", "\0", "/\0", "\ud800", "x" * 100_000, [["a"]]])
 def test_values_of_any_type_are_kept(project: Project, wrong: object) -> None:
     fields = ("session_id", "transcript_path", "agent_transcript_path", "cwd", "reason", "agent_id")
     assert project.hook(event("SubagentStop") | dict.fromkeys(fields, wrong)) == (b"", b"")
@@ -111,19 +101,13 @@ def test_values_of_any_type_are_kept(project: Project, wrong: object) -> None:
     "raw",
     [
         b"",
-        b"  \n",
-        b"not JSON",
         b"{",
-        b'{"hook_event_name": "SessionEnd"',
         b'{"hook_event_name": "SessionEnd"} {}',
         b"[]",
-        b'"SessionEnd"',
         b"null",
-        b"42",
         b"{}",
         b'{"hook_event_name": ""}',
         b'{"hook_event_name": 5}',
-        b'{"hook_event_name": null}',
         b'{"hook_event_name": "SessionEnd", "n": ' + b"9" * 5000 + b"}",
         b'{"hook_event_name": "SessionEnd", "x": "\n"}',
         b'{"hook_event_name": "SessionEnd", "x": "\xff"}',
@@ -134,14 +118,15 @@ def test_values_of_any_type_are_kept(project: Project, wrong: object) -> None:
 )
 def test_a_broken_payload_is_kept_aside_verbatim(project: Project, raw: bytes) -> None:
     out, err = project.hook(raw)
-    assert out == b""
-    assert err.count(b"\n") == 1
-    assert b"broken" in err
+    assert (out, err.count(b"\n"), b"broken" in err) == (b"", 1, True)
     assert files(project.spool) == []
     assert [path.read_bytes() for path in files(project.spool / "broken")] == [raw]
 
 
-def test_what_is_too_long_for_a_payload_is_kept_aside_up_to_the_limit(project: Project) -> None:
+def test_a_payload_is_kept_up_to_the_limit_and_aside_what_is_longer(project: Project) -> None:
+    long = event("SessionEnd", last="é" * (4 * 1024 * 1024 - 200))
+    project.hook(json.dumps(long, ensure_ascii=False).encode())
+    assert len(records(project.spool)) == 1
     raw = b'{"hook_event_name": "SessionEnd", "x": "' + b"x" * (9 * 1024 * 1024)
     process = project.start()
     try:
@@ -150,14 +135,6 @@ def test_what_is_too_long_for_a_payload_is_kept_aside_up_to_the_limit(project: P
         process.wait(timeout=30)
     assert process.returncode == 0
     assert [path.read_bytes() for path in files(project.spool / "broken")] == [raw[: 8 * 1024 * 1024]]
-
-
-def test_a_payload_of_nearly_the_limit_is_kept(project: Project) -> None:
-    project.hook(event("SessionEnd", last="é" * (4 * 1024 * 1024 - 200)))
-    assert len(records(project.spool)) == 0  # as \u00e9 it is three times as long
-    raw = json.dumps(event("SessionEnd", last="é" * (4 * 1024 * 1024 - 200)), ensure_ascii=False).encode()
-    project.hook(raw)
-    assert len(records(project.spool)) == 1
 
 
 def test_the_project_is_the_agents_variable_else_the_payloads_folder_else_ours(project: Project) -> None:
@@ -182,70 +159,42 @@ def test_a_project_path_that_is_not_utf8_is_kept_exactly(project: Project) -> No
     assert os.fsencode(record["project"]) == odd
 
 
-def _obstacle(project: Project, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["file", "link", "dangling link"])
+@pytest.mark.parametrize("place", ["claude", "state", "spool", "path"])
+def test_where_the_project_cannot_be_written_the_delivery_is_kept_with_the_user(
+    project: Project, place: str, kind: str
+) -> None:
     outside = project.path.parent / "outside"
-    outside.mkdir()
-    match kind:
-        case "deleted":
-            project.path.rmdir()
-        case "claude is a file":
-            project.claude.write_text("")
-        case "state is a file":
-            project.claude.mkdir()
-            project.state.write_text("")
-        case "state is a symlink":
-            project.claude.mkdir()
-            project.state.symlink_to(outside)
-        case "spool is a file":
-            project.state.mkdir(parents=True)
-            project.spool.write_text("")
-        case "spool is a symlink":
-            project.state.mkdir(parents=True)
-            project.spool.symlink_to(outside)
-        case "spool is a dangling symlink":
-            project.state.mkdir(parents=True)
-            project.spool.symlink_to(outside / "missing")
-
-
-OBSTACLES = [
-    "deleted",
-    "claude is a file",
-    "state is a file",
-    "state is a symlink",
-    "spool is a file",
-    "spool is a symlink",
-    "spool is a dangling symlink",
-]
-
-
-@pytest.mark.parametrize("kind", OBSTACLES)
-def test_where_the_project_cannot_be_written_the_delivery_is_kept_with_the_user(project: Project, kind: str) -> None:
-    _obstacle(project, kind)
-    assert project.hook(event("SessionEnd"), cwd=project.home) == (b"", b"")
-    project.hook(event("Stop"), cwd=project.home)
-    project.hook(b"broken", cwd=project.home)
+    (outside / "there").mkdir(parents=True)
+    at: Path = getattr(project, place)
+    at.parent.mkdir(parents=True, exist_ok=True)
+    if place == "path":
+        at.rmdir()  # the project is gone
+    elif kind == "file":
+        at.write_text("")
+    else:
+        at.symlink_to(outside / ("there" if kind == "link" else "gone"))
+    for payload in (event("SessionEnd"), event("Stop"), b"broken"):
+        assert project.hook(payload, cwd=project.home)[0] == b""
     assert [record["project"] for record in records(project.fallback)] == [str(project.path)]
     assert [path.name for path in files(project.fallback / "waiting")] == ["s-1.json"]
     assert len(files(project.fallback / "broken")) == 1
-    assert files(project.path.parent / "outside") == []
+    assert [path.name for path in outside.rglob("*")] == ["there"]
 
 
-def test_the_users_own_state_folder_is_where_xdg_says(project: Project) -> None:
+@pytest.mark.parametrize(("named", "place"), [("xdg", "xdg/reflector/spool"), ("", ".local/state/reflector/spool")])
+def test_the_users_own_state_folder_is_where_xdg_says(project: Project, named: str, place: str) -> None:
     project.path.rmdir()
-    project.environ = {"XDG_STATE_HOME": str(project.home / "xdg")}
+    project.environ = {"XDG_STATE_HOME": str(project.home / named) if named else "relative"}
     project.hook(event("SessionEnd"), cwd=project.home)
-    assert len(files(project.home / "xdg/reflector/spool")) == 1
-    project.environ = {"XDG_STATE_HOME": "relative"}
-    project.hook(event("SessionEnd"), cwd=project.home)
-    assert len(files(project.fallback)) == 1
+    assert len(files(project.home / place)) == 1
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop", "SessionStart"])
 def test_where_nothing_can_be_written_the_hook_says_so_in_one_line_and_exits_0(project: Project, name: str) -> None:
     project.environ = dict.fromkeys(("HOME", "CLAUDE_PROJECT_DIR", "TMPDIR"), "/dev/null")
     out, err = project.hook(event(name))
-    assert out == b""
-    assert err.count(b"\n") == (0 if name == "SessionStart" else 1)
+    assert (out, err.count(b"\n")) == (b"", 0 if name == "SessionStart" else 1)
 
 
 def test_a_full_disk_leaves_no_part_of_a_record_behind(project: Project) -> None:
@@ -255,9 +204,7 @@ def test_a_full_disk_leaves_no_part_of_a_record_behind(project: Project) -> None
     # -B: a compiled module that is cut at the limit would break every later start.
     command = [sys.executable, "-B", *HOOK[1:]]
     out, err = project.hook(event("SessionEnd", x="x" * 4096), command=command, preexec_fn=small_files_only)
-    assert out == b""
-    assert err.count(b"\n") == 1
-    assert b"File too large" in err
+    assert (out, err.count(b"\n"), b"File too large" in err) == (b"", 1, True)
     assert files(project.spool) == files(project.fallback) == []
 
 
@@ -265,31 +212,26 @@ def test_a_hook_in_a_deleted_folder_without_any_project_keeps_the_delivery(proje
     gone = project.path / "gone"
     gone.mkdir()
     project.environ = {"CLAUDE_PROJECT_DIR": ""}
-    script = f'cd "{gone}" && rmdir "{gone}" && exec "$@"'
-    process = project.start(["sh", "-c", script, "sh", *HOOK])
+    process = project.start(["sh", "-c", f'cd "{gone}" && rmdir "{gone}" && exec "$@"', "sh", *HOOK])
     out, _ = process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=30)
     assert (out, process.returncode) == (b"", 0)
     assert [record["project"] for record in records(project.fallback)] == [None]
 
 
-def test_without_stdin_and_stdout_the_hook_still_exits_0(project: Project) -> None:
-    process = project.start(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *HOOK])
-    process.communicate(timeout=30)
-    assert process.returncode == 0
-    (trace,) = files(project.spool / "broken")
-    assert b"stdin cannot be read" in trace.read_bytes()
+def test_without_stdin_a_trace_is_left_in_a_project_and_nothing_in_another_folder(project: Project) -> None:
+    def without_stdin() -> int:
+        process = project.start(["sh", "-c", 'exec "$@" <&- >&-', "sh", *HOOK])
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0
+        return err.count(b"\n")
 
-
-def test_without_stdin_nothing_is_made_in_a_folder_that_nobody_calls_a_project(project: Project) -> None:
     project.environ = {"CLAUDE_PROJECT_DIR": ""}
-    process = project.start(["sh", "-c", 'exec "$@" <&-', "sh", *HOOK])
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err.count(b"\n")) == (0, 1)
+    assert without_stdin() == 1
     assert list(project.path.iterdir()) == []
     project.state.mkdir(parents=True)
-    process = project.start(["sh", "-c", 'exec "$@" <&-', "sh", *HOOK])
-    process.communicate(timeout=30)
-    assert len(files(project.spool / "broken")) == 1
+    without_stdin()
+    (trace,) = files(project.spool / "broken")
+    assert b"stdin cannot be read" in trace.read_bytes()
 
 
 _WITHOUT = """\
@@ -316,8 +258,7 @@ def test_a_payload_is_kept_where_the_interpreter_cannot_load_what_reads_it(
 ) -> None:
     script = _WITHOUT.format(modules=modules, error=error, file=HOOK[-1])
     raw = mark + json.dumps(event("SessionEnd", reason="clear")).encode()
-    out, _ = project.hook(raw, command=[sys.executable, "-I", "-S", "-c", script])
-    assert out == b""
+    assert project.hook(raw, command=[sys.executable, "-I", "-S", "-c", script])[0] == b""
     (delivery,) = spool.pending(project.spool)
     assert (delivery.event, delivery.reason, delivery.project) == ("SessionEnd", "clear", str(project.path))
 
@@ -327,16 +268,18 @@ def test_a_quoted_text_is_json(text: str) -> None:
     assert json.loads(quoted(text)) == text
 
 
-def test_eight_hooks_at_once_on_a_new_project_keep_eight_deliveries(project: Project) -> None:
+def test_eight_hooks_at_once_on_a_new_project_keep_eight_deliveries_in_their_order(project: Project) -> None:
     processes = [project.start() for _ in range(8)]
     for number, process in enumerate(processes):
         assert process.stdin is not None
         process.stdin.write(json.dumps(event("SessionEnd", session_id=str(number))).encode())
         process.stdin.flush()
-    results = [process.communicate(timeout=30) for process in processes]
-    assert results == [(b"", b"")] * 8
+    assert [process.communicate(timeout=30) for process in processes] == [(b"", b"")] * 8
     assert {record["payload"]["session_id"] for record in records(project.spool)} == set("01234567")
     assert files(project.fallback) == []
+    for number in range(3):
+        project.hook(event("PreCompact", number=number))
+    assert [record["payload"]["number"] for record in records(project.spool)[8:]] == [0, 1, 2]
 
 
 def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_acknowledged(project: Project) -> None:
@@ -344,82 +287,52 @@ def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_ack
     acknowledged = set()
     padding = "x" * 2_000_000
     for number in range(40):
-        process = project.start()
-        assert process.stdin is not None
-        try:
-            process.stdin.write(json.dumps(event("SessionEnd", session_id=str(number), x=padding)).encode())
-            process.stdin.close()
-        except BrokenPipeError:
-            pass
-        time.sleep(dice.uniform(0, 0.03))
-        process.kill()
-        if process.wait(timeout=30) == 0:
-            acknowledged.add(str(number))
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()
+        with project.start() as process:
+            assert process.stdin is not None
+            try:
+                process.stdin.write(json.dumps(event("SessionEnd", session_id=str(number), x=padding)).encode())
+                process.stdin.close()
+            except BrokenPipeError:
+                pass
+            time.sleep(dice.uniform(0, 0.03))
+            process.kill()
+            if process.wait(timeout=30) == 0:
+                acknowledged.add(str(number))
     kept = [record["payload"] for record in records(project.spool)]
     assert all(payload["x"] == padding for payload in kept)
     assert acknowledged <= {payload["session_id"] for payload in kept}
 
 
-def test_records_are_listed_in_the_order_in_which_they_came(project: Project) -> None:
-    for number in range(5):
-        project.hook(event("PreCompact", number=number))
-    assert [record["payload"]["number"] for record in records(project.spool)] == [0, 1, 2, 3, 4]
-
-
-def test_a_session_that_was_only_read_leaves_nothing_in_the_project(project: Project) -> None:
-    assert project.hook(event("SessionStart", source="startup")) == (b"", b"")
-    assert list(project.path.iterdir()) == []
-
-
-def _payloads() -> list[dict[str, Any]]:
-    return [event("SessionEnd"), event("Stop"), event("SessionStart"), event("SubagentStart")]
-
-
-@pytest.mark.parametrize("payload", _payloads(), ids=lambda payload: str(payload["hook_event_name"]))
-def test_the_hook_ends_well_when_nobody_reads_its_output(project: Project, payload: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["SessionEnd", "Stop", "SessionStart", "SubagentStart"])
+def test_the_hook_ends_well_when_nobody_reads_its_output(project: Project, name: str) -> None:
     project.write_playbook(("oth-001", "text", 1, 0))
-    process = project.start()
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(payload).encode())
-    process.stdin.close()
-    assert process.wait(timeout=30) == 0
-    assert process.stderr is not None
-    process.stderr.close()
+    with project.start() as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(event(name)).encode())
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
 
 
-def test_the_time_of_each_events_last_hook_is_kept(project: Project) -> None:
+def test_the_time_of_each_events_last_hook_is_kept_and_a_name_leads_nowhere_else(project: Project) -> None:
     project.hook(event("SessionEnd"))
     stamp = project.state / "fired" / "SessionEnd"
     assert stamp.read_bytes() == b""
     os.utime(stamp, (1, 1))
-    project.hook(event("SessionEnd"))
+    for name in ("SessionEnd", "SessionStart", "../../x", "a/b", "x" * 41, "."):
+        project.hook(event("SessionEnd") | {"hook_event_name": name})
     assert stamp.stat().st_mtime > 1
-    project.hook(event("SessionStart"))
     assert {path.name for path in files(project.state / "fired")} == {"SessionEnd", "SessionStart"}
 
 
-@pytest.mark.parametrize("name", ["../../x", "a/b", "x" * 41, "."])
-def test_an_events_name_leads_nowhere_else(project: Project, name: str) -> None:
-    project.hook(event("SessionEnd"))
-    project.hook(event("SessionEnd") | {"hook_event_name": name})
-    assert {path.name for path in files(project.state / "fired")} == {"SessionEnd"}
-
-
-def test_a_start_leaves_nothing_in_a_project_that_has_no_playbook(project: Project) -> None:
-    project.hook(event("SessionStart"))
-    assert not project.claude.exists()
-
-
+@pytest.mark.parametrize("is_heard", [True, False])
 @pytest.mark.parametrize("name", ["SessionStart", "Stop", "PreCompact", "SubagentStop", "SessionEnd"])
-def test_a_folder_without_a_playbook_is_left_as_it_is(project: Project, name: str) -> None:
-    (project.home / ".config/reflector/config.toml").unlink()
+def test_a_folder_without_a_playbook_is_left_as_it_is(project: Project, name: str, is_heard: bool) -> None:
+    if not is_heard:
+        (project.home / ".config/reflector/config.toml").unlink()
     assert project.hook(event(name)) == (b"", b"")
-    assert list(project.path.iterdir()) == []
+    assert (list(project.path.iterdir()) == []) == (not is_heard or name == "SessionStart")
     assert not (project.home / ".local").exists()
 
 
@@ -446,11 +359,12 @@ def test_where_nobody_can_look_for_a_playbook_the_delivery_is_kept_with_the_user
     assert [record["project"] for record in records(project.fallback)] == [str(project.path)]
 
 
-def test_a_session_started_in_a_sub_folder_is_kept_with_the_project(project: Project) -> None:
+def test_a_session_in_a_sub_folder_gets_the_projects_playbook_and_is_kept_with_it(project: Project) -> None:
     project.write_playbook(("oth-001", "Read the map first.", 0, 0))
     deep = project.path / "src" / "deep"
     deep.mkdir(parents=True)
     project.environ = {"CLAUDE_PROJECT_DIR": str(deep)}
+    assert b"Read the map first." in project.hook(event("SessionStart", cwd=str(deep)))[0]
     project.hook(event("SessionEnd", cwd=str(deep)))
     (record,) = records(project.spool)
     assert record["project"] == str(project.path)
