@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -21,8 +22,8 @@ from benchmarks.process import Asked
 from reflector.audit.blame import blame
 from reflector.audit.difference import difference
 from reflector.curation.playbook_file import render
+from reflector.events.event import Event
 from reflector.events.fold import fold
-from reflector.ledger import tables
 from reflector.ledger.as_of import Past
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
@@ -91,9 +92,14 @@ def _folds(files: dict[int, Path]) -> list[Row]:
         ]
 
 
+def _events() -> sa.TableClause:
+    columns = ("playbook_id", *(field.name for field in fields(Event)))
+    return sa.table("event", *map(sa.column, columns))
+
+
 def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
     """The counters and nothing else, from no more columns and no more JSON than they need, by SQLAlchemy Core."""
-    table = tables.event
+    table = _events()
     query = sa.select(table.c.event_id, table.c.type, table.c.session_id, table.c.reflection_id, table.c.data)
     counted: dict[tuple[str, str], set[str]] = {}
     with ledger.engine.alchemy().connect() as connection:
@@ -143,7 +149,7 @@ def _whole_ledger(files: dict[int, Path]) -> list[Row]:
 
 
 def _look_up(ledger: Ledger) -> None:
-    table = tables.event
+    table = _events()
     query = sa.select(table).where(table.c.playbook_id == ledger.playbook_id, table.c.position == 5000)
     with ledger.engine.alchemy().connect() as connection:
         event_of(connection.execute(query).one()[1:])

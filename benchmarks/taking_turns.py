@@ -23,8 +23,8 @@ from unittest.mock import patch
 
 from benchmarks import made
 from benchmarks.writers import EVENTS
+from reflector.ledger.append import Writer
 from reflector.ledger.store import Ledger
-from reflector.ledger.writer import Writer
 
 _TOKEN = b"."
 #: Commits of almost nothing that are measured for the disk's part.

@@ -11,11 +11,12 @@ from reflector.ledger.migration import create_triggers, drop_triggers
 from reflector.ledger.views import create_views, drop_views
 
 connection = context.config.attributes["connection"]
-drop_views(connection)
-drop_triggers(connection)
+driver, dialect = connection.connection.driver_connection, connection.dialect.name
+drop_views(driver)
+drop_triggers(driver, dialect)
 context.configure(connection=connection, target_metadata=None, transactional_ddl=True)
 with context.begin_transaction():
     context.run_migrations()
 if context.get_context().get_current_revision() == context.script.get_current_head():
-    create_triggers(connection)  # an older revision may lack what they read
-    create_views(connection)
+    create_triggers(driver, dialect)  # an older revision may lack what they read
+    create_views(driver, dialect)

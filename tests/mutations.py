@@ -72,7 +72,7 @@ class Mutation(NamedTuple):
 
 STATE, EFFECTS, BULLETS = (f"reflector/events/{name}.py" for name in ("state", "effects", "bullets"))
 STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
-    f"reflector/ledger/{name}.py" for name in ("store", "appending", "admission", "projection", "counters", "as_of")
+    f"reflector/ledger/{name}.py" for name in ("store", "append", "append", "projection", "counters", "as_of")
 )
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "deliveries"))
 ROWS = "reflector/ledger/rows.py"

@@ -33,7 +33,7 @@ WITH delivery AS MATERIALIZED (
     FROM event AS recorded
     LEFT JOIN session_window ON session_window.playbook_id = recorded.playbook_id
         AND session_window.position = recorded.position
-    WHERE recorded.type IN ('session.recorded', 'trajectory.recorded') AND recorded.type <> 'bullet.tagged'
+    WHERE recorded.type IN ({windows}) AND recorded.type <> 'bullet.tagged'
 ),
 session AS MATERIALIZED (
     SELECT

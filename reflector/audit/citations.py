@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.ledger.as_of import Past
+from reflector.ledger.cached import usage_at
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.usage import Usage, spans_of, usage
+from reflector.ledger.usage import Usage, spans_of
 from reflector.ledger.windows import windows
 
 if TYPE_CHECKING:
@@ -126,9 +127,7 @@ def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> di
 
 def tally_of(ledger: Ledger, past: Past | None) -> Usage:
     """Return the counts of a moment, None for now. Raises LedgerError."""
-    upto = past.position if past is not None else ledger.head().position
-    with ledger.asking() as sql:
-        return usage(sql, upto)
+    return usage_at(ledger, past.position if past is not None else None)
 
 
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
@@ -169,8 +168,8 @@ def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
     then = past or Past(ledger)
     names: dict[tuple[str, str], UnknownName] = {}
     seen: set[tuple[str, str, str]] = set()
+    tally = tally_of(ledger, past)
     with ledger.asking() as sql:
-        tally = usage(sql, then.position)
         for position, session, by_kind in windows(sql, _KINDS, 0, then.position):
             for kind in _KINDS:
                 for name in by_kind[kind]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reflector.ledger.answers import Group, answers
+from reflector.ledger.answers import Group
+from reflector.ledger.cached import answers_at
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
@@ -33,8 +34,7 @@ class Stats:
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     """The figures as of now or of a moment; retracted tags are in them, as what a judge said. Raises LedgerError."""
     upto = (past or ledger.head()).position
-    with ledger.asking() as sql:
-        tally = answers(sql, upto)
+    tally = answers_at(ledger, past.position if past is not None else None)
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
     whole = Group()
     whole.add(tally.stray)

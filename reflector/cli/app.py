@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import reflector.ledger as ledgers
 from reflector import __version__
 from reflector.cli.commands import COMMANDS, GROUPS
-from reflector.ledger import upgrading
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     if sys.stdout is None:  # closed by the caller (`>&-`)
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
-    upgrading.shown = _upgrade
+    ledgers.show_upgrade = _upgrade
     try:
         code = reflector.main(arguments, prog_name="reflector", standalone_mode=False, color=_colour())
         sys.stdout.flush()

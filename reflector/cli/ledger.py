@@ -184,14 +184,7 @@ def verify(
     def opened() -> Ledger:
         ledger = project.open_ledger()
         if mend_triggers:
-            from reflector.ledger.engines import schema_transaction
-            from reflector.ledger.errors import translated
-            from reflector.ledger.migration import create_triggers
-            from reflector.ledger.views import create_views
-
-            with translated(ledger.engine.url.shown), schema_transaction(ledger.engine) as connection:
-                create_triggers(connection)
-                create_views(connection)
+            ledger.mend_triggers()
         if mend_head:
             from reflector.proof.heads import mend_head as set_back
 

@@ -36,8 +36,8 @@ _rows = chain.from_iterable
 def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: bool, timeout: float | None) -> None:
     """Query the ledger with SQL, read-only.
 
-    Without QUERY, reads the query from stdin; on a terminal, lists the views. The views are bullets, tags, reflections,
-    sessions and doubles; docs/sql.md describes each column.
+    Without QUERY, reads the query from stdin; on a terminal, lists the views. The views are bullets, tags, reflections
+    and sessions; docs/sql.md describes each column.
     """
     from reflector.ledger.readonly_sql import NotAQuestion, asking
 

@@ -31,11 +31,11 @@ from reflector.events.event import (
 from reflector.events.fold import REDACTED, Playbook, fold
 from reflector.events.registry import names_in, new_bullets
 from reflector.exchange.renames import renamed, renamed_ids
+from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
 from reflector.ledger.reader import events_where, history_page
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.ledger.times import just_after
 
 ACTOR = "merge"
 _ROWS = "SELECT name, section, text, status, reason, removed_into, helpful, harmful FROM bullet WHERE playbook_id = ?"

@@ -25,17 +25,15 @@ from reflector.exchange.agreement import ACTOR, agreed, judged_twice, restated_b
 from reflector.exchange.renames import renamed, renamed_ids
 from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
 from reflector.exchange.transfer import ERASE, MOVE, Checked, Progress, WrongLine, checked, grow
-from reflector.ledger.admission import Prepared, prepare
-from reflector.ledger.appending import append
+from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
+from reflector.ledger.projection import rebuild
 from reflector.ledger.reader import line_of
-from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.ledger.writer import Writing
 
 Lines = Callable[[], Iterable[str | bytes]]
 

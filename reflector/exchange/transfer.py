@@ -14,11 +14,11 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from reflector.events.event import EVENT_REDACTED, NewEvent
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
-from reflector.ledger.admission import check_facts, check_fields, prepare
+from reflector.ledger.append import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.errors import HeadMisplaced, LedgerError, translated
+from reflector.ledger.projection import rebuild
 from reflector.ledger.reader import Reader
-from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger

@@ -31,7 +31,6 @@ from reflector.hooks import git_setup
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.reach import Check, Fix, checks_of_hooks, error, missing_program, ok, warning
 from reflector.hooks.settings_file import TEMPORARY
-from reflector.ledger.elsewhere import CORRECT, elsewhere, told_elsewhere
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -304,7 +303,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
 
 
 def _server(ledger: Ledger) -> Iterator[Check]:
-    """Yield where a Citus keeps the ledger, why it would refuse triggers, and the other schemas with the playbook."""
+    """Yield where a Citus keeps the ledger, or why it would refuse triggers."""
     with ledger.asking() as sql:
 
         def ask(query: str) -> object:
@@ -321,9 +320,6 @@ def _server(ledger: Ledger) -> Iterator[Check]:
     elif on:
         where = f"on {places[0]}" if places else "on the coordinator, for their schema is not distributed"
         yield ok("citus", f"the tables are {where}; citus.enable_unsafe_triggers is on")
-    if schemas := elsewhere(ledger):
-        text = told_elsewhere(ledger, schemas)
-        yield ok("schemas", text) if ledger.has(SESSION_RECORDED) else warning("schemas", text, CORRECT)
 
 
 def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:

@@ -2,28 +2,32 @@
 
 Invariant: each answer, each reflection and each tag is in one group. A reflection is in the group of the last answer
 before its completion, and so are the tags behind it; a tag of none is in no group. An answer that was erased takes its
-model and template from what else is known of the reflection.
+model and template from what else is known of the reflection. A count goes on from an earlier one: the reflections that
+have events since are counted out as they were and in as they are.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import astuple, dataclass, field, fields
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.events.event import BULLET_TAGGED, REFLECTION_COMPLETED, identity
+from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES, window_step
 from reflector.events.spent import Spent, spent_on
 from reflector.ledger.reader import kept_of
+from reflector.ledger.windows import one_of, whose
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
 #: A group: model, template and day.
 Key = tuple[str, str, str]
-_TAGS = "SELECT position, reflection_id, tag FROM tag WHERE playbook_id = ? AND position <= ? ORDER BY position"
+_FACTS = ("final", "model", "template_sha256")
+_BETWEEN = "position > ? AND position <= ?"
 
 
 class _Step(NamedTuple):
@@ -31,7 +35,6 @@ class _Step(NamedTuple):
     event_id: str
     reflection_id: str | None
     target_id: str | None
-    session_id: str | None
     type: str
     recorded_at: str
     actor: str
@@ -40,10 +43,14 @@ class _Step(NamedTuple):
     model: str | None
     template: str | None
 
+    @property
+    def is_completion(self) -> bool:
+        return self.type in COMPLETION_TYPES
+
 
 @dataclass(slots=True)
 class Group:
-    """Answers, and the tags that were read from them; `undecided` are neutral or could not be used.
+    """Answers, what they took, and the tags that were read from them; `undecided` are neutral or could not be used.
 
     key  what the answers have in common
     """
@@ -51,10 +58,17 @@ class Group:
     key: str = ""
     answers: int = 0
     reflections: int = 0
-    spent: Spent = field(default_factory=Spent)
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+    unpriced: int = 0
     helpful: int = 0
     harmful: int = 0
     undecided: int = 0
+
+    @property
+    def spent(self) -> Spent:
+        """What the answers took."""
+        return Spent(recorded=self.answers, tokens=self.tokens, cost=self.cost, unpriced=self.unpriced)
 
     @property
     def helpful_rate(self) -> float | None:
@@ -64,18 +78,18 @@ class Group:
 
     def add(self, more: Group) -> None:
         """Count what another group counts."""
-        for name in ("answers", "reflections", "spent", "helpful", "harmful", "undecided"):
-            setattr(self, name, getattr(self, name) + getattr(more, name))
+        for one in fields(self)[1:]:
+            setattr(self, one.name, getattr(self, one.name) + getattr(more, one.name))
 
-    def read(self, tag: int) -> None:
-        """Count a tag."""
+    def read(self, tag: int, count: int) -> None:
+        """Count tags."""
         name = ("undecided", "helpful", "harmful")[tag]
-        setattr(self, name, getattr(self, name) + 1)
+        setattr(self, name, getattr(self, name) + count)
 
 
 @dataclass(slots=True)
 class Answers:
-    """Windows by state, answers by group, and the tags of no group."""
+    """Windows by state, answers by group, and tags of no group."""
 
     windows: int = 0
     sessions: int = 0
@@ -83,58 +97,136 @@ class Answers:
     stray: Group = field(default_factory=Group)
     groups: dict[Key, Group] = field(default_factory=lambda: defaultdict(Group))
 
+    def dump(self) -> list[Any]:
+        """Return the counts as JSON holds them."""
+        groups = [[*key, *_dumped(group)] for key, group in sorted(self.groups.items()) if group != Group()]
+        return [self.windows, self.sessions, self.states, _dumped(self.stray), groups]
 
-def answers(sql: Statements, upto: int) -> Answers:
-    """Return what the events up to a position say."""
-    found = Answers()
-    rare = f"playbook_id = ? AND type <> '{BULLET_TAGGED}' AND type IN ({{}}) AND position <= ? ORDER BY position"
-    query = f"SELECT event_id, session_id FROM event WHERE {rare.format(_list(WINDOW_TYPES))}"  # noqa: S608
-    opened = dict(sql.run(query, upto).fetchall())
-    found.windows, found.sessions = len(opened), len({session or event_id for event_id, session in opened.items()})
-    states = dict.fromkeys(opened, "pending")
-    given: dict[object, list[_Step]] = defaultdict(list)
-    groups: dict[str | None, tuple[int, Group]] = {}
-    for step in _steps(sql, rare, upto):
-        state = window_step(step.type, {"final": step.final not in (None, 0, "0", "false")})
-        if state is not None and states.get(step.target_id or "", "completed") != "completed":
-            states[step.target_id or ""] = state[0]
+    @classmethod
+    def load(cls, state: Any) -> Answers:
+        """Return the counts that `dump` gave."""
+        windows, sessions, states, stray, groups = state
+        found = cls(windows, sessions, dict(states), _loaded(stray))
+        found.groups.update({(model, template, day): _loaded(counts) for model, template, day, *counts in groups})
+        return found
+
+
+def _dumped(group: Group) -> list[Any]:
+    return [str(value) if isinstance(value, Decimal) else value for value in astuple(group)[1:]]
+
+
+def _loaded(counts: Sequence[Any]) -> Group:
+    answers, reflections, tokens, cost, *more = counts
+    return Group("", answers, reflections, tokens, Decimal(cost), *more)
+
+
+def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None) -> Answers:
+    """Return what the events up to a position say; `since` is an earlier position, and what the events said there."""
+    after, known = since or (0, Answers())
+    found = Answers.load(known.dump())
+    _count_windows(sql, after, upto, found)
+    steps = _steps(sql, f"{one_of(STEP_TYPES)} AND {_BETWEEN}", after, upto)
+    tags = sql.run(
+        "SELECT reflection_id, tag, count(*), min(position), max(position) FROM tag"  # noqa: S608
+        f" WHERE playbook_id = ? AND {_BETWEEN} GROUP BY reflection_id, tag",
+        *(after, upto),
+    ).fetchall()
+    ids = {identity(REFLECTION_COMPLETED, row[0]): row[0] for row in tags if row[0] is not None}
+    targets = {step.target_id for step in steps} | _targets(sql, ids, after)
+    if after:  # those that were not looked at as a whole
+        among, values = sql.among("target_id", {target for target in targets if target})
+        whole = _steps(sql, f"{whose(STEP_TYPES)} AND {among} AND position <= ?", values, upto)
+        steps = sorted({*whole, *steps})
+    _count_states(sql, steps, after, found)
+    of: dict[object, list[_Step]] = defaultdict(list)
+    for step in steps:
         if step.type in (*ANSWER_TYPES, *COMPLETION_TYPES):
             is_whole = step.reflection_id and step.target_id
-            given[(step.reflection_id, step.target_id) if is_whole else step.event_id].append(step)
-    found.states = dict(sorted(Counter(states.values()).items()))
-    for of in given.values():
-        for number, (step, key) in enumerate(zip(of, _keys(of), strict=True)):
-            group = found.groups[key]
-            if step.type not in COMPLETION_TYPES:
-                group.answers += 1
-                models = [step.model, *(one.model for one in reversed(of))]
-                group.spent += spent_on(json.loads(step.meta), next(filter(None, models), ""), asked=False)
-                continue
-            group.reflections += 1
-            if step.event_id == identity(REFLECTION_COMPLETED, step.reflection_id or ""):
-                groups[step.reflection_id] = (step.position, found.groups[_keys(of[: number + 1])[-1]])
-    for position, reflection_id, tag in sql.run(_TAGS, upto):
-        after, group = groups.get(reflection_id, (position, found.stray))
-        (group if after < position else found.stray).read(tag)
+            of[(step.reflection_id, step.target_id) if is_whole else step.event_id].append(step)
+    homes: dict[str, tuple[int, Key]] = {}
+    for given in of.values():
+        _take(found, [step for step in given if step.position <= after], -1)
+        _take(found, given, 1)
+        for number, step in enumerate(given):
+            if step.is_completion and step.event_id in ids:
+                homes[ids[step.event_id]] = (step.position, _keys(given[: number + 1])[-1])
+    for reflection, tag, count, first, last in tags:
+        behind, home = homes.get(reflection, (last, None))
+        stray = count if last <= behind else 0
+        if first <= behind < last:
+            query = f"SELECT count(*) FROM tag WHERE playbook_id = ? AND {_BETWEEN} AND reflection_id = ? AND tag = ?"  # noqa: S608
+            (stray,) = sql.run(query, after, behind, reflection, tag).fetchone()
+        found.stray.read(tag, stray)
+        if home is not None and stray < count:
+            found.groups[home].read(tag, count - stray)
     return found
 
 
-def _steps(sql: Statements, rare: str, upto: int) -> list[_Step]:
-    fields = ", ".join(sql.text_at("data", name) for name in ("final", "model", "template_sha256"))
-    query = "SELECT position, event_id, reflection_id, target_id, session_id, type, recorded_at, actor, meta"
-    rows = sql.run(
-        f"{query}, {fields}, data IS NULL FROM event WHERE {rare.format(_list(STEP_TYPES))}", upto
-    ).fetchall()
+def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> None:
+    query = f"SELECT event_id, session_id FROM event WHERE playbook_id = ? AND {one_of(WINDOW_TYPES)} AND {_BETWEEN}"  # noqa: S608
+    rows = sql.run(query, after, upto).fetchall()
+    sessions = {session for _, session in rows if session}
+    among, values = sql.among("session_id", sessions)
+    query = f"SELECT count(DISTINCT session_id) FROM event WHERE playbook_id = ? AND {among} AND position <= ?"  # noqa: S608
+    (again,) = sql.run(f"{query} AND {whose(WINDOW_TYPES)}", values, after).fetchone() if after else (0,)
+    found.windows += len(rows)
+    found.sessions += len(sessions) - again + sum(session is None for _, session in rows)
+    found.states["pending"] = found.states.get("pending", 0) + len(rows)
+
+
+def _count_states(sql: Statements, steps: Sequence[_Step], after: int, found: Answers) -> None:
+    """Move the windows that steps are about from the state that they had at a position to that which they have."""
+    among, values = sql.among("event_id", {step.target_id for step in steps if step.target_id})
+    query = f"SELECT event_id FROM event WHERE playbook_id = ? AND {among} AND {whose(WINDOW_TYPES)}"  # noqa: S608
+    opened = dict.fromkeys((row[0] for row in sql.run(query, values).fetchall()), "pending")
+    counts = Counter(found.states)
+    counts.subtract(_moved(opened, (step for step in steps if step.position <= after)).values())
+    counts.update(_moved(opened, steps).values())
+    found.states = {state: count for state, count in sorted(counts.items()) if count}
+
+
+def _moved(opened: dict[str, str], steps: Iterable[_Step]) -> dict[str, str]:
+    """Return the states of windows after some steps. What was completed stays so."""
+    states = dict(opened)
+    for step in steps:
+        moved = window_step(step.type, {"final": step.final not in (None, 0, "0", "false")})
+        if moved is not None and states.get(step.target_id or "", "completed") != "completed":
+            states[step.target_id or ""] = moved[0]
+    return states
+
+
+def _take(found: Answers, given: Sequence[_Step], times: int) -> None:
+    """Count the answers and the completion of one reflection, or count them out again."""
+    for step, key in zip(given, _keys(given), strict=True):
+        group = found.groups[key]
+        if step.is_completion:
+            group.reflections += times
+            continue
+        models = [step.model, *(one.model for one in reversed(given))]
+        took = spent_on(json.loads(step.meta), next(filter(None, models), ""), asked=False)
+        group.answers += times
+        group.tokens += times * took.tokens
+        group.cost += times * took.cost
+        group.unpriced += times * took.unpriced
+
+
+def _targets(sql: Statements, completions: Collection[str], upto: int) -> set[str | None]:
+    """Return the windows of the completions up to a position that are among these events."""
+    if not upto:
+        return set()
+    among, ids = sql.among("event_id", completions)
+    query = f"SELECT target_id FROM event WHERE playbook_id = ? AND {among} AND position <= ?"  # noqa: S608
+    return {row[0] for row in sql.run(query, ids, upto).fetchall()}
+
+
+def _steps(sql: Statements, where: str, *values: object) -> list[_Step]:
+    facts = ", ".join(sql.text_at("data", name) for name in _FACTS)
+    query = "SELECT position, event_id, reflection_id, target_id, type, recorded_at, actor, meta"
+    query = f"{query}, {facts}, data IS NULL FROM event WHERE playbook_id = ? AND {where} ORDER BY position"
+    rows = sql.run(query, *values).fetchall()
     kept = kept_of(sql, [row[1] for row in rows if row[-1]])
-    return [_Step(*row[:9], *(_of(kept.get(row[1]), row[9:12]) if row[-1] else row[9:12])) for row in rows]
-
-
-def _of(facts: Any, _: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple((facts or {}).get(name) for name in ("final", "model", "template_sha256"))
-
-
-def _list(types: Sequence[str]) -> str:
-    return ", ".join(map(repr, types))
+    said = {event_id: [(data or {}).get(name) for name in _FACTS] for event_id, data in kept.items()}
+    return [_Step(*row[:8], *(said[row[1]] if row[-1] else row[8:11])) for row in rows]
 
 
 def _keys(given: Sequence[_Step]) -> list[Key]:
@@ -144,7 +236,7 @@ def _keys(given: Sequence[_Step]) -> list[Key]:
         model, template = one.model or model, one.template or template
     found: list[Key] = []
     for one in given:
-        if found and one.type in COMPLETION_TYPES:
+        if found and one.is_completion:
             found.append(found[-1])
         else:
             of_template = one.template or template or "none"

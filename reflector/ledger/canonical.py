@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -26,11 +24,6 @@ MAX_DEPTH = 32
 PREFIX = "pl1:"
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
-
-#: In the time that it takes to load orjson, the standard library writes so many texts.
-_MANY = 4000
-_written = 0
-_dumps: Callable[[Mapping[str, Any]], bytes] | None = None
 
 
 class NotCanonical(ValueError):
@@ -55,27 +48,11 @@ def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
     """Return the canonical text of a `plain` object and its `digest`. Raises `NotCanonical` for a lone surrogate."""
-    if _dumps is not None:
-        with suppress(TypeError):  # of a lone surrogate, which is named below
-            encoded = _dumps(value)
-            return encoded.decode(), sha256(encoded).hexdigest()
-    _count()
     text = _encode(value)
     try:
         return text, sha256(text.encode()).hexdigest()
     except UnicodeEncodeError as error:
         raise NotCanonical(f"a text holds a lone surrogate ({error.object[error.start]!r})") from error
-
-
-def _count() -> None:
-    """Load orjson, where it is installed, once this process has written so many texts that it pays."""
-    global _written, _dumps
-    _written += 1
-    if _written == _MANY:
-        with suppress(ImportError):
-            import orjson
-
-            _dumps = partial(orjson.dumps, option=orjson.OPT_SORT_KEYS)
 
 
 def _plain(value: Any, path: str, depth: int) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events.state import Entry, Playbook
-from reflector.ledger.checkpoints import TABLES
+from reflector.ledger.statements import TABLES
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
 
 if TYPE_CHECKING:

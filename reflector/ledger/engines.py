@@ -1,9 +1,7 @@
 """Engines: how a ledger's database is opened, and how one writer at a time gets in.
 
 Invariant: a write transaction holds the playbook's one lock from before its first read. On SQLite that
-is BEGIN IMMEDIATE behind a file lock (BEGIN IMMEDIATE alone never fails but is unfair: 8 writers
-waited up to 2 s, with the file lock under 0.1 s; a plain BEGIN failed four times of five with
-"database is locked"). On PostgreSQL it is SELECT … FOR UPDATE on the playbook's row.
+is BEGIN IMMEDIATE behind a file lock; on PostgreSQL it is SELECT … FOR UPDATE on the playbook's row.
 """
 
 from __future__ import annotations
@@ -148,15 +146,17 @@ class Engine:
             (name,), asked = url.get_dialect()().create_connect_args(url)
             options = {**asked, **options}
         if self.url.is_file:
-            return open_file(Path(self.url.database), self._prepared, **options)
-        connection = sqlite_module().connect(name, **options)
-        self._prepared(connection)
+            connection = open_file(Path(self.url.database), **options)
+        else:
+            connection = sqlite_module().connect(name, **options)
+        try:
+            _prepare(connection, self.url.shown)
+            for prepare in self.on_connect:
+                prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
-
-    def _prepared(self, connection: Any) -> None:
-        _prepare(connection, self.url.shown)
-        for prepare in self.on_connect:
-            prepare(connection)
 
     def _of_sqlite(self) -> sa.Engine:
         import sqlalchemy as sa
@@ -298,23 +298,15 @@ def patience() -> str:
 
 
 @contextmanager
-def write_transaction(engine: Engine) -> Iterator[Any]:
-    """A driver's connection inside a write transaction, the ledger's one lock held; commits when the body ends well."""
-    with file_lock(engine.url), engine.connection() as connection:
+def write_transaction(engine: Engine, *, wait: bool = True) -> Iterator[Any]:
+    """A driver's connection inside a write transaction, the ledger's one lock held; commits when the body ends well.
+
+    Who does not `wait` for the lock gets LedgerLocked where another process has it.
+    """
+    with file_lock(engine.url, wait=wait), engine.connection() as connection:
         connection.execute("BEGIN IMMEDIATE" if engine.dialect == "sqlite" else f"SELECT {patience()}")
         yield connection
         connection.commit()
-
-
-@contextmanager
-def schema_transaction(engine: Engine) -> Iterator[sa.Connection]:
-    """A write transaction on SQLAlchemy's connection, for a change of the schema."""
-    with file_lock(engine.url), engine.alchemy().connect() as connection:
-        writing = connection.execution_options(reflector_write=True)
-        with writing.begin():
-            if engine.dialect == "postgresql":
-                writing.exec_driver_sql(f"SELECT {patience()}")
-            yield writing
 
 
 @contextmanager
@@ -324,7 +316,8 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
     Foreign keys are off inside, for the table that goes is pointed at; they are checked before the commit.
     """
     if engine.dialect != "sqlite":
-        with schema_transaction(engine) as connection:
+        with engine.alchemy().connect() as connection, connection.begin():
+            connection.exec_driver_sql(f"SELECT {patience()}")
             yield connection
         return
     with file_lock(engine.url), engine.alchemy().connect() as connection:

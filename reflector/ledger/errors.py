@@ -115,7 +115,7 @@ def translated(where: str) -> Iterator[None]:
         raise
     except (UnicodeDecodeError, JSONDecodeError, binascii.Error) as error:
         # What the ledger holds, or a driver that words an error with a part of the damaged schema.
-        raise LedgerCorrupt(_unsound(where, str(error))) from error
+        raise _unsound(where, str(error)) from error
     except Exception as error:
         met = getattr(error, "orig", None) or error  # SQLAlchemy wraps what it met
         package = _package(met)
@@ -140,17 +140,6 @@ def _translate(error: BaseException, where: str) -> LedgerError:
     return (_of_server if _package(error) == "psycopg" else _of_file)(error, text, where)
 
 
-#: What SQLite says of a file that is damaged, or whose tables somebody changed.
-_UNSOUND = ("malformed", "not a database", "corrupt", "could not decode", "no such table", "no such column")
-
-
-def _unsound(where: str, text: str) -> str:
-    return (
-        f"{where} is not a sound ledger ({text}); nothing was changed. "
-        "Run `reflector verify`, and restore a backup or move the file away"
-    )
-
-
 def _retracted() -> LedgerError:
     return AlreadyRetracted(
         "this target is already retracted or redacted; nothing was appended. To undo it, retract the retraction"
@@ -172,41 +161,69 @@ def _refused(text: str, where: str) -> LedgerError:
     return LedgerCorrupt(f"the ledger {where} refused a change ({text}); find the cause with `reflector verify`")
 
 
-def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
-    """Return an error of SQLite, whose words are the same everywhere."""
+def _unsound(where: str, text: str) -> LedgerError:
+    return LedgerCorrupt(
+        f"{where} is not a sound ledger ({text}); nothing was changed. "
+        "Run `reflector verify`, and restore a backup or move the file away"
+    )
+
+
+def _refused_events(where: str, text: str) -> LedgerError:
+    return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
+
+
+#: What SQLite says by its primary result code: the error, what happened, the way out.
+_BY_SQLITE_CODE: dict[int, tuple[type[LedgerError], str, str]] = {
+    5: (LedgerLocked, "is locked by another process", "try again"),  # SQLITE_BUSY
+    6: (LedgerLocked, "is locked by another process", "try again"),  # SQLITE_LOCKED
+    8: (  # SQLITE_READONLY
+        LedgerUnavailable,
+        "is read-only",
+        "check the permissions of its folder and of the file, and those of its -wal and -shm, which keep what the file "
+        "had",
+    ),
+    13: (LedgerUnavailable, "has no space left", "free some and run it again"),  # SQLITE_FULL
+    14: (  # SQLITE_CANTOPEN
+        LedgerUnavailable,
+        "cannot be opened",
+        "check that its folder exists, is yours and is writable. To read a ledger on a read-only file system, copy its "
+        "folder to a writable one",
+    ),
+}
+_CORRUPT, _NOT_A_DATABASE, _CONSTRAINT = 11, 26, 19
+#: What SQLite and its driver say, under general codes, of tables or texts that somebody changed.
+_UNSOUND = ("malformed", "not a database", "no such table", "no such column", "could not decode")
+
+
+def _of_file(error: BaseException, text: str, where: str) -> LedgerError:
+    """Return an error of SQLite, known by its code; its words are the same everywhere."""
+    code: int = getattr(error, "sqlite_errorcode", None) or 0
     lower = text.lower()
-    if "this target is taken" in lower or "event_target_once" in lower:
-        return _retracted()
-    if "append-only" in lower:
-        return _refused(text, where)
-    if "foreign key" in lower:
-        return _no_target(where)
-    if "constraint" in lower:
-        return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
-    if "database is locked" in lower or "database table is locked" in lower:
-        return LedgerLocked(f"the ledger {where} is locked by another process ({text}); try again")
-    if any(words in lower for words in _UNSOUND):
-        return LedgerCorrupt(_unsound(where, text))
-    if "is full" in lower:
-        return LedgerUnavailable(f"no space left for the ledger {where} ({text}); free some and run it again")
-    if "readonly" in lower:
-        return LedgerUnavailable(
-            f"the ledger {where} is read-only ({text}); check the permissions of its folder and of the file, and those "
-            "of its -wal and -shm, which keep what the file had"
-        )
-    if "unable to open" in lower:
-        return LedgerUnavailable(
-            f"the ledger {where} cannot be opened ({text}); check that its folder exists, is yours and is writable. To "
-            "read a ledger on a read-only file system, copy its folder to a writable one"
-        )
+    if code & 0xFF == _CONSTRAINT:
+        if "this target is taken" in lower or "event_target_once" in lower:
+            return _retracted()
+        if "append-only" in lower:
+            return _refused(text, where)
+        return _no_target(where) if "foreign key" in lower else _refused_events(where, text)
+    if code & 0xFF in (_CORRUPT, _NOT_A_DATABASE) or any(words in lower for words in _UNSOUND):
+        return _unsound(where, text)
+    if (known := _BY_SQLITE_CODE.get(code & 0xFF)) is not None:
+        kind, what, way_out = known
+        return kind(f"the ledger {where} {what} ({text}); {way_out}")
     return LedgerUnavailable(
         f"the ledger {where} could not be used: {text}; check its disk, the space left there and its permissions, "
         "then run the same command again"
     )
 
 
-#: What stands for the code of a connection that did not come about, where the server gives none.
+#: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _REFUSED = "08006", "refused"
+#: Refusals that pass by themselves, in the words of libpq, of PgBouncer, and of a server that starts or is full.
+_PASSING = (
+    *("read-only", "hot standby", "starting up", "shutting down", "in recovery mode", "not yet accepting connections"),
+    *("too many", "connection slots", "no more connections", "server_login_retry", "client_login_timeout"),
+    *("query_wait_timeout", "cannot connect to server", "server conn crashed"),
+)
 #: What a server says by SQLSTATE (a code or its class): the error, what happened, the way out. Its words come in the
 #: server's language. See PostgreSQL's manual, appendix A.
 _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
@@ -268,65 +285,20 @@ _TRIGGERS_ELSEWHERE = {"XX000": re.compile("unrecognized RTE kind: 7"), "42P01":
 _NOT_ON_WORKERS = "nextval(sequence) calls in worker nodes"
 
 
-#: Words for a refusal that passes by itself: of libpq, of a server that speaks English, and of PgBouncer.
-_PASSING = (
-    "read-only",
-    "hot standby",
-    "too many",
-    "connection slots",
-    "no more connections",
-    "server_login_retry",
-    "client_login_timeout",
-    "query_wait_timeout",
-    "cannot connect to server",
-    "server conn crashed",
-)
-#: PgBouncer's code for nearly all that it refuses, be it an unknown user or a server that is away.
-_OF_A_POOLER = "08P01"
-
-
 def _code_of(error: BaseException) -> str:
-    """Return the code of an error; one met on the way to the server has none, and the server is asked for it again.
-
-    Each further connection is a further wrong password to a server that counts them, so there is one where the answer
-    has a code. Where there is none, libpq can ask whether the server takes connections: if it does, and refuses this
-    one in the same words again, it refuses it for good. A server that has just started no longer says what it said
-    while it started, in whatever language.
-    """
-    from psycopg import Error, ProgrammingError, connect, pq
-
-    from reflector.ledger.connecting import refusal
+    """Return the code of an error. One met on the way to the server has none: it says that the server is away, unless
+    the server takes connections and refused this one, or libpq did not take the URL."""
+    from psycopg import ProgrammingError, conninfo, errors, pq
 
     if code := getattr(error, "sqlstate", None):
         return str(code)
-    if (way := _asked(error)) is None:  # an option of the URL that libpq does not take is no matter of the server's
-        return _REFUSED if isinstance(error, ProgrammingError) else _AWAY
-    if (answer := refusal(way)) is not None:
-        code, said = answer
-        return code if code != _OF_A_POOLER else _AWAY if _passes(said) else _REFUSED
-    if _passes(str(error)) or pq.PGconn.ping(way.encode()) != pq.Ping.OK:
-        return _AWAY
-    try:
-        connect(way).close()
-    except Error as again:
-        said_first: bytes = error.pgconn.error_message  # type: ignore[attr-defined]
-        if again.pgconn is not None and again.pgconn.error_message == said_first:
-            return _REFUSED
-    return _AWAY
-
-
-def _passes(said: str) -> bool:
-    return any(words in said for words in _PASSING)
-
-
-def _asked(error: BaseException) -> str | None:
-    """Return how a connection was asked for that never came about; None for another error, and for no answer."""
-    from psycopg import conninfo, errors
-
-    tried = getattr(error, "pgconn", None)  # a finished one
+    tried = getattr(error, "pgconn", None)
     if not isinstance(tried, errors.FinishedPGconn) or isinstance(error, errors.ConnectionTimeout):
-        return None
-    return conninfo.make_conninfo(**{one.keyword.decode(): one.val.decode() for one in tried.info if one.val})
+        return _REFUSED if isinstance(error, ProgrammingError) else _AWAY
+    if any(words in str(error) for words in _PASSING):
+        return _AWAY
+    way = conninfo.make_conninfo(**{one.keyword.decode(): one.val.decode() for one in tried.info if one.val})
+    return _REFUSED if pq.PGconn.ping(way.encode()) == pq.Ping.OK else _AWAY
 
 
 def _lost_worker(error: BaseException, code: str, text: str) -> str | None:
@@ -379,7 +351,7 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
             return HeadMisplaced(where)
         if code == "23503":
             return _no_target(where)
-        return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
+        return _refused_events(where, text)
     for known in (code, code[:3], code[:2]):
         if known in _BY_SQLSTATE:
             kind, what, way_out = _BY_SQLSTATE[known]

@@ -10,24 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerUnavailable, translated
 from reflector.ledger.migration import is_citus
-from reflector.ledger.tables import metadata
+from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.views import VIEWS
 
-_TABLES: Final = (*metadata.tables, "alembic_version")
+_TABLES: Final = (*LEDGER_TABLES, "alembic_version")
 #: What an append changes, besides the rows that it adds.
 _CHANGED: Final = {
     "playbook": ("origin", "position", "chain", "recorded_at"),
     "bullet": (
-        *("section", "text", "status", "reason", "removed_into", "recounted_at"),
-        *("baseline_helpful", "baseline_harmful", "helpful", "harmful"),
+        *(column for column in ENTRY_COLUMNS if column not in ("name", "ordinal", "position")),
+        *("helpful", "harmful"),
     ),
     "tag": ("active",),
     "session_window": ("state", "attempts", "changed_at"),
     "retraction": ("active",),
     "projection": ("code_version", "policy_id", "position", "state_hash", "updated_at"),
+    "cached_usage": ("code_version", "position", "state"),
 }
 #: The schema and the role, quoted where they have to be, and the sequence that numbers playbooks where it is not the
 #: column's own: on Citus (revision 0007).
@@ -79,7 +81,7 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
     yield f"GRANT USAGE ON SCHEMA {schema} TO {name};"
     yield f"GRANT SELECT ON {readable} TO {name};"
     if role == "writer":
-        yield f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in metadata.tables)} TO {name};"
+        yield f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in LEDGER_TABLES)} TO {name};"
         for table, columns in _CHANGED.items():
             yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"
         if numbers:
@@ -107,7 +109,7 @@ def policies(engine: Engine) -> Iterator[str]:
                 f"the ledger {engine.url.shown} is on Citus, whose policies cannot ask another table whose a playbook "
                 "is; give each team a ledger in a schema of its own (docs/team.md)"
             )
-    for table in metadata.tables:
+    for table in LEDGER_TABLES:
         condition = _MEMBER if table == "playbook" else _OF_PLAYBOOK
         yield f"CREATE POLICY {_POLICY} ON {table} USING ({condition});"
         yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;"

@@ -1,105 +1,113 @@
-"""The file whose lock is the queue of the writers in front of SQLite's own.
+"""The file whose lock a writer holds before SQLite's own.
 
-Invariant: who writes to a SQLite ledger holds this lock, and one who is stopped while he holds it stops the others for
-`BUSY_TIMEOUT_MS` at most.
+Invariant: who writes to a SQLite ledger holds this lock, and one who is stopped while holding it stops the others for
+`BUSY_TIMEOUT_MS` at most. BEGIN IMMEDIATE alone never fails but is unfair: eight writers waited up to 2 s for it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from reflector.files import folder_of
+from reflector.files import folder_of, lock
 from reflector.ledger.errors import LedgerLocked, LedgerUnavailable
-from reflector.ledger.turns import Turns
 
 if TYPE_CHECKING:
     from reflector.ledger.url import Url
 
 BUSY_TIMEOUT_MS = 30_000
+#: Seconds between two questions for the lock: the first, and the most.
+_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 #: What the system says of a file system on which no file can be locked.
-NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 @contextmanager
-def file_lock(url: Url) -> Iterator[None]:
-    """Hold the lock that every writer of a SQLite ledger queues for, once. Raises as `Lock.held` does."""
+def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
+    """Hold a SQLite ledger's lock once. Raises as `Lock.held` does."""
     lock = Lock(url)
     try:
-        with lock.held():
+        with lock.held(wait=wait):
             yield
     finally:
         lock.close()
 
 
 class Lock:
-    """The lock that every writer of a SQLite ledger queues for; nothing for other ledgers, and where no file can be
-    locked (Windows): there BEGIN IMMEDIATE and its busy timeout serialise, only less fairly.
+    """The lock of a SQLite ledger's writers; nothing for other ledgers.
 
     Its file stays open from one use to the next; used by one thread at a time.
     """
 
     def __init__(self, url: Url) -> None:
         self._database = url.database
-        is_queued = url.dialect == "sqlite" and not url.in_memory and find_spec("fcntl") is not None
-        self._turns = Turns(self._opened) if is_queued else None
+        self._has_file = url.dialect == "sqlite" and not url.in_memory
+        self._handle: int | None = None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Wait for the lock and hold it, but do not wait forever: its holder may be stopped.
+    def held(self, *, wait: bool = True) -> Iterator[None]:
+        """Hold the lock. Who waits for it does not wait forever, for its holder may be stopped.
 
         Raises LedgerLocked, LedgerUnavailable.
         """
-        if self._turns is None:
+        if not self._has_file:
             yield
             return
-        try:
-            came = self._turns.take(BUSY_TIMEOUT_MS / 1000)
-        except OSError as error:
-            self.close()
-            raise LedgerUnavailable(
-                f"the ledger's lock {self._database}.lock cannot be taken ({error.strerror}); {_way_out(error)}"
-            ) from error
-        if not came:
-            raise LedgerLocked(
-                f"the ledger {self._database} is locked by another process for {BUSY_TIMEOUT_MS // 1000} s; "
-                "see which one hangs, and try again"
-            )
+        if self._handle is None:
+            self._handle = self._opened()
+        self._take(self._handle, BUSY_TIMEOUT_MS / 1000 if wait else 0.0)
         try:
             yield
         finally:
-            self._turns.leave()
+            import fcntl
+
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the lock's file."""
-        if self._turns is not None:
-            self._turns.close()
+        """Close the lock's file."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _take(self, handle: int, seconds: float) -> None:
+        until, pause = time.monotonic() + seconds, _PAUSE
+        try:
+            while not lock(handle, wait=False):
+                if time.monotonic() >= until:
+                    raise LedgerLocked(
+                        f"another process holds the ledger {self._database} for {seconds:g} s; "
+                        "see which one hangs, and try again"
+                    )
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+        except OSError as error:
+            self.close()
+            raise self._refused("locked", error) from error
 
     def _opened(self) -> int:
+        file = Path(f"{self._database}.lock")
         try:
-            lock = Path(f"{self._database}.lock")
-            with folder_of(lock) as folder:
-                return folder.open(lock.name, os.O_RDWR | os.O_CREAT)
+            with folder_of(file) as folder:
+                return folder.open(file.name, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            raise LedgerUnavailable(
-                f"the ledger's lock {self._database}.lock cannot be opened ({error.strerror}); {_way_out(error)}"
-            ) from error
+            raise self._refused("opened", error) from error
 
-
-def _way_out(error: OSError) -> str:
-    """Return what a person can do where a lock's file cannot be opened or locked."""
-    if error.errno in NO_LOCKS:
-        return (
-            "no file can be locked on that file system: name a ledger on a local disk "
-            "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+    def _refused(self, what: str, error: OSError) -> LedgerUnavailable:
+        way_out = "check that its folder exists and that you may write there"
+        if error.errno in NO_LOCKS:
+            way_out = (
+                "no file can be locked on that file system: name a ledger on a local disk "
+                "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+            )
+        elif error.errno in {errno.EMFILE, errno.ENFILE}:
+            way_out = "close programs or raise the limit (`ulimit -n`), then run the same command again"
+        elif error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            way_out = "free some space, then run the same command again"
+        return LedgerUnavailable(
+            f"the ledger's lock {self._database}.lock cannot be {what} ({error.strerror}); {way_out}"
         )
-    if error.errno in {errno.EMFILE, errno.ENFILE}:
-        return "close programs or raise the limit (`ulimit -n`), then run the same command again"
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return "free some space, then run the same command again"
-    return "check that its folder exists and that you may write there"

@@ -1,4 +1,4 @@
-"""The tables that answer quickly: bullets, tags, windows, retractions, seen records and tallies, kept from events.
+"""The tables that answer quickly: bullets, tags, windows, retractions, and seen records, kept from events.
 
 Invariant: `project` is called with every event once, in order, inside the transaction that appended it, and a
 rebuild calls the same function over all events. So the tables equal the pure fold of
@@ -11,7 +11,7 @@ is counted again. Nothing is ever subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,14 +30,19 @@ from reflector.events.effects import (
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
-from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
-from reflector.playbook.counting import is_counting
+from reflector.ledger.reader import history_page
+from reflector.ledger.statements import TABLES, set_checkpoint
+from reflector.playbook.counting import DEFAULT, is_counting
 
 if TYPE_CHECKING:
     from reflector.ledger.rows import Projected
     from reflector.ledger.statements import Statements
 
+#: The tables that a rebuild empties and fills again.
+REBUILDABLE: Final = ("bullet", "bullet_status", "tag", "session_window", "retraction", "record")
+#: Called with the position reached, page by page.
+Progress = Callable[[int], None]
 #: A row of the table of tags, as `TAG_COLUMNS` has it.
 TagRow = tuple[int, str, int, str | None, str | None, int]
 TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active")
@@ -377,3 +382,19 @@ class Projector:
 def storable(name: object) -> str:
     """Return the name of a tag that never counts, as every engine can store it."""
     return name.replace("\0", "") if isinstance(name, str) else ""
+
+
+def rebuild(sql: Statements, progress: Progress | None = None) -> None:
+    """Empty the tables and fill them again from all events, within the caller's write transaction: readers see the old
+    rows until it commits, and a rebuild that is killed leaves them."""
+    for table in (*REBUILDABLE, "cached_usage"):
+        sql.run(f"DELETE FROM {table} WHERE playbook_id = ?")  # noqa: S608
+    made = sql.run("SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES).fetchone()
+    set_checkpoint(sql, TABLES, DEFAULT, 0, made[0] if made else "")
+    position = 0
+    projector = Projector(sql)
+    while page := history_page(sql, position, ev.MAX_INT):
+        projector.project(page)
+        position = page[-1].position
+        if progress is not None:
+            progress(position)

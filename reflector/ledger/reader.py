@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event
-from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.errors import HeadMisplaced, LedgerCorrupt, LedgerMoved, translated
 from reflector.ledger.rows import (
     OPEN_WINDOW,
@@ -26,7 +25,7 @@ from reflector.ledger.rows import (
     projected_of,
     read,
 )
-from reflector.ledger.statements import Statements
+from reflector.ledger.statements import TABLES, Statements
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:

@@ -1,17 +1,13 @@
-"""The file of a SQLite ledger: made for its owner, opened where it was made, and known to be that one.
+"""The file of a SQLite ledger, and which SQLite opens it.
 
-Invariant: SQLite opens the file in the ledger's folder, and no link below a `.claude` leads there. SQLite uses paths,
-and a user who can write above that folder can replace it at any moment. So the file is created here and not by SQLite.
-Before anything is written, the files that SQLite has open are compared with those in the folder, and files that it
-created elsewhere are removed.
+Invariant: a new file is its owner's alone, and no link below a `.claude` leads to a ledger: the file is created and
+looked at here, through its folder, before SQLite opens it by its path.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import threading
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -26,10 +22,6 @@ from reflector.ledger.errors import LedgerGone, LedgerUnavailable
 SOUND_SQLITE = (3, 51, 3)
 #: What SQLite puts beside a database, by its path.
 _BESIDE = ("", "-wal", "-shm", "-journal")
-#: Descriptors that appear are one connection's.
-_ONE_AT_A_TIME = threading.Lock()
-
-_Identity = tuple[int, int]
 
 
 @cache
@@ -76,43 +68,24 @@ def claim_file(path: Path) -> None:
                 "restore a backup with `reflector restore FILE`, or begin a new ledger with "
                 "`reflector rebuild --new-ledger`: its counters begin at 0, so that sessions may be imported again"
             )
-        _made(folder, path)
+        _make(folder, path)
 
 
-def open_file(path: Path, prepare: Callable[[Any], None], **options: Any) -> Any:
-    """Return a driver's connection to a database file, which is made where it is missing, and `prepare` run on it.
+def open_file(path: Path, **options: Any) -> Any:
+    """Return a driver's connection to a database file, which is made where it is missing.
 
-    `prepare` reads from it, so that SQLite opens all that it needs. Raises LedgerUnavailable, OSError, and the driver's
-    errors.
+    Raises LedgerUnavailable, OSError, and the driver's errors.
     """
     path = path.absolute()
     if "/.claude/" not in path.as_posix():  # the user's own choice of a place
         path = path.resolve()
-    with _ONE_AT_A_TIME, folder_of(path) as folder:
-        wanted = _made(folder, path)
-        before = set(_open_files())
-        connection = sqlite_module().connect(f"{path.as_uri()}?mode=rw", uri=True, **options)
-        try:
-            opened = set(_open_files()) - before
-            # SQLite uses a descriptor again that another connection to this file left; what is new is then a thread's.
-            if opened and wanted not in {identity for _, identity in opened | before}:
-                raise _swapped(path)
-            prepare(connection)
-            strays = _strays(folder, path, set(_open_files()) - before)
-        except BaseException:
-            connection.close()
-            raise
-        if strays:
-            connection.close()
-            for stray in strays:
-                if not (stray.parent / path.name).exists():  # else it is another ledger's
-                    stray.unlink(missing_ok=True)
-            raise _swapped(path)
-    return connection
+    with folder_of(path) as folder:
+        _make(folder, path)
+    return sqlite_module().connect(f"{path.as_uri()}?mode=rw", uri=True, **options)
 
 
-def _made(folder: Folder, path: Path) -> _Identity:
-    """Return the identity of the file in the folder, which is created if it is missing. Raises LedgerUnavailable."""
+def _make(folder: Folder, path: Path) -> None:
+    """Create the file in the folder if it is missing. Raises LedgerUnavailable for what is not a regular file."""
     if _stat(folder, path.name) is None:
         with suppress(FileExistsError):
             # Not opened where it is there: closing it would let go of the locks that this process holds on it.
@@ -124,7 +97,6 @@ def _made(folder: Folder, path: Path) -> _Identity:
             f"the ledger {path} is {what}; put the file itself there, remove it to begin a new ledger, or name another "
             "project with --project"
         )
-    return there.st_dev, there.st_ino
 
 
 def _stat(folder: Folder, name: str) -> os.stat_result | None:
@@ -132,38 +104,3 @@ def _stat(folder: Folder, name: str) -> os.stat_result | None:
         return folder.stat(name)
     except FileNotFoundError:
         return None
-
-
-def _open_files() -> Iterator[tuple[int, _Identity]]:
-    """Yield the regular files that this process has open, by descriptor; none if the system does not list them."""
-    try:
-        numbers = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
-    except OSError:
-        return
-    for number in numbers:
-        with suppress(OSError):  # that of the list itself, and another thread's
-            found = os.fstat(number)
-            if stat.S_ISREG(found.st_mode):
-                yield number, (found.st_dev, found.st_ino)
-
-
-def _strays(folder: Folder, path: Path, opened: set[tuple[int, _Identity]]) -> list[Path]:
-    """Return where SQLite put files beside the database that are not in its folder; Linux gives the path."""
-    strays = []
-    for number, identity in opened:
-        try:
-            where = Path(os.readlink(f"/proc/self/fd/{number}"))  # noqa: PTH115
-        except OSError:
-            continue
-        if where.name not in {f"{path.name}{suffix}" for suffix in _BESIDE}:
-            continue
-        there = _stat(folder, where.name)
-        if there is None or identity != (there.st_dev, there.st_ino):
-            strays.append(where)
-    return strays
-
-
-def _swapped(path: Path) -> LedgerUnavailable:
-    return LedgerUnavailable(
-        f"the folder of the ledger {path} was replaced while it was opened; see who may write above it, and try again"
-    )

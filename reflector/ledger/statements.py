@@ -8,20 +8,25 @@ much as the inserts themselves, so the paths that every session takes come throu
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
+
+from reflector.resources import resource_dir
+
+#: The tables of a ledger, which migrations/schema.sql makes. All but the first two are filled again by a rebuild.
+LEDGER_TABLES: Final = (
+    *("playbook", "event", "bullet", "bullet_status", "tag", "session_window", "retraction", "record"),
+    *("projection", "cached_usage"),
+)
 
 
 @lru_cache(maxsize=1)
 def _numbers() -> frozenset[str]:
     """Return the columns that are numbers; every other one is text."""
-    import sqlalchemy as sa
-
-    from reflector.ledger import tables
-
-    every = (column for table in tables.metadata.tables.values() for column in table.columns)
-    return frozenset(column.name for column in every if isinstance(column.type, sa.Integer))
+    text = (resource_dir("migrations") / "schema.sql").read_text(encoding="utf-8")
+    return frozenset(re.findall(r'^ +"?(\w+)"? (?:\{bigint\}|INTEGER)', text, re.MULTILINE))
 
 
 def _arrays(columns: Sequence[str]) -> str:
@@ -36,6 +41,10 @@ OWNERLESS: Final = (
     " SELECT 1 FROM owner WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE playbook.id = owner.id)"
     " AND owner.id IS NOT NULL LIMIT 1"
 )
+#: Raised when the projector writes other rows for the same events; a ledger with an older one is rebuilt.
+CODE_VERSION: Final = 2
+#: The name of the row of `projection` that says where the tables are.
+TABLES: Final = "tables"
 #: So many rows at once go to PostgreSQL by COPY.
 COPIED = 500
 
@@ -138,3 +147,14 @@ class Statements:
         else:
             values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
         return f"INSERT INTO {table} (playbook_id, {names}) {values}"
+
+
+def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
+    """Record that a named projection is at a position, with this hash."""
+    columns = ("code_version", "policy_id", "position", "state_hash", "updated_at")
+    values = ", ".join(f"{column} = excluded.{column}" for column in columns)
+    sql.run(
+        f"INSERT INTO projection (playbook_id, name, {', '.join(columns)}) VALUES (?, ?, ?, ?, ?, ?, NULL)"  # noqa: S608
+        f" ON CONFLICT (playbook_id, name) DO UPDATE SET {values}",
+        *(name, CODE_VERSION, policy, position, state_hash),
+    )

@@ -12,26 +12,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from reflector.ledger.checkpoints import CODE_VERSION, TABLES
+import reflector.ledger
 from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerTooNew, LedgerUnavailable, translated
-from reflector.ledger.migration import ensure_current
+from reflector.ledger.migration import EARLIER, create_triggers, ensure_current, made_digest
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow, Head, WindowRow
 from reflector.ledger.sqlite_file import claim_file
-from reflector.ledger.statements import OWNERLESS, Statements
+from reflector.ledger.statements import CODE_VERSION, OWNERLESS, TABLES, Statements, set_checkpoint
 from reflector.ledger.url import sqlite_url
+from reflector.ledger.views import create_views
 
 if TYPE_CHECKING:
     from reflector.events.event import Appended, NewEvent
-    from reflector.ledger.rebuilding import Progress
+    from reflector.ledger.append import Writer, Writing
+    from reflector.ledger.projection import Progress
     from reflector.ledger.redaction import Takes
-    from reflector.ledger.writer import Writer, Writing
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow"]
 
 _FIND = (
-    "SELECT playbook.id, projection.code_version FROM playbook LEFT JOIN projection"
+    "SELECT playbook.id, projection.code_version, projection.state_hash FROM playbook LEFT JOIN projection"
     " ON projection.playbook_id = playbook.id AND projection.name = ? WHERE playbook.name = ?"
 )
 
@@ -55,16 +56,16 @@ class Ledger(Reader):
             with translated(engine.url.shown):
                 _claim(engine)
                 ensure_current(engine)
-                playbook_id, code_version = _playbook(engine, playbook)
+                playbook_id, code_version, made = _playbook(engine, playbook)
         except BaseException:
             engine.close()
             raise
         ledger = cls(engine, playbook_id, playbook)
         if code_version is None or code_version < CODE_VERSION:
-            from reflector.ledger import upgrading
-
-            with upgrading.shown(ledger.head().position) as progress:
+            with reflector.ledger.show_upgrade(ledger.head().position) as progress:
                 ledger.rebuild(progress)
+        if made in EARLIER and engine.dialect == "sqlite":  # on a server that is the owner's, with `mend_triggers`
+            ledger.mend_triggers()
         return ledger
 
     @classmethod
@@ -97,13 +98,12 @@ class Ledger(Reader):
         Raises Conflict for an id with other data, NameTaken for a new bullet with an old name, AlreadyRetracted,
         NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
-        from reflector.ledger import appending
-        from reflector.ledger.admission import prepare
+        from reflector.ledger.append import append, prepare
 
         prepared = [prepare(event) for event in events]
         ids = [event.event_id for event in events]
         with self.writing(ids) as writing:
-            return appending.append(writing, prepared)
+            return append(writing, prepared)
 
     def redact(self, event_id: str, *, reason: str, actor: str, takes: Takes | None = None) -> Appended:
         """Erase an event's text forever; see `redact_all`."""
@@ -120,11 +120,11 @@ class Ledger(Reader):
         is rewritten, so that the text is gone from it; a server's own copies (write-ahead log, dead rows) end with
         its vacuum. Raises NoSuchTarget, LedgerError for an event without text.
         """
-        from reflector.ledger import appending
-        from reflector.ledger.rebuilding import rebuild
+        from reflector.ledger.append import redact
+        from reflector.ledger.projection import rebuild
 
         with self.writing() as writing:
-            answers = [appending.redact(writing, event_id, reason, actor, takes) for event_id in event_ids]
+            answers = [redact(writing, event_id, reason, actor, takes) for event_id in event_ids]
             if any(answer.added for answer in answers):
                 rebuild(writing.sql)
         with translated(self.engine.url.shown):
@@ -137,10 +137,10 @@ class Ledger(Reader):
         Compared and appended under one lock, so that no other append comes between. Raises NoSuchTarget for a name
         that was never given, NotSo if the counters differ.
         """
-        from reflector.ledger import appending
+        from reflector.ledger.append import assert_counters
 
         with self.writing() as writing:
-            return appending.assert_counters(writing, name, helpful, harmful, actor)
+            return assert_counters(writing, name, helpful, harmful, actor)
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Fill the projected tables again from the events, in one transaction.
@@ -148,7 +148,7 @@ class Ledger(Reader):
         Appends nothing and calls no backend. Readers see the old rows until the commit; writers wait. `progress` is
         called with the position reached, page by page. Raises LedgerError.
         """
-        from reflector.ledger.rebuilding import rebuild
+        from reflector.ledger.projection import rebuild
 
         with self.writing() as writing:
             rebuild(writing.sql, progress)
@@ -162,10 +162,19 @@ class Ledger(Reader):
 
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
         """Remember that a named projection was written at a position, with this hash."""
-        from reflector.ledger.checkpoints import set_checkpoint
-
         with self.writing() as writing:
             set_checkpoint(writing.sql, name, "", position, state_hash)
+
+    def mend_triggers(self) -> None:
+        """Create the append-only triggers and the views again, as this code has them: on a server its owner's right.
+
+        Raises LedgerError.
+        """
+        with translated(self.engine.url.shown), write_transaction(self.engine) as driver:
+            create_triggers(driver, self.engine.dialect)
+            create_views(driver, self.engine.dialect)
+            sql = Statements(driver.cursor(), self.engine.dialect, self.playbook_id)
+            sql.execute("UPDATE projection SET state_hash = ? WHERE name = ?", made_digest(), TABLES)
 
     @contextmanager
     def writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
@@ -178,7 +187,7 @@ class Ledger(Reader):
 
     def _ready(self) -> Writer:
         if self._writer is None:
-            from reflector.ledger.writer import Writer
+            from reflector.ledger.append import Writer
 
             self._writer = Writer(self.engine, self.playbook_id)
         return self._writer
@@ -195,8 +204,12 @@ def _claim(engine: Engine) -> None:
             ) from error
 
 
-def _playbook(engine: Engine, name: str) -> tuple[int, int | None]:
-    """Return (id, code version of its tables) of a playbook, which is created where it is missing."""
+#: A playbook's id, the code version of its tables, and the digest of the triggers and views that were made for them.
+_Found = tuple[int, int | None, str | None]
+
+
+def _playbook(engine: Engine, name: str) -> _Found:
+    """Return a playbook, which is created where it is missing."""
     with engine.connection() as connection:
         found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
     if found is not None:
@@ -204,13 +217,12 @@ def _playbook(engine: Engine, name: str) -> tuple[int, int | None]:
     return _created(engine, name)
 
 
-def _created(engine: Engine, name: str) -> tuple[int, int | None]:
+def _created(engine: Engine, name: str) -> _Found:
     """Create a playbook, unless another process has just done so; as `_playbook` returns it."""
     import secrets
 
+    from reflector.ledger.append import utc_now
     from reflector.ledger.canonical import genesis
-    from reflector.ledger.checkpoints import set_checkpoint
-    from reflector.ledger.times import utc_now
     from reflector.playbook.counting import DEFAULT
 
     origin = secrets.token_hex(16)
@@ -237,19 +249,19 @@ def _created(engine: Engine, name: str) -> tuple[int, int | None]:
                 "playbook with `playbook`"
             )
         if made:
-            sql.id, found = found[0], (found[0], CODE_VERSION)
-            set_checkpoint(sql, TABLES, DEFAULT, 0, "")
+            sql.id, found = found[0], (found[0], CODE_VERSION, made_digest())
+            set_checkpoint(sql, TABLES, DEFAULT, 0, found[2] or "")
         return found
 
 
-def _find_playbook(sql: Statements, name: str) -> tuple[int, int | None] | None:
+def _find_playbook(sql: Statements, name: str) -> _Found | None:
     row = sql.execute(_FIND, TABLES, name).fetchone()
     if row is None:
         return None
-    playbook_id, code_version = row
+    playbook_id, code_version, made = row
     if code_version is not None and code_version > CODE_VERSION:
         raise LedgerTooNew(
             f"the tables of playbook {name!r} were written by a newer reflector (version {code_version}, this one "
             f"knows {CODE_VERSION}); upgrade reflector (the ledger was left as it is)"
         )
-    return playbook_id, code_version
+    return playbook_id, code_version, made

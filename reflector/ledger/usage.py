@@ -1,18 +1,20 @@
-"""How many sessions were told, cited and judged each bullet, and what was last said of it.
+"""How many sessions were shown, cited and judged each bullet, and what was last said of it.
 
 Invariant: sessions are counted, not windows or texts, each once for a bullet however many events say the same. A bullet
-is live in a session when it was live at one of its windows, or is cited by one.
+is live in a session when it was live at one of its windows, or is cited by one. Later events change nothing of what
+the events up to a position say, so a count goes on from an earlier one: the sessions that have events since are counted
+out as they were and in as they are.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from reflector.ledger.windows import told, windows
+from reflector.ledger.windows import Told, told, told_of_sessions, windows, windows_of_sessions
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
 #: What lies between two positions.
 Span = tuple[int, int]
 _TREND = 8
-_TAGS = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND position <= ? ORDER BY position"
+_TAGS = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
+_TAGS_OF_SESSIONS = (
+    "SELECT event.position, tag.name, event.session_id FROM event JOIN tag ON tag.playbook_id = event.playbook_id"
+    " AND tag.position = event.position WHERE event.playbook_id = ? AND {} AND event.position <= ? ORDER BY 1"
+)
 
 
 @dataclass(slots=True)
@@ -55,81 +61,130 @@ class Usage:
     texts: int = 0
     known: int = 0
     bullets: dict[str, Used] = field(default_factory=dict)
-    #: By bullet, the positions at which sessions were first told it.
-    first_told: dict[str, list[int]] = field(default_factory=dict)
 
     def of(self, name: str) -> Used:
         """Return the counts of a bullet."""
         return self.bullets.get(name) or Used()
 
-    def told_by(self, name: str, position: int) -> int:
-        """Return how many sessions had been told a bullet at a position."""
-        return bisect_right(self.first_told.get(name, ()), position)
+    def dump(self) -> list[Any]:
+        """Return the counts as JSON holds them."""
+        return [self.texts, self.known, {name: astuple(used) for name, used in sorted(self.bullets.items())}]
+
+    @classmethod
+    def load(cls, state: Any) -> Usage:
+        """Return the counts that `dump` gave."""
+        texts, known, bullets = state
+        return cls(texts, known, {name: Used(*counts) for name, counts in bullets.items()})
 
 
-def usage(sql: Statements, upto: int) -> Usage:
-    """Return what the events up to a position say."""
-    cited: dict[str, set[str]] = defaultdict(set)
-    judged: dict[str, set[str]] = defaultdict(set)
-    told_to: dict[str, dict[str, int]] = defaultdict(dict)
-    seen: dict[str, list[int]] = defaultdict(list)
-    known: set[str] = set()
-    found = Usage()
-    for window in windows(sql, ("cited",), 0, upto):
-        seen[window.session].append(window.position)
-        for name in window.names["cited"]:
-            cited[name].add(window.session)
-    for one in told(sql, 0, upto):
-        found.texts += 1
-        if one.session is not None:
-            known |= {one.session} if one.is_text else set()
-            for name in one.bullets:
-                told_to[name].setdefault(one.session, one.position)
-    trends: dict[str, list[str]] = defaultdict(list)
-    found.first_told = {name: sorted(sessions.values()) for name, sessions in told_to.items()}
+class _Facts:
+    """What sessions did first and where, by bullet and session; `seen` has the positions of each session's windows."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, dict[str, int]] = defaultdict(dict)
+        self.cited: dict[str, dict[str, int]] = defaultdict(dict)
+        self.judged: dict[str, dict[str, int]] = defaultdict(dict)
+        self.known: dict[str, int] = {}
+        self.seen: dict[str, list[int]] = defaultdict(list)
+
+    def sessions(self) -> set[str]:
+        """Return every session that did anything."""
+        found = {*self.seen, *self.known}
+        return found.union(*(of for kind in (self.told, self.judged) for of in kind.values()))
+
+    def add(self, cites: Iterable[Any], tellings: Iterable[Told], tags: Iterable[tuple[int, str, str]]) -> None:
+        """Take windows, tellings and tags, each oldest first."""
+        for window in cites:
+            self.seen[window.session].append(window.position)
+            for name in window.names["cited"]:
+                self.cited[name].setdefault(window.session, window.position)
+        for one in tellings:
+            if one.session is not None:
+                if one.is_text:
+                    self.known.setdefault(one.session, one.position)
+                for name in one.bullets:
+                    self.told[name].setdefault(one.session, one.position)
+        for position, name, session in tags:
+            self.judged[name].setdefault(session, position)
+
+    def sums(self, upto: int, statuses: Mapping[str, Mapping[str, list[Span]]]) -> dict[str, list[int]]:
+        """Return the first seven counts of each bullet that these sessions come to at a position."""
+
+        def then(of: dict[str, int] | None) -> set[str]:
+            return {session for session, position in (of or {}).items() if position <= upto}
+
+        live = self._live(upto, statuses, then(self.known))
+        found: dict[str, list[int]] = {}
+        for name in self.told.keys() | self.cited.keys() | self.judged.keys() | live.keys():
+            told, cited, judged = (then(kind.get(name)) for kind in (self.told, self.cited, self.judged))
+            both = len(told & cited), len(judged), len(cited & judged)
+            found[name] = [len(told), len(cited), *both, *live.get(name, (0, 0))]
+        return found
+
+    def _live(
+        self, upto: int, statuses: Mapping[str, Mapping[str, list[Span]]], known: Collection[str]
+    ) -> dict[str, tuple[int, int]]:
+        """Return in how many sessions each bullet was live, and how many of those are not known to be told anything."""
+        edges = sorted({edge for spans in statuses.values() for of in spans.values() for span in of for edge in span})
+        #: Between two edges no status changes; sessions with windows in the same stretches are one group.
+        stretches = {
+            session: frozenset(bisect_right(edges, at - 1) for at in positions if at <= upto)
+            for session, positions in self.seen.items()
+        }
+        groups = Counter((among, session in known) for session, among in stretches.items())
+        found = {}
+        for name in statuses.keys() | self.cited.keys():
+            spans = statuses[name]["live"] if name in statuses else ()
+            at = {
+                n for first, end in spans for n in range(bisect_right(edges, first), bisect_right(edges, end - 1) + 1)
+            }
+            live = [(is_known, count) for (among, is_known), count in groups.items() if among & at]
+            cited = (session for session, position in self.cited.get(name, {}).items() if position <= upto)
+            more = [session for session in cited if session in stretches and not stretches[session] & at]
+            number = sum(count for _, count in live) + len(more)
+            if number:
+                told = sum(count for is_known, count in live if is_known) + sum(one in known for one in more)
+                found[name] = (number, number - told)
+        return found
+
+
+def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) -> Usage:
+    """Return what the events up to a position say; `since` is an earlier position, and what the events said there."""
+    after, known = since or (0, Usage())
+    facts, trends = _Facts(), {name: used.trend for name, used in known.bullets.items()}
     last: dict[str, int] = {}
     helped: dict[str, int] = {}
-    for position, name, tag, session in sql.run(_TAGS, upto):
-        trends[name].append(".+-"[tag])
-        last[name] = position
-        if tag > 0:
-            helped[name] = position
-        if session is not None:
-            judged[name].add(session)
-    live = _live(sql, upto, seen, cited, known)
-    for name in told_to.keys() | cited.keys() | last.keys() | live.keys():
-        of_told, of_cited, of_judged = told_to.get(name, {}).keys(), cited.get(name, set()), judged.get(name, set())
-        found.bullets[name] = Used(
-            *(len(of_told), len(of_cited), len(of_told & of_cited), len(of_judged), len(of_cited & of_judged)),
-            *live.get(name, (0, 0)),
-            *(last.get(name, 0), helped.get(name, 0), found.told_by(name, helped.get(name, 0))),
-            "".join(trends.get(name, ())[-_TREND:]),
-        )
-    found.known = len(known)
-    return found
 
+    def tags() -> Iterator[tuple[int, str, str]]:
+        for position, name, tag, session in sql.run(f"{_TAGS} ORDER BY position", after, upto):
+            trends[name] = (trends.get(name, "") + ".+-"[tag])[-_TREND:]
+            last[name] = position
+            if tag > 0:
+                helped[name] = position
+            if session is not None:
+                yield position, name, session
 
-def _live(
-    sql: Statements, upto: int, seen: dict[str, list[int]], cited: dict[str, set[str]], known: Collection[str]
-) -> dict[str, tuple[int, int]]:
-    """Return in how many sessions each bullet was live, and how many of those are not known to be told anything."""
+    shown = list(told(sql, after, upto))
+    facts.add(windows(sql, ("cited",), after, upto), shown, tags())
+    touched = facts.sessions() if after else set()
+    if touched:
+        facts = _Facts()
+        among, ids = sql.among("event.session_id", touched)
+        judged = sql.run(_TAGS_OF_SESSIONS.format(among), ids, upto).fetchall()
+        facts.add(windows_of_sessions(sql, touched, upto), told_of_sessions(sql, touched, upto), judged)
     statuses = spans_of(sql, upto)
-    edges = sorted({edge for spans in statuses.values() for of in spans.values() for span in of for edge in span})
-    #: Between two edges no status changes; sessions with windows in the same stretches are one group.
-    stretches = {
-        session: frozenset(bisect_right(edges, at - 1) for at in positions) for session, positions in seen.items()
-    }
-    groups = Counter((among, session in known) for session, among in stretches.items())
-    found = {}
-    for name in statuses.keys() | cited.keys():
-        spans = statuses[name]["live"] if name in statuses else ()
-        at = {n for first, end in spans for n in range(bisect_right(edges, first), bisect_right(edges, end - 1) + 1)}
-        live = [(among, is_known, count) for (among, is_known), count in groups.items() if among & at]
-        more = [session for session in cited.get(name, ()) if session in stretches and not stretches[session] & at]
-        number = sum(count for *_, count in live) + len(more)
-        if number:
-            told = sum(count for _, is_known, count in live if is_known) + sum(one in known for one in more)
-            found[name] = (number, number - told)
+    now, then = facts.sums(upto, statuses), facts.sums(after, statuses) if touched else {}
+    found = Usage(known.texts + len(shown), known.known + sum(at > after for at in facts.known.values()))
+    for name in known.bullets.keys() | now.keys() | trends.keys():
+        used = known.of(name)
+        before = astuple(used)[:7]
+        counts = [a - b + c for a, b, c in zip(before, then.get(name, [0] * 7), now.get(name, [0] * 7), strict=True)]
+        told_then = used.told_then
+        if name in helped:
+            told_then = used.told + sum(after < at <= helped[name] for at in facts.told.get(name, {}).values())
+        more = last.get(name, used.last), helped.get(name, used.helped), told_then, trends.get(name, "")
+        if (of := Used(*counts, *more)) != Used():  # type: ignore[call-arg]
+            found.bullets[name] = of
     return found
 
 

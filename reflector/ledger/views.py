@@ -7,16 +7,14 @@ tables and events say at that moment. Making them reads no event, however many t
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.resources import resource_dir
 
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
 #: In order of creation: the later ones read `repeated`, which is not documented for queries.
-VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions", "doubles")
+VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions")
 
 _DIFFERENT = re.compile(r"\{sqlite\}(?P<sqlite>.*?)\{postgresql\}(?P<postgresql>.*?)\{both\}", re.DOTALL)
 _VALUE = re.compile(r"\{(?P<source>[\w.]+) (?P<arrow>->|=>) (?P<path>[\w.]+)(?: as (?P<kind>number|fraction))?\}")
@@ -27,9 +25,14 @@ def view_sql(dialect: str, name: str) -> str:
 
     In that text `{sqlite}…{postgresql}…{both}` holds what differs. `{COLUMN -> PATH}` is a value of the JSON text that
     a column holds, `{DOCUMENT => PATH}` one of JSON that was parsed before; `as number` and `as fraction` say its type.
+    `{windows}` is what the registry says (`with_types`).
     """
-    text = (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8")
-    text = _DIFFERENT.sub(lambda parts: parts[dialect], text[text.index("CREATE VIEW") :].rstrip())
+    return for_engine(dialect, (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+def for_engine(dialect: str, text: str) -> str:
+    """Return a view's statement from its text."""
+    text = _DIFFERENT.sub(lambda parts: parts[dialect], with_types(text[text.index("CREATE VIEW") :].rstrip()))
     return _VALUE.sub(lambda value: _value(dialect, **value.groupdict()), text)
 
 
@@ -48,33 +51,40 @@ def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -
     return found
 
 
-def drop_views(connection: sa.Connection) -> None:
-    """Drop the views: a view blocks every change to the tables that it reads."""
-    for name in reversed(VIEWS):
-        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+def with_types(sql: str) -> str:
+    """Return the SQL of a view, a trigger or an index with the types of events that it names, by what they do."""
+    from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET, WINDOW_TYPES, WORDING_TYPES
+
+    prose = {name: one.all_prose for name, one in sorted(EVENT_TYPES.items()) if one.holds_prose}
+    places = {
+        "{whole}": [name for name, all_prose in prose.items() if all_prose],
+        "{in_part}": [name for name, all_prose in prose.items() if not all_prose],
+        "{once}": ONCE_PER_TARGET,
+        "{windows}": WINDOW_TYPES,
+        "{wordings}": WORDING_TYPES,
+    }
+    for place, names in places.items():
+        sql = sql.replace(place, ", ".join(f"'{name}'" for name in names))
+    return sql
 
 
-def create_views(connection: sa.Connection) -> None:
+def drop_views(driver: Any) -> None:
+    """Drop the views: a view blocks every change to the tables that it reads. Revisions up to 0007 have `doubles`."""
+    for name in ("doubles", *reversed(VIEWS)):
+        driver.execute(f"DROP VIEW IF EXISTS {name}")
+
+
+def create_views(driver: Any, dialect: str) -> None:
     """Drop and create every view, so that each is the one of this code."""
-    drop_views(connection)
-    # On the driver's cursor: percent signs that are not placeholders.
-    cursor = connection.connection.cursor()
+    drop_views(driver)
     for name in VIEWS:
-        cursor.execute(view_sql(connection.dialect.name, name))
-    cursor.close()
+        driver.execute(view_sql(dialect, name))
 
 
-def refuse_taken_names(connection: sa.Connection, where: str) -> None:
-    """Raise LedgerCorrupt where another program has a table or a view under a view's name: on PostgreSQL it may live
-    beside the ledger. `where` names the database."""
-    import sqlalchemy as sa
-
-    inspector = sa.inspect(connection)
-    tables = set(inspector.get_table_names())
-    taken = tables & set(VIEWS)
-    if "event" not in tables:  # the views of a ledger are its own
-        taken |= set(inspector.get_view_names()) & set(VIEWS)
-    if taken:
+def refuse_taken_names(there: Iterable[Sequence[Any]], where: str) -> None:
+    """Raise LedgerCorrupt where a name of `there` is a view's: on PostgreSQL another program may live beside the
+    ledger. `where` names the database."""
+    if taken := {row[0] for row in there} & set(VIEWS):
         raise LedgerCorrupt(
             f"{where} holds {', '.join(sorted(taken))}, and the ledger needs that name "
             "for a view; nothing was changed. Rename it, or name another database with REFLECTOR_LEDGER_URL"

@@ -6,13 +6,13 @@ its only window.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.events.event import BULLET_TAGGED, SESSION_RECORDED
+from reflector.events.event import BULLET_TAGGED, MAX_INT, SESSION_RECORDED
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES, fields_of
-from reflector.ledger.reader import kept_of
+from reflector.ledger.reader import Reader, kept_of
 from reflector.ledger.rows import read
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ class Told(NamedTuple):
     """What a session was told at a position; `session` is None for a task of an embedder.
 
     is_text   it was the text at the session's start, so that it is known what the session was told
-    is_alone  the session has no id, and is known by its window
     """
 
     position: int
@@ -42,7 +41,6 @@ class Told(NamedTuple):
     bullets: Sequence[str]
     lessons: Sequence[str]
     is_text: bool
-    is_alone: bool
 
 
 def one_of(types: Sequence[str]) -> str:
@@ -79,6 +77,22 @@ def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Ite
         yield from _windows_where(sql, kinds, where, begin, min(begin + _PAGE, upto))
 
 
+def windows_of_sessions(sql: Statements, sessions: Collection[str], upto: int) -> Iterator[Cites]:
+    """Yield the windows of some sessions up to a position with the names that they cite."""
+    for column, more in (("session_id", ""), ("event_id", " AND session_id IS NULL")):
+        among, ids = sql.among(column, sessions)
+        yield from _windows_where(
+            sql, ("cited",), f"{whose(WINDOW_TYPES)} AND {among} AND position <= ?{more}", ids, upto
+        )
+
+
+def told_of_sessions(sql: Statements, sessions: Collection[str], upto: int) -> Iterator[Told]:
+    """Yield what some sessions were told up to a position."""
+    for column, more in (("session_id", ""), ("target_id", " AND session_id IS NULL")):
+        among, ids = sql.among(column, sessions)
+        yield from told_where(sql, f"{whose(TELLING_TYPES)} AND {among} AND position <= ?{more}", ids, upto)
+
+
 def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:
     """Yield what was told by the events of a condition, oldest first."""
     query = (
@@ -90,14 +104,9 @@ def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:
     for position, event_id, session, target, text, type_, at in rows:
         data, _ = read(type_, at, text, kept.get(event_id))
         if data is not None:
-            yield told_of(position, session, target, data)
-
-
-def told_of(position: int, session_id: str | None, target_id: str | None, data: Mapping[str, Any]) -> Told:
-    """Return what an event with this data tells."""
-    session = target_id if session_id is None else session_id
-    is_text = session is not None and "digest" in data
-    return Told(position, session, data.get("bullets", ()), data.get("lessons", ()), is_text, session_id is None)
+            by = target if session is None else session
+            is_text = by is not None and "digest" in data
+            yield Told(position, by, data.get("bullets", ()), data.get("lessons", ()), is_text)
 
 
 def told(sql: Statements, after: int, upto: int) -> Iterator[Told]:
@@ -117,3 +126,16 @@ def record_keys(sql: Statements, upto: int) -> Iterator[tuple[str, str, Sequence
         data, _ = read(SESSION_RECORDED, at, text, kept.get(event_id))
         keys = (data or {}).get("window", {}).get("keys")
         yield event_id, session, unpack_keys(keys) if keys else ()
+
+
+def told_since(ledger: Reader, after: int) -> list[Told]:
+    """Return what was told behind a position, oldest first. Raises LedgerError."""
+    with ledger.asking() as sql:
+        return list(told(sql, after, MAX_INT))
+
+
+def told_texts(ledger: Reader) -> int:
+    """Return how many texts were told, each resume and compaction with its own. Raises LedgerError."""
+    with ledger.asking() as sql:
+        query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {one_of(TELLING_TYPES)}"  # noqa: S608
+        return int(sql.run(query).fetchone()[0])

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 from reflector.events.event import Appended, Event, NewEvent
-from reflector.ledger.admission import prepare
+from reflector.ledger.append import prepare
 from reflector.ledger.errors import Conflict
 
 

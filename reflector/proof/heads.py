@@ -6,13 +6,13 @@ head must not make a history look sound that the chain does not prove.
 
 from __future__ import annotations
 
+from reflector.ledger.append import utc_now
 from reflector.ledger.canonical import genesis
-from reflector.ledger.engines import schema_transaction
+from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerCorrupt, translated
 from reflector.ledger.migration import create_triggers
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.ledger.times import utc_now
 from reflector.proof.verify import verify
 
 _LAST = "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? ORDER BY position DESC LIMIT 1"
@@ -34,11 +34,11 @@ def mend_head(ledger: Ledger) -> str:
             f"left as it is; {worse[0].remedy}"
         )
     stood = ledger.head()
-    with translated(ledger.engine.url.shown), schema_transaction(ledger.engine) as connection:
-        sql = Statements(connection.connection.cursor(), ledger.engine.dialect, ledger.playbook_id)
+    with translated(ledger.engine.url.shown), write_transaction(ledger.engine) as driver:
+        sql = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
         last = sql.run(_LAST).fetchone() or (0, genesis(stood.playbook, stood.origin), utc_now())
         sql.execute(f"DROP TRIGGER IF EXISTS playbook_head_moves_on{' ON playbook' if sql.postgres else ''}")
         sql.execute("UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?", *last, sql.id)
-        create_triggers(connection)
+        create_triggers(driver, ledger.engine.dialect)
     ledger.rebuild()
     return f"the head stood at {stood.position:,} ({stood.recorded_at}) and stands at the last event again, {last[0]:,}"

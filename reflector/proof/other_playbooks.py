@@ -11,7 +11,7 @@ from typing import Final
 
 from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.rows import Stored
-from reflector.ledger.statements import OWNERLESS, Statements
+from reflector.ledger.statements import LEDGER_TABLES, OWNERLESS, Statements
 from reflector.mistakes import Finding
 from reflector.proof.remedies import RESTORE
 
@@ -44,8 +44,6 @@ def other_playbooks(sql: Statements, but: int | None = None) -> Iterator[Finding
             yield Finding("head", None, f"{what}: it was renamed, or its first event was changed", RESTORE)
     if not sql.postgres:  # SQLite finds the rest with its references
         return
-    from reflector.ledger.tables import metadata
-
-    for table in metadata.tables:
+    for table in LEDGER_TABLES:
         if table != "playbook" and sql.execute(OWNERLESS.format(table=table)).fetchone() is not None:
             yield Finding("reference", None, f"a row of {table} belongs to no playbook", RESTORE)

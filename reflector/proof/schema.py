@@ -1,9 +1,8 @@
 """The schema of a database, compared with the one that this code makes.
 
 Invariant: a ledger that this code opened has no finding: every table, index, trigger and view of the ledger is as it
-was made, and nothing else hangs on its tables. On SQLite each statement is compared with that of a new database, which
-the file `MADE` keeps; on PostgreSQL the catalogue with the tables' definitions. Alembic's comparison knows neither
-primary keys nor checks nor partial indexes. Triggers and views are compared with their files. Reading only.
+was made, and nothing else hangs on its tables. On SQLite each statement is compared with migrations/schema.sql, on
+PostgreSQL the catalogue with that of the same statements. Triggers and views are compared with their files.
 """
 
 from __future__ import annotations
@@ -12,29 +11,22 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from functools import cache
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from reflector.ledger import migration
-from reflector.ledger.engines import Engine, open_engine
 from reflector.ledger.errors import LedgerAway
 from reflector.ledger.migration import triggers_of
-from reflector.ledger.statements import Statements
+from reflector.ledger.statements import LEDGER_TABLES, Statements
 from reflector.ledger.views import VIEWS, view_sql
 from reflector.mistakes import Finding
 from reflector.proof.reading import savepoint
-from reflector.resources import resource_dir
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 #: Said of a thing that another program made.
 _STRANGE = "is not the ledger's"
 _MEND = "find out who changed it, then run `reflector verify --mend-triggers`"
 
 
-def schema_findings(engine: Engine, sql: Statements) -> Iterator[Finding]:
+def schema_findings(sql: Statements) -> Iterator[Finding]:
     """Yield everything in the schema and in its version that is not as it was made."""
     for name, what in wrong_triggers(sql):
         if what == _STRANGE:
@@ -43,7 +35,7 @@ def schema_findings(engine: Engine, sql: Statements) -> Iterator[Finding]:
         else:
             refused = "so the database itself no longer refuses changes"
             yield Finding("trigger", None, f"the trigger {name} {what}, {refused}", _MEND)
-    yield from _server_findings(engine, sql) if sql.postgres else _sqlite_findings(sql)
+    yield from _server_findings(sql) if sql.postgres else _sqlite_findings(sql)
     for name, what in _wrong_views(sql):
         yield Finding("schema", None, f"the view {name} {what}", _MEND)
     versions = [row[0] for row in sql.execute("SELECT version_num FROM alembic_version").fetchall()]
@@ -122,13 +114,11 @@ def _standing_triggers(sql: Statements) -> _Standing:
     if not sql.postgres:
         rows = sql.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         return {name: (_squeezed(statement), None, None) for name, statement in rows}
-    from reflector.ledger.tables import metadata
-
     rows = sql.execute(_TRIGGERS.format(schema="current_schema()")).fetchall()
     return {
         name: (_squeezed(statement), _squeezed(body), settings)
         for name, statement, body, settings, table in rows
-        if table in metadata.tables
+        if table in LEDGER_TABLES
     }
 
 
@@ -168,110 +158,77 @@ def _squeezed(sql: str | None) -> str:
 
 _OBJECTS = (
     "SELECT type, name, tbl_name, sql FROM sqlite_master"
-    " WHERE type IN ('table', 'index') AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type DESC, name"
+    " WHERE type IN ('table', 'index') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 )
 
 
-#: The file that keeps what the migrations make on SQLite, so that `verify` need not run them.
-MADE: Final = "made.sqlite.json"
-
-
-def made() -> dict[str, Any]:
-    """Return what `MADE` has to hold: each (type, name, table, statement), and the digest of the migrations."""
-    # The real migrations, for a later one may create a table again, in other words.
-    engine = open_engine("sqlite://")
-    with engine.alchemy().begin() as connection:
-        migration.upgrade(connection)
-        rows = connection.exec_driver_sql(_OBJECTS).fetchall()
-    engine.close()
-    return {"by": _digest_of_migrations(), "objects": [list(row) for row in rows]}
-
-
-def _digest_of_migrations() -> str:
-    folder = resource_dir("migrations")
-    files = sorted([*folder.glob("versions/*.py"), *folder.glob("sql/*.sql")])
-    return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
-
-
-@cache
-def made_objects() -> dict[str, tuple[str, str, str]]:
-    """Return (type, table, statement) of every table and index of a new SQLite ledger, by name."""
-    file = resource_dir("migrations") / MADE
-    kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    if kept.get("by") != _digest_of_migrations():  # somebody works on a migration
-        kept = made()
-    return {name: (type_, table, statement) for type_, name, table, statement in kept["objects"]}
-
-
 def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
-    rows = sql.execute(_OBJECTS).fetchall()
-    standing = {name: (type_, table, statement) for type_, name, table, statement in rows}
-    made = made_objects()
+    standing = {row[1]: row for row in sql.execute(_OBJECTS).fetchall()}
+    made = migration.schema("sqlite") | {"alembic_version": migration.VERSION}
     for name, statement in made.items():
-        if standing.get(name) != statement:
-            yield _changed(statement[0], name, "was changed" if name in standing else "is missing")
+        if name not in standing or _words(standing[name][3]) != _words(statement):
+            kind = "table" if name in _TABLES else "index"
+            yield _changed(kind, name, "was changed" if name in standing else "is missing")
     for name in standing.keys() - made.keys():
-        type_, table, _ = standing[name]
-        if type_ == "index" and made.get(table, ("",))[0] == "table":
+        type_, _, table, _ = standing[name]
+        if type_ == "index" and table in _TABLES:
             yield _changed(type_, name, f"{_STRANGE} and hangs on its table {table}")
 
 
-#: What is compared of a table on PostgreSQL, by kind and name.
-_Parts = dict[tuple[str, str], tuple[Any, ...]]
+def _words(statement: str) -> list[str]:
+    """Return the words of a statement: a table that got a column from a revision has other spaces than a new one."""
+    return re.findall(r"'[^']*'|[^\s(),]+|[(),]", statement)
 
 
-def _server_findings(engine: Engine, sql: Statements) -> Iterator[Finding]:
-    from reflector.ledger.tables import metadata
-
-    with engine.alchemy().connect() as connection:
-        yield from _differing_parts(connection, metadata)
-    yield from _hidden(sql, metadata.tables)
-
-
-def _differing_parts(connection: sa.Connection, metadata: sa.MetaData) -> Iterator[Finding]:
-    import sqlalchemy as sa
-
-    found = sa.MetaData()
-    found.reflect(connection, only=lambda name, _: name in metadata.tables)
-    for table in metadata.sorted_tables:
-        if table.name not in found.tables:
-            yield _changed("table", table.name, "is missing")
-            continue
-        made, standing = _parts(table, connection), _parts(found.tables[table.name], connection)
-        for part in [*made, *(standing.keys() - made.keys())]:
-            if part not in standing:
-                yield _changed(*part, "is missing")
-            elif standing[part] != made.get(part):
-                yield _changed(*part, "was changed" if part in made else _STRANGE)
+_TABLES: Final = frozenset((*LEDGER_TABLES, "alembic_version"))
+#: What is compared of the tables in a schema of PostgreSQL: (table, kind, name, description).
+_PARTS: Final = (
+    "WITH ours AS (SELECT oid, relname FROM pg_class WHERE relkind IN ('r', 'p') AND relname = ANY(?)"
+    " AND relnamespace = {schema}::regnamespace)"
+    " SELECT relname, 'table', '', '' FROM ours UNION ALL"
+    " SELECT relname, 'column', attname, format_type(atttypid, atttypmod) || CASE WHEN attnotnull THEN ' NOT NULL'"
+    " ELSE '' END FROM ours JOIN pg_attribute ON attrelid = ours.oid WHERE attnum > 0 AND NOT attisdropped UNION ALL"
+    " SELECT relname, 'constraint', conname, pg_get_constraintdef(pg_constraint.oid) FROM ours"
+    " JOIN pg_constraint ON conrelid = ours.oid WHERE contype IN ('p', 'u', 'f', 'c', 'x') UNION ALL"
+    " SELECT ours.relname, 'index', one.relname,"
+    " regexp_replace(pg_get_indexdef(one.oid), ' ON (ONLY |)[^ ]+[.]', ' ON ')"
+    " FROM ours JOIN pg_index ON indrelid = ours.oid JOIN pg_class AS one ON one.oid = indexrelid"
+)
 
 
-def _parts(table: sa.Table, connection: sa.Connection) -> _Parts:
-    """Return what is compared of a table, as this code defines it or as the database describes it."""
-    import sqlalchemy as sa
+def _server_findings(sql: Statements) -> Iterator[Finding]:
+    """Compare the catalogue with that of the same tables, made as temporary ones in a savepoint that is rolled back.
 
-    name = table.name
-    parts: _Parts = {
-        ("column", f"{name}.{c.name}"): (c.type.compile(connection.dialect), bool(c.nullable)) for c in table.columns
-    }
-    for constraint in (*table.constraints, *(one for column in table.columns for one in column.constraints)):
-        if isinstance(constraint, sa.PrimaryKeyConstraint):
-            parts["constraint", f"primary key of {name}"] = tuple(c.name for c in constraint.columns)
-        elif isinstance(constraint, sa.UniqueConstraint):
-            parts["constraint", f"unique {tuple(c.name for c in constraint.columns)} of {name}"] = ()
-        elif isinstance(constraint, sa.ForeignKeyConstraint):
-            referred = (constraint.referred_table.name, *(element.column.name for element in constraint.elements))
-            parts["constraint", f"reference {tuple(constraint.column_keys)} of {name}"] = referred
-        elif isinstance(constraint, sa.CheckConstraint):
-            parts["constraint", f"check {constraint.name} of {name}"] = _words(str(constraint.sqltext))
-    for index in table.indexes:
-        is_partial = any(index.dialect_options[engine]["where"] is not None for engine in ("sqlite", "postgresql"))
-        columns = tuple(getattr(c, "name", str(c)) for c in index.expressions)
-        parts["index", f"{index.name} of {name}"] = (columns, bool(index.unique), is_partial)
-    return parts
+    Where the server refuses that (a standby, a role that may only read), tables that are there pass.
+    """
+    from psycopg import Error
+
+    standing = _parts(sql, "current_schema()")
+    made = {(name, "table", ""): "" for name in LEDGER_TABLES}
+    with suppress(Error), savepoint(sql):
+        run = sql.cursor.connection.execute
+        numbered = migration.is_citus(lambda query: run(query).fetchone())
+        for statement in migration.schema("postgresql", by_sequence=numbered).values():
+            run(statement.replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
+        made = _parts(sql, "pg_my_temp_schema()")
+    for part, description in made.items():
+        if standing.get(part) != description:
+            yield _part_changed(part, "was changed" if part in standing else "is missing")
+    if len(made) > len(LEDGER_TABLES):
+        for part in standing.keys() - made.keys():
+            yield _part_changed(part, _STRANGE)
+    yield from _hidden(sql, LEDGER_TABLES)
 
 
-def _words(sql: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"\w+|[<>=]+", sql))
+def _parts(sql: Statements, schema: str) -> dict[tuple[str, str, str], str]:
+    rows = sql.execute(_PARTS.format(schema=schema), list(LEDGER_TABLES)).fetchall()
+    return {(table, kind, name): description for table, kind, name, description in rows}
+
+
+def _part_changed(part: tuple[str, str, str], what: str) -> Finding:
+    table, kind, name = part
+    where = f"{table}.{name}" if kind == "column" else f"{name} of {table}"
+    return _changed(kind, where if name else table, what)
 
 
 def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:

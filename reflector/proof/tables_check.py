@@ -13,17 +13,17 @@ from itertools import islice
 from typing import Any, Final
 
 from reflector.events.event import BULLET_ASSERTED
-from reflector.ledger.checkpoints import CODE_VERSION, TABLES, set_checkpoint
-from reflector.ledger.projection import Projector
-from reflector.ledger.rebuilding import REBUILDABLE
+from reflector.ledger.cached import is_sound
+from reflector.ledger.counters import ENTRY_COLUMNS
+from reflector.ledger.migration import EARLIER, made_digest, schema
+from reflector.ledger.projection import REBUILDABLE, Projector
 from reflector.ledger.rows import Projected
 from reflector.ledger.sqlite_file import sqlite_module
-from reflector.ledger.statements import Statements
+from reflector.ledger.statements import CODE_VERSION, TABLES, Statements, set_checkpoint
 from reflector.mistakes import Finding
 from reflector.playbook.counting import DEFAULT
 from reflector.proof.reading import stream
 from reflector.proof.remedies import REBUILD
-from reflector.proof.schema import made_objects
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _PAGE: Final = 1000
@@ -44,14 +44,8 @@ _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "record": (1, ("key",)),
     "bullet_status": (2, ("name", "position", "status")),
     "retraction": (1, ("event_id", "target_id", "active")),
-    "bullet": (
-        1,
-        (
-            *("name", "ordinal", "section", "text", "status", "reason", "removed_into", "position", "recounted_at"),
-            *("baseline_helpful", "baseline_harmful", "helpful", "harmful"),
-        ),
-    ),
-    "projection": (1, ("name", "code_version", "policy_id", "position", "state_hash", "updated_at")),
+    "bullet": (1, (*ENTRY_COLUMNS, "helpful", "harmful")),
+    "projection": (1, ("name", "code_version", "policy_id", "position", "updated_at")),
 }
 
 
@@ -62,7 +56,7 @@ class Rebuilt:
         self._connection = sqlite_module().connect("", isolation_level=None, check_same_thread=False)
         self._connection.execute("PRAGMA cache_size=-8000")
         self._connection.execute("BEGIN")
-        for name, (_, _, statement) in made_objects().items():
+        for name, statement in schema("sqlite").items():
             if name in (*REBUILDABLE, "projection", "tag_count", "retraction_by_target"):
                 self._connection.execute(statement)
         for statement in _EVENTS:
@@ -131,8 +125,14 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
     (end,) = sql.run("SELECT max(position) FROM event WHERE playbook_id = ?").fetchone()
     for name, version, policy, position, state_hash, updated_at in sql.run(query).fetchall():
         there = 0 <= position <= (end or 0) and _HASH.fullmatch(state_hash) is not None
-        if name != TABLES and not (there and 0 < version <= CODE_VERSION and (policy, updated_at) == ("", None)):
+        if name == TABLES:
+            sound = state_hash in (*EARLIER, made_digest())
+        else:
+            sound = there and 0 < version <= CODE_VERSION and (policy, updated_at) == ("", None)
+        if not sound:
             yield Finding("projection", None, f"the checkpoint {name!r} is not one that reflector writes", REBUILD)
+    if not is_sound(sql):
+        yield Finding("projection", None, "the row of cached_usage is not what the events say", REBUILD)
 
 
 def _differences(

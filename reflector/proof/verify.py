@@ -42,7 +42,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
 
     with ThreadPoolExecutor(1) as beside, ledger.asking() as sql:
         damage = beside.submit(_damage, ledger.engine)
-        yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
+        yield from _readable(sql, schema_findings(sql), "the schema")
         walk = Walk(sql, anchors)
         yield from _readable(sql, walk.findings(), "the history", walk)
         yield from _readable(sql, _moves(sql), "a move")
@@ -68,7 +68,7 @@ def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Fi
     Costs what is new: `LEFT_OUT` is not looked at. Raises as `verify` does.
     """
     with ledger.asking() as sql:
-        yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
+        yield from _readable(sql, schema_findings(sql), "the schema")
         walk = Walk(sql, anchors, since)
         yield from _readable(sql, walk.findings(), "the history", walk)
         yield from _readable(sql, _moves(sql, since.position), "a move")

@@ -140,14 +140,6 @@ class Pipeline:
             except ValueError as error:  # a person's own template; counting does not wait for its mending
                 self._note(f"the agent does not get the current playbook: {error}")
 
-    def note_where_it_begins(self) -> None:
-        """Note the other schemas of the database that hold a ledger of the playbook, while this one is empty."""
-        if self.ledger.engine.dialect == "postgresql" and not self.ledger.head().position:
-            from reflector.ledger.elsewhere import CORRECT, elsewhere, told_elsewhere
-
-            if schemas := elsewhere(self.ledger):
-                self._note(f"{told_elsewhere(self.ledger, schemas)}; {CORRECT}")
-
     def _keep_lessons(self) -> bool:
         if not self.ledger.has(LESSON_RECORDED) and not lessons_to_tell(self.project.root):
             return False
@@ -178,7 +170,6 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
                 pipeline.only_reads = True
                 yield pipeline
                 return
-            pipeline.note_where_it_begins()
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
             pipeline.write(file=write)
             lost = seen_head.missed(project, ledger)

@@ -30,7 +30,7 @@ _MOST_BYTES: Final = 8 << 20
 
 def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
     """Return what is known up to a position; None for now. Raises LedgerError."""
-    from reflector.ledger.tellings import tellings
+    from reflector.ledger.cached import tellings
 
     known = tellings(ledger, upto)
     return Standing(config.ranking, config.pinned, known.told, known.idle, known.texts // TURN)
@@ -38,7 +38,7 @@ def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config) -> bool:
     """Leave what the ranking knows to the sessions that start from now on; return whether it changed."""
-    from reflector.ledger.tellings import told_texts
+    from reflector.ledger.windows import told_texts
 
     turn = told_texts(ledger) // TURN
     of = [config.ranking, list(config.pinned), ledger.updated_at(), turn]

@@ -17,8 +17,8 @@ from tests.ledger.events import added, reflected, window
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     """Three appends, a minute apart, a second in front of midnight UTC and after it."""
     stamps = iter(["2026-11-20T23:58:59.500000Z", "2026-11-20T23:59:59.999999Z", "2026-11-21T00:00:59.000000Z"])
-    monkeypatch.setattr("reflector.ledger.times.utc_now", lambda: "2026-11-20T00:00:00.000000Z")
-    monkeypatch.setattr("reflector.ledger.appending.later_than", lambda _: next(stamps))
+    monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: "2026-11-20T00:00:00.000000Z")
+    monkeypatch.setattr("reflector.ledger.append.later_than", lambda _: next(stamps))
     first, second = window(1, "abcd-1"), window(2, "abcd-2")
     with Ledger.open_file(tmp_path / "ledger.db") as opened:
         opened.append([added()])
@@ -79,7 +79,7 @@ def test_what_names_no_moment_is_told_with_what_would(ledger: Ledger, moment: st
 
 
 def test_digits_that_are_no_position_may_begin_a_sessions_id(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reflector.ledger.appending.later_than", lambda _: "2026-11-22T00:00:00.000000Z")
+    monkeypatch.setattr("reflector.ledger.append.later_than", lambda _: "2026-11-22T00:00:00.000000Z")
     ledger.append([window(3, "12345678-aa")])
     assert position_of(ledger, "12345678") == 8
 

@@ -153,7 +153,7 @@ def _is_explained(steps: list[Step], bullet: dict[str, Any]) -> None:
 
 
 def _doubles_agree(ledger: Ledger) -> None:
-    doubles = view(ledger, "doubles", "class, position")
+    doubles = sql.doubles(ledger)
     found = double_counts(ledger)
     assert dict.fromkeys(CLASSES, 0) | Counter(row["class"] for row in doubles) == {
         one.code: one.tags for one in found.classes
@@ -241,7 +241,7 @@ def test_a_view_that_was_changed_or_dropped_is_found_and_made_again(ledger: Ledg
     sql.run(ledger, "DROP VIEW tags", "DROP VIEW bullets", f"CREATE VIEW bullets AS {other}")
     assert told() == ["the view bullets was changed", "the view tags is missing"]
     with ledger.engine.alchemy().begin() as connection:
-        create_views(connection)
+        create_views(connection.connection.driver_connection, connection.dialect.name)
     assert told() == []
     agree(ledger)
 
@@ -272,7 +272,7 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger, monkeypatch: pytest.Mo
     second = replace(window(2, "s2"), data={"agent": None, "window": {}, "cited": None})
     nothing = replace(reflected("r2", second)[0], data={"model": 5})
     with monkeypatch.context() as older:
-        older.setattr("reflector.ledger.admission.check_facts", lambda *_, **__: None)
+        older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
         ledger.append([added(), first, answer, replace(completed, data=data), *tags, second, nothing])
     rows = {name: view(ledger, name) for name in VIEWS[1:]}
     assert {name: len(found) for name, found in rows.items()} == {
@@ -280,7 +280,6 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger, monkeypatch: pytest.Mo
         "tags": 4,
         "reflections": 2,
         "sessions": 2,
-        "doubles": 0,
     }
     assert [row["disposition"] for row in rows["tags"]] == ["malformed", "malformed", "malformed", "neutral"]
     assert "nul" in rows["tags"][0]["rationale"]

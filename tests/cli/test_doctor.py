@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reflector.ledger import times
+from reflector.ledger import append
 from reflector.ledger.url import sqlite_url
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
@@ -325,7 +325,7 @@ def test_after_a_clock_that_was_ahead_it_is_said_that_no_count_is_wrong(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as ahead:
-        ahead.setattr(times, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
+        ahead.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
         agent.call("add", "pat", "Read the error first")
     (check,) = found(agent, "clock")
     assert (check["state"], "from 2999-01-01T00:00:00" in check["text"]) == ("warning", True)

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from reflector.cli import app
-from reflector.ledger.checkpoints import CODE_VERSION
+from reflector.ledger.statements import CODE_VERSION
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.terminal import sent

@@ -14,7 +14,7 @@ from reflector.events.kinds import EventType, Field, Merge
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, fields_of, names_in
 from reflector.events.state import Entry
 from reflector.exchange.renames import renamed
-from reflector.ledger import tables
+from tests.ledger import sql
 from tests.ledger.events import history
 from tests.pages import lacking
 
@@ -51,9 +51,9 @@ def test_a_type_that_changes_nothing_says_why_it_is_recorded() -> None:
 
 
 def test_every_field_of_a_bullets_entry_is_a_column_of_its_table() -> None:
-    columns = {column.name for column in tables.bullet.columns}
+    columns = {*sql.tables()["bullet"][0]}
     held = {one.name for one in fields(Entry)} | {"playbook_id", "helpful", "harmful"}
-    assert held <= columns, f"reflector/ledger/tables.py and a migration lack {', '.join(held - columns)}"
+    assert held <= columns, f"migrations/schema.sql and a migration lack {', '.join(held - columns)}"
     assert columns <= held, f"Entry in reflector/events/state.py lacks {', '.join(columns - held)}"
 
 

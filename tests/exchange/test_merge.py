@@ -307,7 +307,7 @@ def test_a_counter_set_by_hand_holds_after_a_merge_whatever_the_clocks_say(
 ) -> None:
     def skewed(seconds: int) -> None:  # a server takes no event that is more than a minute ahead of its clock
         now = datetime.now(UTC) + timedelta(seconds=seconds)
-        monkeypatch.setattr("reflector.ledger.times.utc_now", lambda: now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+        monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
 
     for ahead in (30, -300):
         with both(databases) as (one, two):

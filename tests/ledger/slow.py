@@ -11,6 +11,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.fold import Playbook, apply, verdict
 from reflector.ledger.answers import answers as ask_answers
+from reflector.ledger.cached import EMPTY, counted
 from reflector.ledger.projection import storable
 from reflector.ledger.store import Ledger
 from reflector.ledger.usage import Used, usage
@@ -137,6 +138,9 @@ def told_by(ledger: Ledger, upto: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the questions say at a position, as the slow way says it."""
     with ledger.asking() as asked:
         bullets, answers = usage(asked, upto), ask_answers(asked, upto)
+        for since in {upto // 3, upto - 1} - {-1}:
+            state = counted(asked, since, (0, EMPTY))
+            assert counted(asked, upto, (since, state)) == [bullets.dump(), answers.dump()]
 
     def shown(one):
         named = {n: getattr(one, n) for n in ("answers", "reflections", "helpful", "harmful", "undecided")}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 import sqlalchemy as sa
 
 from reflector.ledger.migration import create_triggers
+from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
+from reflector.ledger.views import for_engine
 
 
 def run(ledger: Ledger, *statements: str) -> None:
@@ -31,6 +35,30 @@ def content(ledger: Ledger) -> list[tuple[object, ...]]:
     ]
 
 
+@cache
+def tables() -> dict[str, tuple[list[str], list[str]]]:
+    """(columns, those of the key) of each table of a ledger."""
+    with Ledger.open("sqlite://") as ledger:
+        inspector = sa.inspect(ledger.engine.alchemy())
+        return {
+            name: (
+                [str(column["name"]) for column in inspector.get_columns(name)],
+                inspector.get_pk_constraint(name)["constrained_columns"],
+            )
+            for name in LEDGER_TABLES
+        }
+
+
+def doubles(ledger: Ledger) -> list[dict[str, object]]:
+    """The doubles of the ledger's playbook by their definition in SQL."""
+    text = for_engine(ledger.engine.dialect, (Path(__file__).parent / "doubles.sql").read_text("utf-8"))
+    query = f"SELECT * FROM ({text.partition(' AS')[2]}) AS doubles WHERE playbook = '{ledger.name}' ORDER BY 2, 6"
+    with ledger.engine.connection() as connection:
+        cursor = connection.execute(query)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
 def schema(ledger: Ledger) -> str:
     """The schema that holds a ledger on PostgreSQL, where several may share a database."""
     return str(rows(ledger, "SELECT current_schema()")[0][0])
@@ -50,7 +78,7 @@ def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
             else:
                 connection.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER {name}")
         yield connection
-        create_triggers(connection)
+        create_triggers(connection.connection.driver_connection, connection.dialect.name)
 
 
 @contextmanager

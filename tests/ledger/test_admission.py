@@ -149,7 +149,7 @@ def test_an_event_that_cannot_be_read_changes_nothing_and_is_named(
 ) -> None:
     ledger.append([added("pat-001")])
     with monkeypatch.context() as older:
-        older.setattr("reflector.ledger.admission.check_facts", lambda *_, **__: None)
+        older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
         ledger.append([event])
     assert [one.type for one in ledger.events()] == [ev.BULLET_ADDED, event.type][: 1 if fault else 2]
     (shown,) = ledger.at([2], unreadable=True)
@@ -166,7 +166,7 @@ def test_a_ledger_that_an_older_version_wedged_goes_on(
     ledger: Ledger, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr("reflector.ledger.admission.check_facts", lambda *_, **__: None)
+        older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
         ledger.append([added("pat-001"), replace(added("pat-002"), data={**added("pat-002").data, "section": "zz"})])
     sql.run(ledger, "UPDATE bullet SET section = 'zz' WHERE name = 'pat-002'")
     sql.run(ledger, "DROP INDEX bullet_merged")
@@ -182,7 +182,7 @@ def test_a_ledger_that_an_older_version_wedged_goes_on(
 def test_what_a_file_could_bring_before_is_read(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     bare: dict[str, object] = {"trigger": "ingest", "window": {}, "cited": None}
     with monkeypatch.context() as older:
-        older.setattr("reflector.ledger.admission.check_facts", lambda *_, **__: None)
+        older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
         old = [imported(("pat-001", 10**12, 0)), NewEvent(ev.SESSION_RECORDED, "w-1", bare, "import", session_id="s-1")]
         ledger.append(old)
     assert [event.data for event in ledger.events()] == [event.data for event in old]

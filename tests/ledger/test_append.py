@@ -10,7 +10,7 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.ledger import times
+from reflector.ledger import append
 from reflector.ledger.canonical import NotCanonical, genesis
 from reflector.ledger.errors import Conflict, LedgerError, NameTaken, NoSuchTarget, NotSo
 from reflector.ledger.store import Ledger
@@ -126,11 +126,11 @@ def test_nothing_is_appended_for_no_events(ledger: Ledger) -> None:
 def test_each_append_is_recorded_later_than_the_one_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.append([added("pat-001")])
     before = ledger.head().recorded_at
-    monkeypatch.setattr(times, "utc_now", lambda: "1999-01-01T00:00:00.000000Z")
+    monkeypatch.setattr(append, "utc_now", lambda: "1999-01-01T00:00:00.000000Z")
     ledger.append([added("pat-002")])
     # A server takes what is a little ahead of its own clock.
     ahead = (datetime.now(UTC) + timedelta(seconds=30)).strftime("%Y-%m-%dT%H:%M:%S")
-    monkeypatch.setattr(times, "utc_now", lambda: f"{ahead}.999998Z")
+    monkeypatch.setattr(append, "utc_now", lambda: f"{ahead}.999998Z")
     ledger.append([added("pat-003")])
     ledger.append([added("pat-004"), added("pat-005")])
     first, second, *later = (event.recorded_at for event in ledger.events())

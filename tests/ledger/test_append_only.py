@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from reflector.events import event as ev
 from reflector.events.event import Appended
-from reflector.ledger import times
+from reflector.ledger import append
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerUnavailable, translated
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -199,7 +199,7 @@ def test_an_event_from_a_clock_that_is_far_ahead_is_refused_by_the_server(
     told: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = sql.content(told)
-    monkeypatch.setattr(times, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
+    monkeypatch.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
     with pytest.raises(LedgerUnavailable, match=r"more than a minute ahead of the server's clock.*correct the clock"):
         told.append([added("pat-009")])
     assert sql.content(told) == before
@@ -213,7 +213,7 @@ def test_a_history_that_was_ahead_of_the_clock_before_the_server_looked_goes_on(
     told: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sql.triggers_down(told, "event_in_order"):
-        monkeypatch.setattr(times, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
+        monkeypatch.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
         told.append([added("pat-009")])
         monkeypatch.undo()
     told.append([added("pat-010")])

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys, unpack_keys
-from reflector.ledger import canonical as canonical_module
-from reflector.ledger import times
+from reflector.ledger import append
 from reflector.ledger.canonical import (
     MAX_DEPTH,
     MAX_INT,
@@ -28,7 +26,6 @@ from reflector.ledger.canonical import (
     genesis,
     next_chain,
     plain,
-    sealed,
 )
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -72,7 +69,7 @@ def test_a_ledger_on_either_engine_holds_the_documented_chain(
 ) -> None:
     vectors = _vectors("chain")
     clock = iter(["2026-01-01T00:00:00.000000Z", *(event["recorded_at"] for event in vectors["events"])])
-    monkeypatch.setattr(times, "utc_now", lambda: next(clock))
+    monkeypatch.setattr(append, "utc_now", lambda: next(clock))
     monkeypatch.setattr("secrets.token_hex", lambda _: vectors["origin"])
     ledger: Ledger = open_ledger(vectors["playbook"])
     assert ledger.head().chain == vectors["genesis"]
@@ -119,46 +116,6 @@ def _typed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _typed(item) for key, item in value.items()}
     return [_typed(item) for item in value] if isinstance(value, list) else (type(value), value)
-
-
-@pytest.mark.parametrize(
-    "text", [*map(chr, range(0x20)), '"', "\\", "/", "\x7f", "\x80", "\u2028", "\ufffe", "\U0001f600"]
-)
-def test_many_texts_are_written_faster_with_the_same_bytes_for_every_kind_of_character(
-    text: str, fast: Callable[[bool], None]
-) -> None:
-    _same_when_fast({text: [text, {"a" + text: text}], "\uffff": 1, "\U00010000": MAX_INT, "é": -MAX_INT}, fast)
-
-
-@given(_OBJECTS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_many_texts_are_written_faster_with_the_same_bytes(fast: Callable[[bool], None], value: dict[str, Any]) -> None:
-    _same_when_fast(value, fast)
-
-
-def _same_when_fast(value: dict[str, Any], fast: Callable[[bool], None]) -> None:
-    fast(False)
-    slowly = sealed(plain(value))
-    fast(True)
-    assert sealed(plain(value)) == slowly
-
-
-@pytest.fixture
-def fast(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Write texts as a process that has written many does, or as one that has not."""
-    pytest.importorskip("orjson")
-    monkeypatch.setattr(canonical_module, "_written", canonical_module._MANY - 1)
-    monkeypatch.setattr(canonical_module, "_dumps", None)
-    canonical_module._count()
-    quickly = canonical_module._dumps
-    assert quickly is not None
-    return lambda fast: monkeypatch.setattr(canonical_module, "_dumps", quickly if fast else None)
-
-
-def test_a_lone_surrogate_is_named_by_the_fast_way_too(fast: Callable[[bool], None]) -> None:
-    fast(True)
-    with pytest.raises(NotCanonical, match="lone surrogate"):
-        canonical({"x": "\ud800"})
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from reflector.ledger.engines import schema_transaction
+from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import (
     AlreadyRetracted,
     HeadMisplaced,
@@ -188,8 +188,8 @@ def test_a_trigger_that_was_taken_down_on_a_worker_is_found_and_mended(url: str,
         assert [one.message for one in verify(ledger)] == [
             f"the trigger event_no_update {found.format(**names)}, so the database itself no longer refuses changes"
         ]
-        with schema_transaction(ledger.engine) as mending:
-            create_triggers(mending)
+        with write_transaction(ledger.engine) as mending:
+            create_triggers(mending, "postgresql")
         assert list(verify(ledger)) == []
 
 

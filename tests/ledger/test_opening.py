@@ -19,7 +19,6 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.ledger import lock
-from reflector.ledger.checkpoints import CODE_VERSION
 from reflector.ledger.errors import (
     LedgerAway,
     LedgerCorrupt,
@@ -29,7 +28,8 @@ from reflector.ledger.errors import (
     LedgerUnavailable,
 )
 from reflector.ledger.migration import HEAD_REVISION
-from reflector.ledger.sqlite_file import SOUND_SQLITE, open_file, sqlite_module
+from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
+from reflector.ledger.statements import CODE_VERSION
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
 from reflector.proof.verify import verify
@@ -105,25 +105,6 @@ def test_a_ledger_that_is_missing_is_not_begun_anew(path: Path) -> None:
     Path(f"{path}.lock").unlink()
     with Ledger.open_file(path) as ledger:
         assert ledger.head().position == 0
-
-
-def test_a_file_that_another_thread_opens_meanwhile_is_not_taken_for_a_swapped_folder(tmp_path: Path) -> None:
-    class Busy(sqlite_module().Connection):  # type: ignore[misc, name-defined]
-        def __init__(self, *args: object, **options: object) -> None:
-            self.other = (tmp_path / "other").open("w")
-            super().__init__(*args, **options)
-
-    def read(connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA user_version").fetchall()
-
-    path = tmp_path / "ledger.db"
-    with contextlib.closing(open_file(path, read)) as first:
-        first.execute("CREATE TABLE one (x)")
-        first.execute("BEGIN IMMEDIATE")
-        # SQLite keeps the descriptor of a connection that closes while another one holds a lock, and uses it again.
-        open_file(path, read).close()
-        with contextlib.closing(open_file(path, read, factory=Busy)) as again:
-            again.other.close()
 
 
 def test_a_text_file_is_refused(path: Path) -> None:
@@ -267,7 +248,7 @@ def test_a_writer_that_hangs_in_front_of_the_database_is_not_waited_for_for_ever
     fcntl.flock(holder, fcntl.LOCK_EX)
     with Ledger.open_file(path) as ledger:
         position = ledger.head().position
-        with pytest.raises(LedgerLocked, match=rf"the ledger {path} is locked by another process"):
+        with pytest.raises(LedgerLocked, match=rf"another process holds the ledger {path}"):
             ledger.append([added("oth-001")])
         os.close(holder)
         assert ledger.append([added("oth-001")])[0].position == position + 1
@@ -323,7 +304,7 @@ def _fill(ledger: Ledger) -> None:
             answers = ledger.append([tagged(f"fill-{batch}", n, "pat-001", "helpful") for n in range(50)])
             acknowledged = answers[-1].position
 
-    with pytest.raises(LedgerUnavailable, match=r"no space left for the ledger .*; free some and run it again"):
+    with pytest.raises(LedgerUnavailable, match=r"the ledger .* has no space left .*; free some and run it again"):
         fill()
     assert ledger.head().position == acknowledged
     assert len(list(ledger.events())) == acknowledged
@@ -481,7 +462,7 @@ def test_one_of_several_servers_that_is_right_is_asked() -> None:
 def test_an_error_of_a_server_names_the_database(postgres: Postgres) -> None:
     with postgres.database() as url:
         pass
-    with pytest.raises(LedgerUnavailable, match=r"t_\d+_\d+.* is (not on the|refused by its) server .*does not exist"):
+    with pytest.raises(LedgerUnavailable, match=r"t_\d+_\d+.* is refused, .*does not exist"):
         Ledger.open(url)
 
 

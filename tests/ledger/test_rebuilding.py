@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from reflector.events.event import NewEvent
-from reflector.ledger import tables
-from reflector.ledger.rebuilding import REBUILDABLE, Progress
+from reflector.ledger.projection import REBUILDABLE, Progress
+from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
+from . import sql
 from .events import added, reflected, retracted, window
 
 #: A page holds 2,000 events.
@@ -37,16 +37,14 @@ def lived(ledger: Ledger) -> None:
 
 
 def test_every_table_is_the_ledgers_a_checkpoint_or_rebuilt() -> None:
-    assert {"playbook", "event", "projection", *REBUILDABLE} == {*tables.metadata.tables}
+    assert {"playbook", "event", "projection", "cached_usage", *REBUILDABLE} == {*LEDGER_TABLES} == {*sql.tables()}
 
 
 def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
     """All rows of the tables that a rebuild fills."""
-    with ledger.engine.alchemy().connect() as connection:
-        return {
-            table.name: sorted(map(tuple, connection.execute(sa.select(table)).fetchall()), key=repr)
-            for table in (tables.metadata.tables[name] for name in (*REBUILDABLE, "projection"))
-        }
+    return {
+        table: sorted(sql.rows(ledger, f"SELECT * FROM {table}"), key=repr) for table in (*REBUILDABLE, "projection")
+    }
 
 
 class Stopped(Exception):
@@ -86,6 +84,7 @@ def test_readers_see_all_bullets_while_the_tables_are_filled_again(ledger: Ledge
 
 _REBUILD = """\
 import sys, time
+from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
 
 def progress(reached):

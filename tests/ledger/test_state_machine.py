@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -26,7 +27,7 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fold import Playbook, fold
 from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError, NameTaken
-from reflector.ledger.rebuilding import REBUILDABLE
+from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
@@ -251,8 +252,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def _doubles_agree(self) -> None:
         """Doubles are those of the view over everything, the totals of every policy those of a count of all tags."""
         found = double_counts(self.ledger)
-        query = f"SELECT class, count(*) FROM doubles WHERE playbook = '{self.ledger.name}' GROUP BY class"
-        assert {one.code: one.tags for one in found.classes if one.tags} == dict(sql.rows(self.ledger, query))
+        wanted = Counter(row["class"] for row in sql.doubles(self.ledger))
+        assert {one.code: one.tags for one in found.classes if one.tags} == wanted
         for counting in COUNTINGS:
             totals = {name: of[counting] for name, of in found.totals.items()}
             assert totals == recount.counters(self.ledger, counting)

@@ -153,10 +153,6 @@ class Asked:
             (tag.position, tag.name, counting.get(tag.position) is tag, moment.disposition(tag, counting)[0])
             for tag in moment.tags
         ]
-        rows = self("sql", "SELECT class, name, tag, position FROM doubles")
-        assert sorted(tuple(row.values()) for row in rows) == sorted(
-            (code, *row) for code, found in moment.doubles().items() for row in found
-        )
 
     def _difference(self, old: Moment, new: Moment) -> None:
         told = {

@@ -15,11 +15,11 @@ from typing import Any
 
 from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.sqlite_file import sqlite_module
-from reflector.ledger.tables import metadata
+from reflector.ledger.statements import LEDGER_TABLES
 
 #: The planner's figures: no answer depends on them, and ANALYZE writes them anew.
 FIGURES = "sqlite_stat"
-TABLES = (*metadata.tables, "alembic_version")
+TABLES = (*LEDGER_TABLES, "alembic_version")
 #: A server's own word, which no hash covers: another server would say another one of the same event (docs/trust.md).
 UNPROVED = frozenset({"recorded_by"})
 

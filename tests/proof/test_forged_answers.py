@@ -58,7 +58,7 @@ QUESTIONS = {
     "orphans": ["", "--json", "--as-of 30"],
     "stats": ["", "--json"],
     "diff": ["0..", "5..20 --json"],
-    "sql": ["--views", "SELECT*FROM(bullets)", "SELECT*FROM(tags)", "SELECT*FROM(doubles)"],
+    "sql": ["--views", "SELECT*FROM(bullets)", "SELECT*FROM(tags)"],
     "policy": [""],
     "redact": ["--where error --json --why x"],
     "rebuild": ["--check"],

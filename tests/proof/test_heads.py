@@ -92,7 +92,7 @@ def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Led
 def test_a_time_at_the_end_of_all_times_is_told(tmp_path: Path) -> None:
     """A clock that was set to it, on an engine that has no other clock to ask."""
     with Ledger.open(sqlite_url(tmp_path / "ledger.db")) as ledger, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("reflector.ledger.times.utc_now", lambda: _LATEST)
+        patched.setattr("reflector.ledger.append.utc_now", lambda: _LATEST)
         ledger.append([added("pat-001")])
         with pytest.raises(LedgerCorrupt, match="behind which nothing can be recorded"):
             ledger.append([added("pat-002")])

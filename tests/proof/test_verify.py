@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import digest, genesis, leaf, next_chain
 from reflector.ledger.migration import create_triggers, triggers
 from reflector.ledger.store import Ledger
-from reflector.proof.schema import MADE, made
 from reflector.proof.verify import Anchor, verify, verify_since
-from reflector.resources import resource_dir
 from tests.conftest import OpenLedger
 from tests.ledger import sql
 from tests.ledger.events import added, adopted, changed, history, learned, merged, reflected, retracted, window
@@ -347,8 +344,7 @@ def _trigger_found(ledger: Ledger, name: str, what: str) -> None:
     findings = list(verify(ledger))
     assert [finding.code for finding in findings] == ["trigger"]
     assert f"the trigger {name} {what}" in findings[0].message
-    with ledger.engine.alchemy().begin() as connection:
-        create_triggers(connection)
+    ledger.mend_triggers()
     assert list(verify(ledger)) == []
 
 
@@ -373,7 +369,7 @@ def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
         for name in triggers("sqlite"):
             connection.exec_driver_sql(f"DROP TRIGGER {name}")
         connection.exec_driver_sql("DELETE FROM event WHERE position = 3")
-        create_triggers(connection)
+        create_triggers(connection.connection.driver_connection, "sqlite")
         connection.commit()
     assert "reference" in {finding.code for finding in verify(told)}
 
@@ -554,8 +550,3 @@ def test_a_wrong_row_of_one_table_does_not_make_those_of_another_look_wrong(told
         assert messages, statement
         assert all(message.startswith(found) for message in messages), messages
         told.rebuild()
-
-
-def test_the_file_that_keeps_what_the_migrations_make_on_sqlite_is_up_to_date() -> None:
-    kept = json.loads((resource_dir("migrations") / MADE).read_text("utf-8"))
-    assert kept == made(), "run `python -m tests.made_schema`"

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from reflector.exchange import transfer
 from reflector.exchange.transfer import copy, exported, load
-from reflector.ledger.rebuilding import rebuild
+from reflector.ledger.projection import rebuild
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, with_setting

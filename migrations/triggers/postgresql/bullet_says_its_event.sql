@@ -17,7 +17,7 @@ BEGIN
     ) AND NOT EXISTS (
         SELECT 1 FROM {event}
         WHERE playbook_id = NEW.playbook_id AND type <> 'bullet.tagged'
-            AND type IN ('bullet.revised', 'playbook.imported', 'bullet.added', 'bullet.merged', 'event.redacted')
+            AND type IN ({wordings}, 'event.redacted')
             AND jsonb_path_exists(replace(data, '\u0000', '\ufffd')::jsonb, says, said)
     ) THEN
         RAISE EXCEPTION 'append-only: a bullet''s text is that of an event (bullet: %)', NEW.name;

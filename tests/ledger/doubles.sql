@@ -1,4 +1,4 @@
--- The definition of a double count: one row for each class and each surplus tag. `reflector double-counts` groups the rows.
+-- The definition of a double count: one row for each class and each surplus tag, as `reflector double-counts` groups them.
 -- D5 and D6 read the records' keys out of the events, eight bytes each in base64, which SQLite cannot decode, and only
 -- where a playbook's windows brought more keys than are different. Each step joins two tables: of four, DuckDB joins all
 -- pairs of a playbook first.

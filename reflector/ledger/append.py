@@ -1,0 +1,337 @@
+"""How events are appended: admission, then positions, chain, projection and head in one write transaction.
+
+Invariant: what is appended together is appended as a whole or not at all, in the order given, right behind the head.
+Each event that is admitted can be hashed, stored, folded and shown on both engines, now and in every rebuild; a bullet
+is admitted by the same rules whether a person adds it, an agent proposes it or a file brings it. Inside a `Writer`'s
+transaction the playbook's one lock is held, and an error inside leaves neither an open transaction nor the lock behind.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from reflector.events import event as ev
+from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
+from reflector.events.registry import EVENT_TYPES, new_bullets
+from reflector.ledger.canonical import next_chain, plain, sealed
+from reflector.ledger.counters import IN_FORCE, InForce
+from reflector.ledger.engines import Engine, Taken, patience
+from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NameTaken, NoSuchTarget, NotSo
+from reflector.ledger.lock import Lock
+from reflector.ledger.projection import Projector
+from reflector.ledger.reader import line_of
+from reflector.ledger.redaction import Takes, everything, redaction_of
+from reflector.ledger.rows import Projected, Stored
+from reflector.ledger.statements import COPIED, TABLES, Statements
+
+_MAX_FIELD = 1024
+_FIELDS = ("event_id", "occurred_at", "actor", "session_id", "reflection_id", "target_id")
+_fields_of, _shared_of = attrgetter(*_FIELDS), attrgetter(*_FIELDS[1:])
+_NO_META = sealed({})
+
+
+class Prepared(NamedTuple):
+    """An event with its texts in canonical form; `facts` is its data as it reads back from the ledger. Of one that was
+    erased, `data` is None and `facts` is what its redaction left."""
+
+    event: NewEvent
+    facts: Mapping[str, Any] | None
+    data: str | None
+    data_hash: str
+    meta: str
+    meta_hash: str
+
+
+def prepare(event: NewEvent, *, foreign: bool = False) -> Prepared:
+    """Check an event and write its canonical form; a `foreign` one is a file's.
+
+    Raises LedgerError, or NotCanonical for its data or meta.
+    """
+    check_fields(event)
+    facts = plain(event.data)
+    check_facts(event, facts, foreign=foreign)
+    data, data_hash = sealed(facts)
+    meta, meta_hash = sealed(plain(event.meta)) if event.meta else _NO_META
+    return Prepared(event, facts, data, data_hash, meta, meta_hash)
+
+
+def check_fields(event: NewEvent) -> None:
+    """Check everything about an event but its data and meta. Raises LedgerError."""
+    if event.type not in EVENT_TYPES:
+        raise LedgerError(f"{event.type!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
+    own = event.event_id
+    if own.isascii() and own.isprintable() and 0 < len(own) <= _MAX_FIELD and _are_plain(*_shared_of(event)):
+        return
+    for number, value in enumerate(_fields_of(event)):
+        if value is not None and (fault := _fault(value)):
+            raise LedgerError(f"{event.type}: {_FIELDS[number]} {value[:40]!r} {fault}")
+
+
+@lru_cache(maxsize=256)  # the events of one append say mostly the same
+def _are_plain(*values: str | None) -> bool:
+    """Return whether nothing has to be asked about the characters of any value."""
+    return all(
+        value is None or (value.isascii() and value.isprintable() and 0 < len(value) <= _MAX_FIELD) for value in values
+    )
+
+
+def _fault(value: str) -> str | None:
+    if not 0 < len(value) <= _MAX_FIELD or "\n" in value or "\0" in value:
+        return f"must be 1 to {_MAX_FIELD} characters without newline or NUL"
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        return "holds a lone surrogate; replace it before you append"
+    return None
+
+
+def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = False) -> None:
+    """Check an event's target, and its data in canonical form. Raises LedgerError.
+
+    What this program appends has the shape of its type by the way it is made, so only bullets are looked at, which
+    people and models word, and what `verify` reads. A `foreign` event is a file's, which may come from anybody.
+    """
+    one = EVENT_TYPES[event.type]
+    if one.target is not None and one.target.required and event.target_id is None:
+        raise LedgerError(f"{event.type}: target_id is missing; name the event that it is about")
+    if event.type == ev.REFLECTION_COMPLETED:
+        wanted = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
+        if event.reflection_id is None or event.event_id != wanted:
+            # The tables find a reflection's completion by this id, from any of its tags.
+            raise LedgerError(
+                f"{event.type}: event_id {event.event_id!r} is not the identity of the reflection "
+                f"{event.reflection_id!r}; make it with identity({event.type!r}, reflection_id)"
+            )
+    fault = next(one.faults(facts), None) if foreign or one.checked else one.unreadable(facts)
+    if fault is not None:
+        raise LedgerError(f"{event.type}: {fault}")
+
+
+def utc_now() -> str:
+    """Now, as the ledger writes time: ISO 8601 in UTC with microseconds, of fixed width."""
+    return _written(datetime.now(UTC))
+
+
+def later_than(recorded_at: str) -> str:
+    """Now, or a microsecond after a time that a clock set back has not reached.
+
+    Strictly later, so that a time names the one append that wrote it: `last_updated` does so in playbook.json.
+    """
+    now = utc_now()
+    return now if now > recorded_at else just_after(recorded_at)
+
+
+def just_after(time: str) -> str:
+    """Return a microsecond later. Raises LedgerCorrupt for a time after which there is none."""
+    try:
+        return _written(datetime.fromisoformat(time) + timedelta(microseconds=1))
+    except (OverflowError, ValueError) as error:
+        raise LedgerCorrupt(
+            f"the head is at the time {time!r}, behind which nothing can be recorded; run `reflector verify`: where "
+            "only the head is wrong, `reflector verify --mend-head` mends it, else restore a backup"
+        ) from error
+
+
+def _written(moment: datetime) -> str:
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+_HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
+_KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND "
+
+
+@dataclass(slots=True)
+class Writing:
+    """An open write transaction: the playbook's head, (position, data hash) of the ids that it holds, what is in force
+    until something is appended."""
+
+    sql: Statements
+    position: int
+    chain: str
+    recorded_at: str
+    known: dict[str, tuple[int, str]]
+    in_force: InForce
+
+
+class Writer:
+    """One playbook's way to write, used by one thread at a time; `close` it when the ledger is closed."""
+
+    def __init__(self, engine: Engine, playbook_id: int) -> None:
+        self._engine = engine
+        self._playbook_id = playbook_id
+        self._postgres = engine.dialect == "postgresql"
+        self._turn = threading.Lock()
+        self._lock = Lock(engine.url)
+        self._taken: Taken | None = None
+        self._sql: Statements | None = None
+
+    @contextmanager
+    def transaction(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
+        """A write transaction with the head locked; commits when the body ends well, else leaves nothing behind.
+
+        Raises the driver's errors and LedgerLocked.
+        """
+        with self._turn, self._lock.held():
+            connection, sql = self._kept()
+            try:
+                with self._pipelined(connection, len(event_ids)):
+                    writing = self._begun(sql, event_ids)
+                    yield writing
+                    connection.commit()
+            except BaseException:
+                try:
+                    connection.rollback()
+                except Exception:  # noqa: BLE001  the connection is lost; the first error says why
+                    self._drop()
+                raise
+
+    def close(self) -> None:
+        """Give the connection back and let go of the lock's file."""
+        with self._turn:
+            if self._taken is not None:
+                self._taken.give_back()
+            self._taken = self._sql = None
+            self._lock.close()
+
+    def _begun(self, sql: Statements, event_ids: Sequence[str]) -> Writing:
+        head: Sequence[Any]
+        found: Sequence[Sequence[Any]] = ()
+        among, ids = sql.among("event_id", event_ids)
+        if not self._postgres:
+            sql.cursor.execute("BEGIN IMMEDIATE")
+            (head,) = sql.run(_HEAD).fetchall()
+            if event_ids:
+                found = sql.run(_KNOWN + among, ids).fetchall()
+            in_force = sql.run(IN_FORCE, TABLES).fetchone()
+        else:
+            # All are sent at once. The first waits; what the others see was committed before they ran.
+            locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
+            known = sql.run(_KNOWN + among, ids) if event_ids else None
+            in_force = sql.run(IN_FORCE, TABLES).fetchone()
+            (head,) = locked.fetchall()
+            found = known.fetchall() if known is not None else ()
+        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force)
+
+    def _pipelined(self, connection: Any, events: int) -> AbstractContextManager[Any]:
+        """On PostgreSQL: statements are sent without waiting for the answer of the one before; not where the rows are
+        so many that COPY, which a pipeline refuses, gains more."""
+        return connection.pipeline() if self._postgres and events < COPIED else nullcontext()
+
+    def _kept(self) -> tuple[Any, Statements]:
+        connection: Any = self._taken.driver if self._taken is not None else None
+        if connection is not None and self._postgres and select.select([connection.fileno()], [], [], 0)[0]:
+            # Nothing was asked of an idle connection: where there is something to read, the server closed it.
+            self._drop()
+        if self._taken is None or self._sql is None:
+            self._taken = self._engine.take()
+            connection = self._taken.driver
+            self._sql = Statements(connection.cursor(), self._engine.dialect, self._playbook_id)
+        return connection, self._sql
+
+    def _drop(self) -> None:
+        dropped, self._taken, self._sql = self._taken, None, None
+        if dropped is not None:
+            dropped.discard()
+
+
+def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False) -> list[Appended]:
+    """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a name that is taken,
+    and changes nothing. Raises Conflict, NameTaken, LedgerCorrupt."""
+    sql, known = writing.sql, writing.known
+    position, chain = writing.position, writing.chain
+    recorded_at = later_than(writing.recorded_at)
+    answers: list[Appended] = []
+    rows: list[Stored] = []
+    projected: list[Projected] = []
+    for item in prepared:
+        event = item.event
+        if (first := known.get(event.event_id)) is not None:
+            if first[1] != item.data_hash:
+                raise Conflict(event.event_id, event.type, first[0], at_once=first[0] > writing.position)
+            answers.append(Appended(event.event_id, first[0], added=False))
+            continue
+        position += 1
+        header = (
+            *(position, event.event_id, event.type, event.schema_version),
+            *(event.occurred_at or recorded_at, recorded_at, event.actor),
+            *(event.session_id, event.reflection_id, event.target_id),
+        )
+        try:
+            chain = next_chain(chain, header, item.data_hash, item.meta_hash)
+        except ValueError as error:
+            raise LedgerCorrupt(
+                f"the head's chain {chain[:80]!r} is not a hash, and nothing was appended; run `reflector verify`, "
+                "then `reflector verify --mend-head`"
+            ) from error
+        stored = Stored(*header, item.data, item.data_hash, item.meta, chain)
+        rows.append(stored)
+        known[event.event_id] = (position, item.data_hash)
+        answers.append(Appended(event.event_id, position, added=True))
+        projected.append(
+            Projected(
+                *(position, event.event_id, event.type, recorded_at),
+                *(event.session_id, event.reflection_id, event.target_id),
+                *(item.facts, event.actor, item.meta),
+            )
+        )
+    if rows:
+        if not merged:
+            _refuse_taken_names(sql, projected)
+        sql.insert("event", Stored._fields, rows)
+        projector = Projector(sql, writing.in_force)
+        projector.project(projected)
+        writing.in_force = None
+        update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+        sql.execute(update, position, chain, recorded_at, sql.id)
+        writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at
+    return answers
+
+
+def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Takes | None) -> Appended:
+    """Erase an event's text on an open write transaction. Raises NoSuchTarget, LedgerError."""
+    line = line_of(writing.sql, event_id)
+    if not line:
+        raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
+    last = line[-1]
+    data = redaction_of(line, event_id, reason, takes or everything)
+    if data is None:
+        return Appended(last.event_id, last.position, added=False)
+    event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, last.event_id), data, actor, target_id=last.event_id)
+    (answer,) = append(writing, [prepare(event)])
+    writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", last.event_id)
+    return answer
+
+
+def assert_counters(writing: Writing, name: str, helpful: int, harmful: int, actor: str) -> Appended:
+    """Append that a bullet has these counters, if it has. Raises NoSuchTarget, NotSo."""
+    query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
+    row = writing.sql.run(query, name).fetchone()
+    if row is None:
+        raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --all`")
+    if tuple(row) != (helpful, harmful):
+        raise NotSo(
+            f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
+            f"See why with `reflector blame {name}`"
+        )
+    data = {"name": name, "helpful": helpful, "harmful": harmful}
+    event_id = identity(BULLET_ASSERTED, name, writing.position)
+    (answer,) = append(writing, [prepare(NewEvent(BULLET_ASSERTED, event_id, data, actor))])
+    return answer
+
+
+def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:
+    new = [(event, bullet["name"]) for event in events for bullet in new_bullets(event.type, event.data or {})]
+    if not new:
+        return
+    among, names = sql.among("name", [name for _, name in new])
+    taken = dict(sql.run(f"SELECT name, position FROM bullet WHERE playbook_id = ? AND {among}", names).fetchall())  # noqa: S608
+    for event, name in new:
+        if name in taken:
+            raise NameTaken(event.event_id, name, taken[name])
+        taken[name] = event.position
