@@ -23,7 +23,7 @@ from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
 from reflector.sessions import spool
-from reflector.transcripts.formats import read_messages, scan
+from reflector.transcripts.reading import read_messages, scan
 
 CHECKOUT = Path(fast.__file__).parents[2]
 _MB = 1024 * 1024

@@ -32,7 +32,7 @@ from reflector.reflection.rules.citation import Citation
 from reflector.reflection.rules.findings import FINDINGS, findings
 from reflector.reflection.rules.reading import Reader
 from reflector.reflection.rules.weighing import SIDES, Judgement, Side, Weights, judge
-from reflector.transcripts.formats import read_messages
+from reflector.transcripts.reading import read_messages
 
 TAGS: tuple[Verdict, ...] = ("helpful", "harmful", "neutral")
 VERSION = "rules/4"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector.lessons.recall import Document, load_model, search
-from reflector.transcripts.formats import read_messages
+from reflector.transcripts.reading import read_messages
 
 _ELSEWHERE = (
     "how long to boil an egg",

@@ -168,8 +168,8 @@ MUTATIONS = [
     Mutation(TAKEN, 'if seen and window == "new"', 'if window == "new" and False', INTAKE),
     Mutation(TAKEN, "limit=None if ended else delivery.transcript_bytes", "limit=None", INTAKE),
     Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
-    Mutation(TAKEN, "frozenset(keys))\n    earlier", "frozenset(found.keys))\n    earlier", INTAKE),
-    Mutation(TAKEN, "[name for name in _cited_names(found, keys) if name in cited]", "[]", INTAKE),
+    Mutation(TAKEN, "_cited_names(found, own)", "_cited_names(found, frozenset(found.keys))", INTAKE),
+    Mutation(TAKEN, "for name in names if name in known))", "for name in names if name in ()))", INTAKE),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "aside[spool.fail(delivery, error)] = said", "spool.settle(delivery)", PIPELINE),
     Mutation(

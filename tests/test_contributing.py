@@ -86,7 +86,7 @@ _LONGEST = """
 
 _QUILL = """
     import json, pathlib
-    from reflector.transcripts.formats import scan
+    from reflector.transcripts.reading import scan
 
     lines = [
         {{"quill": 1, "session": "s", "who": "ada", "at": "2026-01-01T00:00:00Z", "text": "Run the tests."}},

@@ -319,7 +319,7 @@ def known_code(error: Exception) -> int | None:
     from reflector.curation.bullets import BulletRefused
     from reflector.files import Changed
     from reflector.ledger.errors import LedgerError
-    from reflector.transcripts.source import UnknownTranscript
+    from reflector.transcripts.reading import UnknownTranscript
 
     if isinstance(error, ConfigError):
         return 2

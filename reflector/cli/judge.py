@@ -127,7 +127,7 @@ def _asked() -> str:
 
 def _show(one: Citation, most: int | None) -> None:
     from reflector.reflection.people import evidence
-    from reflector.transcripts.source import UnknownTranscript
+    from reflector.transcripts.reading import UnknownTranscript
 
     try:
         for cites, message in islice(evidence(one), most):

@@ -21,7 +21,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike
 from reflector.reflection.window import is_retracted, own_messages
-from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript
 
 from .wishes import Wish, wishes
 

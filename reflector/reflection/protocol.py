@@ -8,7 +8,7 @@ an hour, never before the API wants to be asked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -35,6 +35,7 @@ class Request:
     cited      known names to judge, in order of first appearance: those that the window cites, and of earlier windows
                of its session those that are judged again
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
+    passed, judged, settled   where that stream begins in the session, as `SessionText` has it
     allowance  most tokens that the answer may take, None for no limit
     reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
                BackendError of the stage budget where that is more than is left by now
@@ -44,6 +45,9 @@ class Request:
     playbook: tuple[Bullet, ...]
     cited: tuple[str, ...]
     messages: Callable[[], Iterable[Message]]
+    passed: int = 0
+    judged: int = 0
+    settled: Mapping[str, Sequence[str]] = field(default_factory=dict)
     allowance: int | None = None
     reserve: Callable[[int], None] = lambda _: None
 

@@ -21,7 +21,7 @@ from reflector.reflection import reflection_events as facts
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, trouble_of
 from reflector.text.secrets import quote
-from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript
 
 Outcome = Literal["completed", "skipped", "failed", "waiting"]
 

@@ -98,6 +98,9 @@ class Runner(Recorder):
             playbook=tuple(row.bullet for row in known.values() if row.status == "live" or row.name in cited),
             cited=cited,
             messages=partial(read.messages, known.keys()),
+            passed=read.passed,
+            judged=read.judged,
+            settled=read.settled,
         )
 
     def _last_answer(self, window: WindowRow) -> tuple[int, Event | None]:

@@ -51,7 +51,8 @@ def settled(
         return list(tags), []
     given = [one for one in session.given if one.tag.actor == backend.name]
     before = {event.event_id for event in session.earlier}
-    again = frozenset(session.text(backend).carried)
+    read = session.text(backend)
+    again = {*read.carried, *read.settled}
     judged = {one.window_id for one in given}
     # A window that failed is tried again when later ones are done, which have read all that it has.
     later = [event for event in session.later if event.event_id in judged]

@@ -25,16 +25,15 @@ from reflector.events.event import Event
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
-from reflector.transcripts.citations import CITATION
-from reflector.transcripts.formats import read_messages
+from reflector.transcripts.citations import CITATION, FOLLOWED
 from reflector.transcripts.message import Message
-from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 if TYPE_CHECKING:
     from reflector.quality.window import WindowQuality
     from reflector.reflection.protocol import Backend
 
-_STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
+_STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
 #: The actor of what a person decides.
@@ -84,12 +83,14 @@ class Session:
     windows    every window of the session that was not erased, by id, oldest first
     retracted  the ids of those that are out of the count
     given      what was said of the names that the session (or this subagent of it) cites, oldest first
+    settled    what each answer settled, by window and backend: verdicts that no later record bears on, by name
     """
 
     recorded: Event
     windows: Mapping[str, Event] = field(default_factory=dict)
     retracted: Set[str] = frozenset()
     given: Sequence[Given] = ()
+    settled: Mapping[tuple[str, str], Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, ledger: Ledger, recorded: Event) -> Session:
@@ -97,11 +98,15 @@ class Session:
         windows: dict[str, Event] = {}
         completed: dict[str, Event] = {}
         given: list[Given] = []
+        settled: dict[tuple[str, str], Mapping[str, Sequence[str]]] = {}
         agent_id = (recorded.data or {}).get("agent_id")
         for event in ledger.events(session_id=recorded.session_id, types=_STORY):
             data = event.data or {}
             if event.type == ev.SESSION_RECORDED and event.data is not None:
                 windows[event.event_id] = event
+            elif event.type == ev.REFLECTION_ANSWERED:
+                if isinstance(judgement := event.meta.get("judgement"), dict) and "settled" in judgement:
+                    settled[event.target_id or "", str(data.get("backend"))] = judgement["settled"]
             elif event.type == ev.REFLECTION_COMPLETED:
                 window = windows.get(event.target_id or "")
                 if window is not None and (window.data or {}).get("agent_id") == agent_id:
@@ -110,7 +115,7 @@ class Session:
                 of = completed[event.reflection_id]
                 given.append(Given(of.target_id or "", of, event))
         retracted = frozenset(event_id for event_id in windows if is_retracted(ledger, event_id))
-        return cls(recorded, windows, retracted, given)
+        return cls(recorded, windows, retracted, given, settled)
 
     @property
     def earlier(self) -> list[Event]:
@@ -136,39 +141,57 @@ class Session:
             return SessionText(self.recorded, [])
         carried = frozenset(names_in(self.recorded, "carried"))
         if backend.rereads:
-            names = {event.event_id: carried.intersection(names_in(event, "cited")) for event in before}
+            judged = carried.union(names_in(self.recorded, "cited"))
+            names = {event.event_id: judged.intersection(names_in(event, "cited")) for event in before}
             _leave_decided(names, [one for one in self.given if one.is_erased or one.is_settled_for(backend.name)])
             read = SessionText(self.recorded, [(event, names[event.event_id]) for event in before])
-            return replace(read, start=_start(read)) if read.is_of_one_file else read
+            return self._limited(read, backend)
         last = {one.name: one.verdict for one in self.given}
         undecided = frozenset(name for name in carried if last.get(name) == "neutral")
         return SessionText(self.recorded, [(event, undecided) for event in before] if undecided else [])
+
+    def _limited(self, read: SessionText, backend: Backend) -> SessionText:
+        """Return a text that begins where the window's own scan began, where an answer settled the verdicts on all
+        earlier citations of its names."""
+        transcript, at = transcript_of(self.recorded), _part(self.recorded, "window").get("at")
+        if at is None:
+            return read
+        found: dict[str, list[str]] = {}
+        for name in frozenset[str]().union(*(names for _, names in read.earlier)):
+            citing = (e for e, _ in reversed(read.earlier) if name in {*names_in(e, "cited"), *names_in(e, "carried")})
+            last = next(citing).event_id
+            settled = self.settled.get((last, backend.name))
+            if settled is None:
+                return read
+            found[name] = [*settled.get(name, ())]
+            if name not in names_in(self.recorded, "carried"):  # none of its records is there to be read again
+                found[name] += [one.verdict for one in self.given if (one.window_id, one.name) == (last, name)]
+        start, passed = transcript.get("since", 0), transcript.get("passed", 0)
+        return replace(read, start=start, passed=passed, judged=max(0, at - FOLLOWED), settled=found)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionText:
     """The earlier windows that are read with a recorded one, oldest first, each with the names judged again.
 
-    start  the offset from which on a judge of these names reads all that bears on them
+    start    the offset at which the reading begins: no citation before it is followed by any record of the window
+    passed   how many records of the session come before it
+    judged   how many come before the first record whose citations are judged
+    settled  the verdicts on citations before that one, by name
     """
 
     recorded: Event
     earlier: Sequence[tuple[Event, frozenset[str]]]
     start: int = 0
+    passed: int = 0
+    judged: int = 0
+    settled: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def carried(self) -> list[str]:
         """The names that are judged again, in the order of their first citation."""
         again = frozenset[str]().union(*(names for _, names in self.earlier))
         return [name for name in names_in(self.recorded, "carried") if name in again]
-
-    @property
-    def is_of_one_file(self) -> bool:
-        """Whether the windows are all of one file, down to its first byte: what the reading of a window went on from
-        is of the windows before it."""
-        line = [self.recorded, *(event for event, _ in reversed(self.earlier))]
-        follows = [_after(event) for event in line] == [*(event.event_id for event in line[1:]), None]
-        return follows and len({transcript_of(event)["path"] for event in line}) == 1
 
     def messages(self, live: Collection[str]) -> Iterator[Message]:
         """Yield the messages, oldest first, from the file that the window was recorded from.
@@ -181,23 +204,15 @@ class SessionText:
         again: dict[int, frozenset[str]] = {}
         for event, names in self.earlier:
             again.update(dict.fromkeys(keys_of(event), names))
-        begun = False
+        begun = bool(self.start)
         path, limit = Path(transcript["path"]), transcript["bytes"]
         for message in read_messages(path, limit=limit, start=self.start):
             if message.key in own:
                 begun = True
                 yield message
-            elif (begun and not self.start) or message.key in again:
+            elif begun or message.key in again:
                 begun = True
                 yield _without_brackets(message, live, again.get(message.key, frozenset()))
-
-
-def _start(read: SessionText) -> int:
-    """Return where the reading of the first window began that cites a name which is judged; all are of one file."""
-    windows = (read.recorded, *(event for event, _ in read.earlier))
-    starts: list[int] = [transcript_of(event).get("since", 0) for event in windows]
-    cited = [start for start, (_, names) in zip(starts[1:], read.earlier, strict=True) if names]
-    return min([starts[0], *cited])
 
 
 def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -> None:
@@ -219,12 +234,11 @@ def windows_within(ledger: Ledger, session_id: str, agent_id: str | None, keys: 
     return []
 
 
-def line_to(ledger: Ledger, session_id: str, agent_id: str | None, last: str) -> list[Event]:
-    """Return a window and those that it goes on from, oldest first; [] unless it is the last of its session (or of this
-    subagent of it)."""
+def last_line(ledger: Ledger, session_id: str, agent_id: str | None) -> list[Event]:
+    """Return the last window of a session (or of this subagent of it) and those that it goes on from, oldest first."""
     windows = _windows(ledger, session_id)
     own = [event.event_id for event in windows.values() if (event.data or {}).get("agent_id") == agent_id]
-    return _line(windows, last) if own[-1:] == [last] else []
+    return _line(windows, own[-1]) if own else []
 
 
 def own_messages(recorded: Event) -> Iterator[Message]:

@@ -28,7 +28,7 @@ from reflector.reflection.window import Session, SessionText
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message, ToolCall, ToolResult
-from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript
 
 CITED_LESSON: Final = re.compile(r"\[(lesson [0-9a-f]{8})\]")
 #: `Step.command` is cut here: two longer commands may be two.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from reflector.sessions.intake import Source
 from reflector.sessions.pipeline import ask_model, open_pipeline
-from reflector.transcripts.formats import scan
+from reflector.transcripts.reading import scan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
             assert pipeline is not None  # it waited
             is_model = pipeline.runner.backend.is_model
             for one in files[start : start + _CHUNK]:
-                pipeline.readings.gathered.clear()
+                pipeline.heard.clear()
                 try:
                     taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
                     pipeline.finish()

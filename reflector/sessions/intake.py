@@ -8,8 +8,8 @@ do not count one citation four times.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -17,20 +17,19 @@ from typing import Any, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
-from reflector.events.fields import pack_keys
+from reflector.events.fields import pack_keys, unpack_keys
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.lessons.recording import lessons_beginning, told_at_start
-from reflector.reflection.window import keys_of, line_to, windows_within
-from reflector.sessions.readings import Readings
+from reflector.reflection.window import keys_of, last_line, transcript_of, windows_within
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
-from reflector.transcripts.formats import scan
-from reflector.transcripts.homes import transcript_of
+from reflector.transcripts.citations import BEFORE, FOLLOWED
+from reflector.transcripts.discovery import find_transcript
 from reflector.transcripts.message import Tally
-from reflector.transcripts.reading import Scan
+from reflector.transcripts.reading import Gatherer, Place, Scan, UnknownTranscript, scan
 from reflector.transcripts.telling import Telling
 
 WindowMode = Literal["new", "whole"]
@@ -53,7 +52,7 @@ class Source:
     """What to record: a transcript and what is known about how it came.
 
     limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
-    told is what the hook printed for the session by its own record, for a transcript that has no echo of it.
+    told returns what the hook printed for a session by its own record, for a transcript that has no echo of it.
     """
 
     path: Path
@@ -62,14 +61,16 @@ class Source:
     session_id: str | None = None
     agent_id: str | None = None
     reason: str | None = None
-    told: tuple[Telling, ...] = ()
+    told: Callable[[str], Sequence[Telling]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What an intake found. `event_id` is None when no record was new.
 
-    carried  names that earlier windows of the session cite in the same transcript
+    carried   names that earlier windows of the session cite, and that its records follow
+    found     the scan of the transcript
+    gathered  what was to be known of what people said in the window
     """
 
     session_id: str
@@ -77,7 +78,8 @@ class Taken:
     records: int
     cited: tuple[str, ...]
     carried: tuple[str, ...]
-    tally: Tally
+    found: Scan
+    gathered: tuple[Any, ...] = ()
 
 
 def source_of(delivery: Delivery) -> Source | None:
@@ -91,7 +93,7 @@ def source_of(delivery: Delivery) -> Source | None:
         return None
     path = Path(delivery.transcript_path).expanduser() if delivery.transcript_path else None
     if path is None:
-        path = transcript_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
+        path = find_transcript(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
     if path is None:
         return None
     ended = delivery.event in {"SessionEnd", "SubagentStop", *STOPS}
@@ -105,6 +107,29 @@ def source_of(delivery: Delivery) -> Source | None:
     )
 
 
+def _read(source: Source, place: Place | None, gather: Gatherer | None) -> Scan:
+    """Scan a source from a place on, where the record that the place names is there; else all of it."""
+    if place is not None:
+        found = scan(source.path, source.limit, start=place.offset, gather=gather)
+        if found.places[:1] == (place._replace(passed=0),):
+            return found
+    return scan(source.path, source.limit, gather=gather)
+
+
+def _place(ledger: Ledger, source: Source) -> tuple[list[Event], Place] | None:
+    """Return the windows of a source's session, and where the reading of its next one can begin; None for the start."""
+    session_id, agent_id = safe_id(source.session_id), safe_id(source.agent_id)
+    line = last_line(ledger, session_id, agent_id) if session_id else []
+    try:
+        transcript = transcript_of(line[-1]) if line else {}
+        if transcript.get("path") != _text(str(source.path)):
+            return None
+        place = transcript["resume"]
+        return line, Place(int(place["offset"]), unpack_keys(place["record"])[0], int(place["passed"]))
+    except (UnknownTranscript, LookupError, TypeError, ValueError):
+        return None
+
+
 def take_in(
     ledger: Ledger,
     source: Source,
@@ -112,11 +137,12 @@ def take_in(
     window: WindowMode = "new",
     found: Scan | None = None,
     beside: Collection[str] | None = None,
-    readings: Readings | None = None,
+    gather: Gatherer | None = None,
 ) -> Taken:
     """Record the source's window in the ledger, with what it cites and what it was told.
 
-    `found` is the scan of the source, if there was one; `readings` keep where the next one can go on.
+    What may be new to the ledger is read, from where the session's last window says; `found` is a scan of the source
+    for another ledger, which is used where it holds as much.
     `beside` are the names that mean a bullet of another playbook, which the agent got as well; None where it got no
     other. A window that says nothing of a playbook beside another is left out; its records stay new.
 
@@ -124,11 +150,11 @@ def take_in(
     LedgerError.
     """
     try:
-        return _take_in(ledger, source, window, found, beside, readings)
+        return _take_in(ledger, source, window, found, beside, gather)
     except Conflict:
         # The same window is there under another path or trigger: recorded by another machine a moment ago, so
         # that its records are seen by now, or by an earlier intake of the whole transcript.
-        return _take_in(ledger, source, window, found, beside, readings, may_be_there=True)
+        return _take_in(ledger, source, window, found, beside, gather, may_be_there=True)
 
 
 def _take_in(
@@ -137,33 +163,36 @@ def _take_in(
     window: WindowMode,
     found: Scan | None,
     beside: Collection[str] | None,
-    readings: Readings | None,
+    gather: Gatherer | None,
     *,
-    goes_on: bool = True,
     may_be_there: bool = False,
 ) -> Taken:
-    if found is None:
-        may_go_on = ledger if goes_on and window == "new" else None
-        found = readings.read(may_go_on, source.path, source.limit) if readings else scan(source.path, source.limit)
+    known = _place(ledger, source) if window == "new" else None
+    if found is None or (found.start and (known is None or found.start != known[1].offset)):
+        found = _read(source, known[1] if known else None, gather)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
-    agent_id = safe_id(source.agent_id or found.agent_id)
-    nothing = Taken(session_id, None, 0, (), (), found.tally)
     seen = ledger.seen(found.keys)
     before: list[Event] = []
-    if found.since is not None:
-        if found.is_exact and seen.issubset(found.since.tail):
-            before = line_to(ledger, session_id, agent_id, found.since.window)
-        if not before:  # records came again, or another window of the session was recorded meanwhile
-            return _take_in(ledger, source, window, None, beside, readings, goes_on=False, may_be_there=may_be_there)
+    passed = 0
+    if found.start and known:
+        before, passed = known[0], known[1].passed
+        others = set(seen)
+        for earlier_one in reversed(before):
+            others.difference_update(keys_of(earlier_one) if others else ())
+        if others:  # records of another session
+            return _take_in(ledger, source, window, scan(source.path, source.limit, gather=gather), beside, gather)
+    agent_id = (before[-1].data or {})["agent_id"] if found.start else safe_id(source.agent_id or found.agent_id)
+    nothing = Taken(session_id, None, 0, (), (), found)
     keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
     if not keys:
         return nothing
-    if found.since is None and seen:
+    if not found.start and seen:
         before = windows_within(ledger, session_id, agent_id, seen)
-    packed = pack_keys(keys)
-    names = _cited_names(found, frozenset(keys))
-    earlier = _cited_earlier(found, before) if window == "new" else []
-    told, said_by = _told(ledger, source, found, session_id, frozenset(keys))
+    packed, own = pack_keys(keys), frozenset(keys)
+    course = _Course(found, own, before, passed)
+    names = _cited_names(found, own)
+    earlier = course.carried(before) if window == "new" else []
+    told, said_by = _told(ledger, source, found, session_id, own)
     asks = names or earlier or told
     rows = {row.name: row for row in ledger.rows() if row.name not in (beside or ())} if asks else {}
     split = _split(names, rows)
@@ -185,13 +214,15 @@ def _take_in(
                 "path": _text(str(source.path)),
                 "bytes": found.bytes,
                 "sha256": found.sha256,
-                **({"since": found.since.offset} if found.since else {}),
+                **({"since": found.start, "passed": passed} if found.start else {}),
+                **({"resume": resume} if window == "new" and (resume := course.resume()) else {}),
             },
             "window": {
                 "mode": window,
-                "first": _text(found.first_uuid or ""),
-                "last": _text(found.last_uuid or ""),
+                "first": (before[0].data or {})["window"]["first"] if found.start else _text(found.first_uuid),
+                "last": _text(found.last_uuid),
                 "records": len(keys),
+                "at": course.at,
                 "keys": packed,
                 "after": before[-1].event_id if before else None,
             },
@@ -208,15 +239,46 @@ def _take_in(
     appended, *_ = ledger.append([event, *_tellings(ledger, event, told, said_by, rows)])
     if not appended.added:
         return nothing
-    if readings is not None and found.gathered is not None:
-        own = frozenset(keys)
-        readings.gathered[appended.event_id] = [one for one in found.gathered if one.key in own]
-    if readings is not None and window == "new" and (source.session_id or found.session_id):
-        # The records of a fork's original are another session's: what precedes the fork's own is told by the whole.
-        is_own = found.since is not None or not seen.difference(*map(keys_of, before))
-        readings.keep(ledger, source.path, found if is_own else replace(found, checkpoint=None), appended.event_id)
-    cited, tally = tuple(split["cited"]), found.tally
-    return Taken(session_id, appended.event_id, len(keys), cited, tuple(carried), tally)
+    gathered = tuple(one for one in found.gathered if one.key in own)
+    return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), tuple(carried), found, gathered)
+
+
+class _Course:
+    """The places of a scan's citations in their session: how many of its messages come before each.
+
+    at  that of the first new record
+    """
+
+    def __init__(self, found: Scan, own: frozenset[int], before: Sequence[Event], passed: int) -> None:
+        self._places = found.places
+        if found.start or found.keys[0] in own:
+            self._shift = passed
+        else:  # behind the records of a fork's original
+            line = own.union(*map(keys_of, before))
+            self._shift = -next(place for place, key in enumerate(found.keys) if key in line)
+        self._end = self._shift + len(found.keys)
+        self.at = self._shift + next(place for place, key in enumerate(found.keys) if key in own)
+        citing = dict(found.cited)
+        mine = own.intersection(citing).union(*(citing.keys() & set(keys_of(event)) for event in before))
+        self._cited = [
+            (self._shift + place, key in own, citing[key]) for place, key in enumerate(found.keys) if key in mine
+        ]
+
+    def carried(self, before: Sequence[Event]) -> list[str]:
+        """Names that earlier windows cite and that are still followed, in order of their citation."""
+        known = {name for event in before for name in (event.data or {}).get("cited", ())}
+        followed = (names for place, is_new, names in self._cited if not is_new and place >= self.at - FOLLOWED)
+        return list(dict.fromkeys(name for names in followed for name in names if name in known))
+
+    def resume(self) -> dict[str, Any] | None:
+        """Return where the next reading can begin: `BEFORE` records before the oldest citation that is still followed,
+        else before the end. None for the start of the file."""
+        followed = (place for place, _, _ in self._cited if place >= self._end - FOLLOWED)
+        wanted = min(followed, default=self._end) - BEFORE - self._shift
+        place = next((one for one in reversed(self._places) if one.passed <= wanted), None)
+        if place is None or not place.offset:
+            return None
+        return {"offset": place.offset, "record": pack_keys([place.key]), "passed": place.passed + self._shift}
 
 
 def _told(
@@ -229,11 +291,15 @@ def _told(
     if found.told:
         told = {one.digest: one for key, one in found.told if key in keys}
         return list(told.values())[:_MOST_TELLINGS], "transcript"
-    if not source.told or found.agent_id or found.answered not in keys:
+    own_id = source.session_id or found.session_id
+    if not own_id or found.agent_id or found.answered not in keys:
         return [], "hook"
-    events = ledger.events(session_id=session_id, types=(ev.ADVICE_TOLD,))
-    known = {(event.data or {}).get("digest") for event in events}
-    return [one for one in source.told if one.digest not in known][:_MOST_TELLINGS], "hook"
+    printed = source.told(own_id)
+    events = [event.data or {} for event in ledger.events(session_id=session_id, types=(ev.ADVICE_TOLD,)) if printed]
+    if any(data.get("source") == "transcript" for data in events):
+        return [], "hook"  # the echo is in what was read before
+    known = {data.get("digest") for data in events}
+    return [one for one in printed if one.digest not in known][:_MOST_TELLINGS], "hook"
 
 
 def _tellings(
@@ -256,16 +322,6 @@ def _tellings(
 def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:
     """Return the names that the records with these keys cite, in order of first appearance."""
     return list(dict.fromkeys(name for key, names in found.cited if key in keys for name in names))
-
-
-def _cited_earlier(found: Scan, before: Sequence[Event]) -> list[str]:
-    """Names that earlier windows cited and that their records still cite, in order of first appearance."""
-    cited = {name for event in before for name in (event.data or {}).get("cited", ())}
-    if not cited:
-        return []
-    citing = {key for key, _ in found.cited}
-    keys = frozenset(key for event in before for key in citing.intersection(keys_of(event)))
-    return [name for name in _cited_names(found, keys) if name in cited]
 
 
 def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[str]]:

@@ -8,12 +8,12 @@ after it let go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reflector.curation.adoption import of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from reflector.reflection.runner import Retry, Runner
     from reflector.sessions.deliveries import Drained
     from reflector.sessions.intake import Source, Taken, WindowMode
-    from reflector.sessions.readings import Readings
     from reflector.sessions.spool import Delivery
     from reflector.sessions.user_playbook import Users
-    from reflector.transcripts.reading import Scan
 
 #: No time at which a playbook changed.
 _NEVER = "never"
@@ -58,34 +56,28 @@ class Pipeline:
         #: Whether a server lets us ask and nothing more.
         self.only_reads = False
         self.reflected: list[Reflected] = []
-
-    @cached_property
-    def readings(self) -> Readings:
-        """What reads transcripts from where the last reading of each can go on, and hears what people ask for."""
-        from reflector import curator
-        from reflector.sessions.readings import Readings
-
-        return Readings(self.project.state_dir, curator.gatherer(self.project.config))
+        #: What people said in each window, as far as it is asked for.
+        self.heard: dict[str, Sequence[Any]] = {}
 
     @cached_property
     def runner(self) -> Runner:
         """What judges, by the project's settings. Raises ConfigError."""
         return runner_of(self.project, self.ledger)
 
-    def take(self, source: Source, *, window: WindowMode = "new", found: Scan | None = None) -> Taken:
-        """Record a window; its reflection follows with `finish`. `found` is what a scan found, where there was one.
+    def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
+        """Record a window; its reflection follows with `finish`.
 
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
+        from reflector import curator
         from reflector.sessions.intake import take_in
 
-        if found is None:
-            found = self.readings.read(self.ledger if window == "new" else None, source.path, source.limit)
-        if not found.told and (session_id := source.session_id or found.session_id):
-            source = replace(source, told=told_by_hook(self.project.root, session_id))
-        taken = take_in(self.ledger, source, window=window, found=found, readings=self.readings)
+        source = replace(source, told=partial(told_by_hook, self.project.root))
+        taken = take_in(self.ledger, source, window=window, gather=curator.gatherer(self.project.config))
+        if taken.event_id is not None:
+            self.heard[taken.event_id] = taken.gathered
         if self.users is not None:
-            self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
+            self.users.take(source, taken.found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
 
     def finish(self, *, retry: Retry = "due") -> None:
@@ -101,7 +93,7 @@ class Pipeline:
             from reflector.sessions.crediting import record_test_outcomes
 
             record_test_outcomes(self.ledger, fresh)
-        self._note(curator.hear(self.project.config, self.ledger, fresh, self.readings.gathered))
+        self._note(curator.hear(self.project.config, self.ledger, fresh, self.heard))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
             self._note(curator.ask(self.ledger, self.runner))

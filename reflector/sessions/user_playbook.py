@@ -68,6 +68,7 @@ class Users:
         A transcript that may have come with the project is recorded only if a person names it. Raises
         UsersPlaybookError.
         """
+        from reflector import curator
         from reflector.sessions.intake import safe_id, take_in
 
         if source.trigger != "ingest" and self._may_have_come_along(source.path):
@@ -84,9 +85,10 @@ class Users:
                 own = {row.name for row in pipeline.ledger.rows()}.difference(beside)
                 if not known and not own.intersection(_names(source, found)):
                     return
-                # Where the project's reading went on, records may be new here.
-                took, readings = found if found.since is None else None, pipeline.readings
-                take_in(pipeline.ledger, source, window=window, found=took, beside=beside, readings=readings)
+                gather = curator.gatherer(pipeline.project.config)
+                taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside, gather=gather)
+                if taken.event_id is not None:
+                    pipeline.heard[taken.event_id] = taken.gathered
         except _TROUBLE as error:
             raise UsersPlaybookError(f"the user's playbook recorded nothing: {error}") from error
 
@@ -140,7 +142,8 @@ class Users:
 
 def _names(source: Source, found: Scan) -> set[str]:
     """Return all bullets that a transcript cites or was told."""
-    told = [*(telling for _, telling in found.told), *source.told]
+    session_id = source.session_id or found.session_id
+    told = [*(telling for _, telling in found.told), *(source.told(session_id) if session_id else ())]
     return {name for _, names in found.cited for name in names}.union(*(telling.bullets for telling in told))
 
 

@@ -2,20 +2,22 @@
 
 Invariant: whatever a reader hands over, the message that comes out keeps the limits of `bounds` and has one
 shape for every agent: a failed command shows its exit code, a refusal its reason, shells and editors the
-names and arguments that Claude Code gives them.
+names and arguments that Claude Code gives them. A reader is a `Format`, which starts a `Conversation` for each file.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from reflector.text import bounds
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
+from reflector.transcripts.telling import Telling, telling_of
 
 #: Tools by their name in Claude Code: what other agents call them, in lower case.
 _TOOLS = {
@@ -53,6 +55,56 @@ _ARGUMENTS = {
     for alias in aliases.split()
 }
 _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
+
+
+class Conversation(ABC):
+    """One reading of one file: turns records into messages, and knows what earlier records said.
+
+    session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
+    heard        what our hook told, until the model's next message takes it
+    brief        whether calls may come without their arguments, and results without their text
+    """
+
+    brief = False
+
+    def __init__(self) -> None:
+        self.session_id = self.agent_id = self.cwd = self.version = ""
+        self.heard: list[Telling] = []
+
+    def hear(self, texts: Iterable[str]) -> None:
+        """Keep what a hook's output told, where it is our hook's."""
+        self.heard += filter(None, map(telling_of, texts))
+
+    @abstractmethod
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
+        """Return the messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
+
+    def leftover(self) -> Iterable[Message]:
+        """Return the messages that only the end of the file tells."""
+        return ()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the records so far do not bear on how later ones are read: a reading could begin here."""
+        return False
+
+
+class Format(NamedTuple):
+    """One agent's transcripts.
+
+    agent        the name that sessions are recorded under
+    name         the name that its users know
+    recognises   whether a record can be of this format and of no other
+    converse     starts a reading
+    every        whether a conversation gets all records, to count those whose types it does not know; else only those
+                 that `recognises` knows
+    """
+
+    agent: str
+    name: str
+    recognises: Callable[[dict[str, Any]], bool]
+    converse: Callable[[], Conversation]
+    every: bool = False
 
 
 class Place(NamedTuple):

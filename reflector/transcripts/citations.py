@@ -14,6 +14,9 @@ from reflector.transcripts.message import Message
 
 CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
 
+#: A citation is judged by so many records of its session after it, and by what the checks said in so many before it.
+FOLLOWED, BEFORE = 700, 100
+
 #: Longer digit strings are no bullet's number, and events must stay small.
 _NAME_LIMIT = 64
 

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from reflector.text import bounds
 from reflector.transcripts import building, origins
-from reflector.transcripts.building import Place, short
+from reflector.transcripts.building import Conversation, Format, Place, short
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
-from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type, record_key, record_uuid
 
 #: Types that carry no message; the api-requests repeat what the conversation says.
@@ -89,17 +88,10 @@ class _Session(Conversation):
         """Prompts that were still queued at the end: typed, and never seen by the model."""
         return [message for _, message in self._queue if message is not None]
 
-    def saved(self) -> list[Any] | None:
-        """Return no queued prompt, whose words it needs, and no version 1's sidechains, whose records are unbounded."""
-        if self._queue or self._roots or self.heard:
-            return None
-        said = [self.session_id, self.agent_id, self.cwd, self.version, self._first_agent]
-        return [*said, list(self._removed)]
-
-    def restore(self, saved: list[Any]) -> None:
-        """Go on from there."""
-        self.session_id, self.agent_id, self.cwd, self.version, self._first_agent, removed = saved
-        self._removed.extend(removed)
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no prompt waits, nothing of our hook is unheard, and no sidechain is known by its records alone."""
+        return not (self._queue or self._removed or self._roots or self.heard)
 
     def _envelope(self, record: dict[str, Any], text: bytes, offset: int) -> _Envelope:
         uuid = record_uuid(record, text)
@@ -323,4 +315,4 @@ def is_claude_code(record: dict[str, Any]) -> bool:
     return isinstance(kind, str) and (kind in _OWN_TYPES or (kind == "mode" and "sessionId" in record))
 
 
-FORMAT = Format("claude-code", "Claude Code", is_claude_code, _Session)
+FORMAT = Format("claude-code", "Claude Code", is_claude_code, _Session, every=True)

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Place, digest, joined, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, digest, joined, short, whole
 from reflector.transcripts.message import Message, Tally, ToolCall
-from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type
 
 _TYPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
@@ -263,4 +262,4 @@ def _recognises(record: dict[str, Any]) -> bool:
     return kind in _ITEMS and ("role" in record or "call_id" in record or "summary" in record)
 
 
-FORMAT = Format("codex", "Codex CLI", _recognises, _Rollout)
+FORMAT = Format("codex", "Codex CLI", _recognises, _Rollout, every=True)

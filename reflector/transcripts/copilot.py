@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Place, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, short, whole
 from reflector.transcripts.message import Message, Tally, ToolCall
-from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type, record_uuid
 
 #: What only this agent's event names begin with.
@@ -150,4 +149,4 @@ def _recognises(record: dict[str, Any]) -> bool:
     return building.kind(record) in _OWN and isinstance(record.get("data"), dict)
 
 
-FORMAT = Format("copilot-cli", "Copilot CLI", _recognises, _Events)
+FORMAT = Format("copilot-cli", "Copilot CLI", _recognises, _Events, every=True)

@@ -1,11 +1,14 @@
 """Finding the transcripts that a client left: where they lie, whose they are, how old.
 
 Invariant: the project of a transcript is what its records say. The folder's name is the path with everything
-but letters and digits replaced, so several projects share one name, and a session can be moved to another.
+but letters and digits replaced, so several projects share one name, and a session can be moved to another. Where a hook
+named no transcript, only a file that is named by the very id of the session is taken for it.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +23,7 @@ _HEAD_LINES = 200
 #: Files beside the transcripts that are none.
 _OTHERS = frozenset({"journal.jsonl", "history.jsonl"})
 _SPOKEN = ("user", "assistant")
+_ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +80,21 @@ def _folder(record: dict[str, Any]) -> str:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def find_transcript(session_id: str | None) -> Path | None:
+    """Return the newest transcript of a session of Codex CLI or Copilot CLI; None for one that left no file.
+
+    Codex CLI may name none, and Copilot CLI names none at an end. They are looked for under `$CODEX_HOME` or
+    `~/.codex`, and `$COPILOT_HOME` or `~/.copilot`.
+    """
+    if not session_id or _ID.fullmatch(session_id) is None:
+        return None
+    try:
+        codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+        copilot = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
+        found = sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
+        found += copilot.glob(f"session-state/{session_id}/events.jsonl")
+    except (OSError, RuntimeError):
+        return None
+    return found[-1] if found else None

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Place, joined, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, joined, short, whole
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.origins import typed, without_spans
-from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type
 
 _KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
@@ -164,4 +163,4 @@ def _is_chat(messages: Any) -> bool:
     return any(isinstance(each, dict) and building.kind(each) in _KINDS and "content" in each for each in first)
 
 
-FORMAT = Format("gemini-cli", "Gemini CLI", _recognises, _Chat)
+FORMAT = Format("gemini-cli", "Gemini CLI", _recognises, _Chat, every=True)

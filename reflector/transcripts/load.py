@@ -12,10 +12,9 @@ from os import PathLike, fspath
 from typing import Any
 
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
-from reflector.transcripts.formats import agent_of, read_messages
 from reflector.transcripts.message import Tally
+from reflector.transcripts.reading import UnknownTranscript, agent_of, open_file, read_messages
 from reflector.transcripts.records import parse_line, read_lines
-from reflector.transcripts.source import UnknownTranscript, open_file
 
 _SAID = frozenset(("human", "model"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")

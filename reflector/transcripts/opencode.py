@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Place, instant, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, instant, short, whole
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type
 
 #: Types of parts without words of anyone.
@@ -106,4 +105,4 @@ def _recognises(record: dict[str, Any]) -> bool:
     return all(isinstance(message, dict) and "info" in message and "parts" in message for message in messages[:50])
 
 
-FORMAT = Format("opencode", "OpenCode", _recognises, _Export)
+FORMAT = Format("opencode", "OpenCode", _recognises, _Export, every=True)

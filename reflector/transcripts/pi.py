@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Place, digest, joined, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, digest, joined, short, whole
 from reflector.transcripts.message import Message, Tally, ToolCall
 from reflector.transcripts.origins import without_spans
-from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type
 
 _WORDLESS = frozenset("model_change thinking_level_change custom label session_info leaf usage context_edit".split())
@@ -105,4 +104,4 @@ def _recognises(record: dict[str, Any]) -> bool:
     return kind == "message" and isinstance(message, dict) and building.kind(message, "role") in _ROLES
 
 
-FORMAT = Format("pi", "pi or OpenClaw", _recognises, _Session)
+FORMAT = Format("pi", "pi or OpenClaw", _recognises, _Session, every=True)

@@ -1,50 +1,78 @@
 """Reads a transcript of any agent: whole records in, messages out.
 
-Invariant: `scan` and `messages` see the same messages under the same keys, each once, and
-adding records to a file never changes the key of an earlier message. So a window of keys means the same
-whenever its file is read again.
+Invariant: `scan` and `messages` see the same messages under the same keys, each once, and adding records to a file
+never changes the key of an earlier message. So a window of keys means the same whenever its file is read again.
 
-A format of lines is read in flat memory, up to a limit of bytes. A document is rewritten in place, where a
-limit of bytes means nothing: it is read whole, up to `DOCUMENT_LIMIT`, and what was recorded before is known
-by its keys.
+A format is never guessed, neither from a file's name or place nor from the agent whose hook named it: a hook that was
+copied from another agent hands over that agent's files. What no format recognises is refused with the list of those
+that were tried.
 
-A scan of lines can go on where an earlier one left a checkpoint (`reflector.transcripts.checkpoint`), and then finds
-what a scan of the whole file would.
+A format of lines is read in flat memory, up to a limit of bytes, and from any `Place` that an earlier scan found. A
+document is rewritten in place, where a limit of bytes means nothing: it is read whole, up to `DOCUMENT_LIMIT`, and what
+was recorded before is known by its keys.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
-from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BufferedReader, FileIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from reflector.transcripts.building import unique
-from reflector.transcripts.checkpoint import Checkpoint, Chunks, Found, Marks
+from reflector.transcripts.building import Conversation, Format, unique
 from reflector.transcripts.citations import citations_of
+from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import parse_line, read_lines
-from reflector.transcripts.source import UnknownTranscript
-from reflector.transcripts.telling import Telling, telling_of
+from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
+from reflector.transcripts.telling import Telling
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 #: Parsed, a document needs about three times its size in memory.
 DOCUMENT_LIMIT = 128 * 1024 * 1024
-
+#: How far to look for a record that is recognised. A first prompt with images has megabytes.
+_SNIFF_LINES = 200
+_SNIFF_BYTES = 64 * 1024 * 1024
 _BUFFER = 1024 * 1024
+#: Places are at least so many messages apart.
+_APART = 20
+#: How files begin that hold transcripts in a form that is not read, and what to do about it.
+_WRAPPED = (
+    (b"\x28\xb5\x2f\xfd", "is compressed; unpack it with `zstd -d` and ingest the result"),
+    (b"\x1f\x8b", "is compressed; unpack it with `gunzip` and ingest the result"),
+    (
+        b"SQLite format 3\0",
+        "is a database; for OpenCode's, write a session to a file with `opencode export` and ingest that",
+    ),
+)
 
-#: Is given the messages that a scan reads, each with the names that it cites.
-Watcher = Callable[[Message, list[str]], object]
 #: Returns what is to be known of a message whose role is "user"; each thing has its `key`.
 Gatherer = Callable[[Message], Iterable[Any]]
+
+
+class UnknownTranscript(ValueError):
+    """The file is readable, and is not a transcript that reflector knows."""
+
+
+class Place(NamedTuple):
+    """A line at which a reading can begin: nothing before it bears on how its records are read.
+
+    offset  of the line, in bytes
+    key     of the first message there
+    passed  how many messages come before it: in the scan that found it, or of its session
+    """
+
+    offset: int
+    key: int
+    passed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +80,18 @@ class Scan:
     """What one pass over a transcript found.
 
     agent        the name that the sessions of its agent are recorded under
-    keys         record keys of all messages, in the order of `read_messages`
+    keys         record keys of all messages, in the order of `messages`
     cited        (key, names) of the model's records that cite
     told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
                  one, the model got nothing
     answered     key of the model's last message; None where it said nothing
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
-    started_at, ended_at    smallest and largest timestamp as written (their order in the file is not by time)
-    bytes        where the reading ended; `tally.unfinished_bytes` before it were not consumed
-    sha256       hex digest of the bytes read: from `since.offset`, 0 without it, to `bytes`
-    since        the checkpoint that the scan went on from; `keys` and `tally` are of the bytes read then, all else of
-                 the whole file. None for a scan of the whole file
-    checkpoint   where a later scan can go on, None where it cannot
-    is_exact     whether a scan of the whole file would have found the same
-    gathered     what was to be known of the messages whose role is "user", None where nothing was asked
+    ended_at     the largest timestamp as written (their order in the file is not by time)
+    start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not consumed
+    sha256       hex digest of the bytes between
+    places       where a later reading can begin
+    gathered     what was to be known of the messages whose role is "user"
     """
 
     agent: str
@@ -80,149 +105,147 @@ class Scan:
     version: str
     first_uuid: str
     last_uuid: str
-    started_at: str
     ended_at: str
+    start: int
     bytes: int
     sha256: str
     tally: Tally
-    since: Checkpoint | None = None
-    checkpoint: Checkpoint | None = None
-    is_exact: bool = True
-    gathered: tuple[Any, ...] | None = None
+    places: tuple[Place, ...]
+    gathered: tuple[Any, ...]
 
 
-class Conversation(ABC):
-    """One reading of one file: turns records into messages, and knows what earlier records said.
+def scan(
+    path: str | PathLike[str], limit: int | None = None, *, start: int = 0, gather: Gatherer | None = None
+) -> Scan:
+    """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat memory.
 
-    session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
-    heard        what our hook told, until the model's next message takes it
-    brief        whether calls may come without their arguments, and results without their text
+    `gather` is given the messages whose role is "user", without what tools answered.
+    Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for what a line contains.
     """
-
-    brief = False
-
-    def __init__(self) -> None:
-        self.session_id = self.agent_id = self.cwd = self.version = ""
-        self.heard: list[Telling] = []
-
-    def hear(self, texts: Iterable[str]) -> None:
-        """Keep what a hook's output told, where it is our hook's."""
-        self.heard += filter(None, map(telling_of, texts))
-
-    @abstractmethod
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
-        """Return the messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
-
-    def leftover(self) -> Iterable[Message]:
-        """Return the messages that only the end of the file tells."""
-        return ()
-
-    def saved(self) -> list[Any] | None:
-        """Return what `restore` needs to go on here, as JSON without anybody's words; None where that is not enough."""
-        return None
-
-    def restore(self, saved: list[Any]) -> None:
-        """Go on from what `saved` returned. Raises ValueError and TypeError for anything else."""
-        raise TypeError("this format is read from its first byte")
+    with Transcript(path) as transcript:
+        return transcript.scan(limit, start, gather)
 
 
-class Format(NamedTuple):
-    """One agent's transcripts.
+def read_messages(
+    path: str | PathLike[str],
+    *,
+    limit: int | None = None,
+    tally: Tally | None = None,
+    skip: Container[int] = frozenset(),
+    start: int = 0,
+) -> Iterator[Message]:
+    """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
-    agent        the name that sessions are recorded under
-    name         the name that its users know
-    recognises   whether a record can be of this format and of no other
-    converse     starts a reading
+    limit   bytes to read at most: the file's size when its window was closed
+    tally   filled while reading: what was not understood
+    skip    keys of records to leave out, those of earlier windows
+    start   where to begin, the offset of a place
+
+    Raises as `scan` does, at the first step of the iteration.
     """
+    with Transcript(path) as transcript:
+        for message in transcript.messages(limit, start, Tally() if tally is None else tally):
+            if message.key not in skip:
+                yield message
 
-    agent: str
-    name: str
-    recognises: Callable[[dict[str, Any]], bool]
-    converse: Callable[[], Conversation]
+
+def agent_of(path: str | PathLike[str]) -> str:
+    """Return the name of the agent that wrote a transcript. Raises as `scan` does."""
+    with Transcript(path) as transcript:
+        return transcript.format.agent
 
 
-class RecordReader:
-    """Reads the transcripts of one format, from a file at its first byte."""
+def open_file(path: str | PathLike[str]) -> FileIO:
+    """Open a regular file, unbuffered and without waiting: a hook may name any path, and a pipe would wait for its end.
 
-    def __init__(self, format: Format, *, is_document: bool) -> None:
-        self.agent = format.agent
-        self._converse = format.converse
-        self._is_document = is_document
+    Raises OSError, and UnknownTranscript for anything but a regular file.
+    """
+    file = open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise UnknownTranscript(f"{fspath(path)!r} is not a regular file; give the path of a transcript")
+    return file
 
-    def scan(
-        self,
-        file: FileIO,
-        limit: int | None,
-        since: Checkpoint | None = None,
-        *,
-        once: Watcher | None = None,
-        gather: Gatherer | None = None,
-    ) -> Scan:
-        """Return what one pass over the file finds, from a checkpoint of this file on where one is given.
 
-        `once` is given every message with the names that it cites, and no checkpoint is looked for. `gather` is given
-        the messages of role "user".
-        """
-        tally = Tally()
-        conversation = self._converse()
-        conversation.brief = once is None
-        marks = None if once else Marks(conversation.saved, tally, since)
-        found, keys = marks.found if marks else Found(), array("q")
-        if since is not None:
-            conversation.restore(since.conversation)
+class Transcript:
+    """A transcript, open, with its format. Raises OSError and UnknownTranscript."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._file = open_file(path)
+        self._is_document = False
+        try:
+            self.format = self._sniffed()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def messages(self, limit: int | None, start: int, tally: Tally) -> Iterator[Message]:
+        """Yield the messages from an offset to a limit, in their order, each once."""
+        self._file.seek(start)
+        conversation = self.format.converse()
+        return unique(self._messages(self._file, limit, conversation, tally, lambda _: None), tally)
+
+    def scan(self, limit: int | None, start: int, gather: Gatherer | None) -> Scan:
+        """Return what one pass over the file finds."""
+        self._file.seek(start)
+        tally, conversation, keys = Tally(), self.format.converse(), array("q")
+        conversation.brief = True
+        cited: list[tuple[int, tuple[str, ...]]] = []
+        told: list[tuple[int, Telling]] = []
         gathered: list[Any] = []
-        chunks = Chunks(file, since) if marks else None
-        given = _Input(file, None if self._is_document else limit, since.offset if since else 0, chunks)
-        for message in self._messages(given, None, conversation, tally, marks):
-            keys.append(message.key)
+        places: list[Place] = []
+        answered: int | None = None
+        first = last = ended_at = ""
+        here = -1
+
+        def come_to(offset: int) -> None:
+            """Note a line at which nothing is remembered of those before it."""
+            nonlocal here
+            if offset != here and conversation.is_at_rest:
+                here = offset
+
+        given = _Input(self._file, None if self._is_document else limit)
+        for message in unique(self._messages(given, None, conversation, tally, come_to), tally):
+            key = message.key
+            if message.offset == here and (not places or len(keys) - places[-1].passed >= _APART):
+                places.append(Place(here, key, len(keys)))
+            keys.append(key)
             if message.origin == "model":
-                found.answered = message.key
-                if conversation.heard:
-                    found.told += ((message.key, telling) for telling in conversation.heard)
-                    conversation.heard.clear()
-            names = citations_of(message)
-            if names:
-                found.cited.append((message.key, tuple(names)))
-            if once is not None:
-                once(message, names)
+                answered = key
+                told += ((key, telling) for telling in conversation.heard)
+                conversation.heard.clear()
+            if names := citations_of(message):
+                cited.append((key, tuple(names)))
             if gather is not None and message.role == "user":
                 gathered += gather(message)
-            found.first_uuid = found.first_uuid or message.uuid
-            found.last_uuid = message.uuid
-            if stamp := message.timestamp:
-                found.started_at = min(found.started_at or stamp, stamp)
-                found.ended_at = max(found.ended_at, stamp)
-            if marks is not None:
-                marks.take(message)
-        checkpoint = None
-        if marks is not None and chunks is not None and not self._is_document:
-            checkpoint = marks.checkpoint(self.agent, keys, given.tell(), chunks.digests, file)
+            first, last = first or message.uuid, message.uuid
+            ended_at = max(ended_at, message.timestamp)
         return Scan(
-            agent=self.agent,
+            agent=self.format.agent,
             keys=keys,
-            cited=tuple(found.cited),
-            told=tuple(found.told),
-            answered=found.answered,
+            cited=tuple(cited),
+            told=tuple(told),
+            answered=answered,
             session_id=conversation.session_id,
             agent_id=conversation.agent_id,
             cwd=conversation.cwd,
             version=conversation.version,
-            first_uuid=found.first_uuid,
-            last_uuid=found.last_uuid,
-            started_at=found.started_at,
-            ended_at=found.ended_at,
+            first_uuid=first,
+            last_uuid=last,
+            ended_at=ended_at,
+            start=start,
             bytes=given.tell(),
             sha256=given.digest.hexdigest(),
             tally=tally,
-            since=since,
-            checkpoint=checkpoint,
-            is_exact=marks is None or marks.is_exact,
-            gathered=None if gather is None else tuple(gathered),
+            places=tuple(places),
+            gathered=tuple(gathered),
         )
-
-    def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
-        """Yield the messages from where the file stands, in their order, each once."""
-        return self._messages(file, limit, self._converse(), tally)
 
     def _messages(
         self,
@@ -230,32 +253,71 @@ class RecordReader:
         limit: int | None,
         conversation: Conversation,
         tally: Tally,
-        marks: Marks | None = None,
+        come_to: Callable[[int], None],
     ) -> Iterator[Message]:
-        records = _whole(file, tally) if self._is_document else _lines(file, limit, tally)
+        records = self._records(file, limit, tally)
+        recognises = None if self.format.every else self.format.recognises
+        for record, text, offset in records:
+            come_to(offset)
+            if recognises is None or recognises(record):
+                yield from conversation.messages(record, text, offset, tally)
+        yield from conversation.leftover()
 
-        def every() -> Iterator[Message]:
-            for record in records:
-                if marks is not None and record[2] >= marks.next:
-                    marks.come_to(record[2])
-                yield from conversation.messages(*record, tally)
-            yield from conversation.leftover()
+    def _records(
+        self, file: FileIO | _Input, limit: int | None, tally: Tally
+    ) -> Iterator[tuple[dict[str, Any], bytes, int]]:
+        if self._is_document:
+            for record in _document(file, tally):
+                yield record, b"", 0
+            return
+        for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally, file.tell()):
+            for record, text in parse_line(line, tally):
+                yield record, text, offset
 
-        return unique(every(), tally)
+    def _sniffed(self) -> Format:
+        """Return the format of the first record that one recognises."""
+        tally, file = Tally(), self._file
+        is_document: bool | None = None
+        buffered = BufferedReader(file, _BUFFER // 16)
+        head = buffered.peek(16)[:16]
+        try:
+            for _, line in read_lines(buffered, _SNIFF_BYTES, tally):
+                records = parse_line(line, tally)
+                if is_document is None:
+                    is_document = not records
+                for record, _ in records:
+                    if format := _format_of(record):
+                        self._is_document = format is not CLAUDE_CODE and isinstance(record.get("messages"), list)
+                        return format
+                if tally.lines >= _SNIFF_LINES:
+                    break
+        finally:
+            buffered.detach()
+        # A document over many lines, or on one above the limit.
+        self._is_document = bool(is_document) or tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
+        if self._is_document and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
+            file.seek(0)
+            for record in _document(file, Tally()):
+                if (format := _format_of(record)) and format is not CLAUDE_CODE:
+                    return format
+        raise UnknownTranscript(_refusal(str(file.name), head, tally))
 
 
-def _lines(file: FileIO | _Input, limit: int | None, tally: Tally) -> Iterator[tuple[dict[str, Any], bytes, int]]:
-    for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally, file.tell()):
-        for record, text in parse_line(line, tally):
-            yield record, text, offset
+def formats() -> tuple[Format, ...]:
+    """Return every format but Claude Code's. They are loaded when they are needed: a drain waits for none of them."""
+    from reflector.transcripts import codex, copilot, gemini, opencode, pi
+
+    return (codex.FORMAT, gemini.FORMAT, copilot.FORMAT, pi.FORMAT, opencode.FORMAT)
 
 
-def _whole(file: FileIO | _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], bytes, int]]:
-    for record in read_document(file, str(file.name), tally):
-        yield record, b"", 0
+def _format_of(record: dict[str, Any]) -> Format | None:
+    """Return the format of a record. None is recognised by two of them, so their order decides nothing."""
+    if CLAUDE_CODE.recognises(record):
+        return CLAUDE_CODE
+    return next((format for format in formats() if format.recognises(record)), None)
 
 
-def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str, Any]]:
+def _document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
     """The JSON objects that a file holds, usually one. Raises UnknownTranscript for no object and for too much."""
     size = os.fstat(file.fileno()).st_size
     buffered = BufferedReader(file, _BUFFER)
@@ -263,25 +325,40 @@ def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str,
     buffered.detach()
     if size > DOCUMENT_LIMIT or len(data) > DOCUMENT_LIMIT:
         raise UnknownTranscript(
-            f"{name!r} is one JSON document of {max(size, len(data))} bytes; "
+            f"{str(file.name)!r} is one JSON document of {max(size, len(data))} bytes; "
             f"at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be in memory whole"
         )
     tally.lines += 1
     records = [record for record, _ in parse_line(data.strip(), tally)]
     if not records:
         raise UnknownTranscript(
-            f"{name!r} is not a whole JSON document: it is damaged, or its agent is still writing it; try again later"
+            f"{str(file.name)!r} is not a whole JSON document: it is damaged, or its agent is still writing it; "
+            "try again later"
         )
     return records
 
 
-class _Input(io.RawIOBase):
-    """A transcript from an offset to a limit, with the SHA-256 of what was read of it."""
+def _refusal(name: str, head: bytes, tally: Tally) -> str:
+    for magic, advice in _WRAPPED:
+        if head.startswith(magic):
+            return f"{name!r} {advice}"
+    if tally.lines == 0:
+        if not tally.unfinished_bytes:
+            return f"{name!r} is empty: it contains no records yet"
+        return f"{name!r} holds {tally.unfinished_bytes} bytes of an unfinished line: it contains no records yet"
+    looked_for = f"looked for records of {', '.join(format.name for format in (CLAUDE_CODE, *formats()))}"
+    if tally.records == 0:
+        return f"{name!r} is not a transcript: its beginning has no line that is a JSON object; {looked_for}"
+    return f"{name!r} is not a known transcript: none of its first {tally.records} records is one; {looked_for}"
 
-    def __init__(self, file: FileIO, limit: int | None, start: int, chunks: Chunks | None) -> None:
+
+class _Input(io.RawIOBase):
+    """A transcript from where it stands to a limit, with the SHA-256 of what was read of it."""
+
+    def __init__(self, file: FileIO, limit: int | None) -> None:
         self.name = file.name
         self.digest = sha256()
-        self._end, self._chunks = start, chunks
+        self._end = file.tell()
         self._limit = sys.maxsize if limit is None else limit
         self._file = file
 
@@ -298,7 +375,5 @@ class _Input(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         length = self._file.readinto(view[: max(0, self._limit - self._end)]) or 0
         self.digest.update(view[:length])
-        if self._chunks is not None:
-            self._chunks.update(view[:length])
         self._end += length
         return length

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from reflector.transcripts.formats import scan
+from reflector.transcripts.reading import scan
 from reflector.transcripts.telling import telling_of
 from tests.client.scripted import Scripted
 from tests.road.agent import Agent

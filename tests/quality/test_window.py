@@ -16,7 +16,7 @@ from reflector.quality.window import WindowQuality, window_quality
 from reflector.reflection.gate import Gate, Opened
 from reflector.reflection.window import quality_of
 from reflector.sessions.intake import Source, take_in
-from reflector.transcripts.formats import read_messages
+from reflector.transcripts.reading import read_messages
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

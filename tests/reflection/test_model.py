@@ -25,7 +25,7 @@ from reflector.reflection.prompts import find_template
 from reflector.reflection.protocol import BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
-from reflector.transcripts.formats import read_messages
+from reflector.transcripts.reading import read_messages
 from tests.conftest import examples
 from tests.reflection.api import MODEL, TOO_LONG, Api, Behaviour, Hurried, answer, error, sound
 from tests.reflection.test_runner import counters, of_type

@@ -15,10 +15,8 @@ from reflector.events.event import Appended, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, BackendError, Request
-from reflector.reflection.rules import reading
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, WindowMode, take_in
-from reflector.transcripts import checkpoint
 from reflector.transcripts.citations import citations_of
 from tests.road.sessions import Session
 from tests.sessions.test_intake import add_bullets, windows
@@ -375,8 +373,3 @@ def test_a_bullet_that_was_removed_meanwhile_is_not_judged(cut: Cut) -> None:
     cut.ledger.append([NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, "x"), removed, "human")])
     (done,) = Runner(cut.ledger, RulesBackend()).finish_pending()
     assert (done.outcome, cut.counters()) == ("skipped", (0, 0))
-
-
-def test_a_reading_goes_on_as_far_back_as_the_rules_remember() -> None:
-    assert checkpoint._RESULTS >= reading._BEFORE
-    assert checkpoint._CALLS == reading._KEPT

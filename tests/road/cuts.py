@@ -18,9 +18,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
-from reflector.sessions.readings import Readings
-from reflector.transcripts.formats import scan
-from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript, scan
 
 
 @dataclass(frozen=True)
@@ -68,13 +66,12 @@ def take(
     path: Path,
     cuts: Sequence[Cut] = (),
     session_id: str | None = None,
-    readings: Readings | None = None,
 ) -> None:
     """As hooks hand it over: the session's id is known, and a compaction says how much to read."""
     session_id = session_id or scan(path).session_id
     for cut in (*cuts, Cut(path.stat().st_size)):
         try:
-            take_in(ledger, Source(path, "PreCompact", limit=cut.end, session_id=session_id), readings=readings)
+            take_in(ledger, Source(path, "PreCompact", limit=cut.end, session_id=session_id))
         except UnknownTranscript:  # a cut before the first record that a reader knows
             assert cut.end < path.stat().st_size
         if cut.judged:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from reflector.transcripts.formats import read_messages, scan
+from reflector.transcripts.reading import read_messages, scan
 from tests.road.agent import Agent
 
 SHARED = Path(os.environ.get("REFLECTOR_TRANSCRIPTS") or Path(__file__).parents[3] / "shared" / "transcripts")

@@ -1,13 +1,12 @@
-"""Where a reading goes on, it finds what reading the whole transcript finds: the same events and verdicts.
+"""A window is read from where the last one says, and its session says what reading the whole transcript says.
 
-The tests make a judge remember few results before a citation, so that short sessions have places to go on.
+The tests let a citation be followed for few records, so that short sessions have some that are followed no longer.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reflector.curator.listening import hear
 from reflector.events import event as ev
+from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
+from reflector.reflection import window
+from reflector.reflection.backends import rules
 from reflector.reflection.rules import reading
-from reflector.sessions import readings
-from reflector.sessions.readings import Readings
-from reflector.transcripts import checkpoint
-from reflector.transcripts.formats import read_messages, scan
+from reflector.sessions import intake
+from reflector.sessions.intake import Source, Taken, take_in
+from reflector.transcripts import reading as transcripts
+from reflector.transcripts.reading import scan
 from tests.conftest import examples
-from tests.road.cuts import Cut, Yard, ends, take
-from tests.road.sessions import Session
-from tests.road.test_cuts import (
-    BULLETS,
-    CITES,
-    RUNNING,
-    RUNS,
-    STEPS,
-    Step,
-)
+from tests.road.cuts import Cut, Yard, ends
+from tests.road.sessions import Session, as_bytes
+from tests.road.test_cuts import BULLETS, CITES, CITING, RUNNING, RUNS, STEPS, Step, played
 from tests.transcripts.records import queue
-
-
-def again(session: Session) -> None:
-    """A record that the client writes twice."""
-    if session.records:
-        session.records.append(session.records[len(session.records) // 2])
 
 
 def unanswered(session: Session) -> None:
@@ -56,14 +44,6 @@ def answered_late(session: Session) -> None:
     session.records.append(result)
 
 
-def queued(session: Session) -> None:
-    session.records.append(queue("enqueue", "Perfect, that works. Thanks!") | {"uuid": f"q-{len(session.records)}"})
-
-
-def removed(session: Session) -> None:
-    session.records.append(queue("remove") | {"uuid": f"q-{len(session.records)}"})
-
-
 def on_a_sidechain_of_its_own(session: Session) -> None:
     session.agent("As [pat-001] says, I look at the total.").runs(*RUNS[0][:2])
     for record in session.records[-3:]:
@@ -72,20 +52,21 @@ def on_a_sidechain_of_its_own(session: Session) -> None:
 
 MORE: st.SearchStrategy[Step] = st.one_of(
     STEPS,
-    STEPS,
     RUNNING,
+    CITING,
     st.just(lambda session: session.agent("I look into it.").runs(*RUNS[0][:2])),
-    st.sampled_from([again, unanswered, answered_late, queued, removed, on_a_sidechain_of_its_own]),
+    st.sampled_from([unanswered, answered_late, on_a_sidechain_of_its_own]),
 )
 
 
 @pytest.fixture(scope="module", autouse=True)
 def short_memory() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readings, "WORTH", 1)
-        patch.setattr(checkpoint, "_SPACING", 1)
-        patch.setattr(checkpoint, "_RESULTS", 2)
-        patch.setattr(reading, "_BEFORE", 2)
+        for module in (window, rules, reading, intake):
+            patch.setattr(module, "FOLLOWED", 9)
+        for module in (reading, intake):
+            patch.setattr(module, "BEFORE", 4)
+        patch.setattr(transcripts, "_APART", 1)
         yield
 
 
@@ -94,74 +75,129 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Yard:
     return Yard(tmp_path_factory.mktemp("yard"), BULLETS)
 
 
-def story(ledger: Ledger) -> list[Any]:
-    """All events, but for what says how much was read."""
-    told = []
-    for event in ledger.events():
-        data = dict(event.data or {})
-        if event.type == ev.SESSION_RECORDED:
-            data.pop("unread")
-            data["transcript"] = {key: data["transcript"][key] for key in ("path", "bytes")}
-        told.append((event.event_id, event.type, event.actor, event.target_id, event.occurred_at, data, event.meta))
-    return told
-
-
-def resumed(ledger: Ledger) -> int:
-    """How many windows were read from somewhere else than the first byte."""
-    windows = ledger.events(types=[ev.SESSION_RECORDED])
-    return sum("since" in (event.data or {})["transcript"] for event in windows)
-
-
-def differing(yard: Yard, path: Path, cuts: list[Cut]) -> tuple[bool, int]:
-    """Whether going on makes a difference, and how often it was possible."""
-    stories, count = [], 0
-    for goes_on in (False, True):
-        with yard.ledger() as ledger, tempfile.TemporaryDirectory(dir=yard.folder) as state:
-            take(ledger, path, cuts, readings=Readings(Path(state)) if goes_on else None)
-            hear(ledger, [event.event_id for event in ledger.events(types=[ev.SESSION_RECORDED])])
-            stories.append([one for one in story(ledger) if one[1] != ev.REFLECTION_ANSWERED or one[5]])
-            count += resumed(ledger)
-    return without_times(stories[0]) != without_times(stories[1]), count
-
-
-def without_times(events: list[Any]) -> list[Any]:
-    return [one[:4] + one[5:] for one in events]
-
-
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(MORE, min_size=8, max_size=40), data=st.data())
-def test_going_on_finds_what_reading_the_whole_finds(yard: Yard, steps: list[Step], data: st.DataObject) -> None:
-    session = Session()
-    for step in steps:
-        step(session)
-    path = session.write(yard.folder / "t.jsonl")
+def test_windows_say_what_the_whole_says(yard: Yard, steps: list[Step], data: st.DataObject) -> None:
+    path = played([lambda session: session.user("Fix the cart."), *steps], yard.folder / "t.jsonl")
     places = data.draw(st.lists(st.sampled_from(ends(path)), min_size=1, max_size=6, unique=True).map(sorted))
     cuts = [Cut(place, data.draw(st.booleans())) for place in places]
-    assert not differing(yard, path, cuts)[0]
+    assert yard.taken(path, cuts) == yard.taken(path)
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    before=st.lists(st.sampled_from(RUNS + RUNS[1:2] * 3), min_size=4, max_size=12),
-    words=st.lists(st.booleans(), min_size=12, max_size=12),
-    after=st.lists(st.sampled_from(RUNS), min_size=1, max_size=4),
-)
-def test_a_judge_who_begins_there_knows_the_checks_that_were_red(
-    yard: Yard, before: list[Any], words: list[bool], after: list[Any]
-) -> None:
-    session = Session()
-    for speaks, (command, output, is_error) in zip(words, before, strict=False):
-        (session.agent("I look into it.") if speaks else session).runs(command, output, is_error=is_error)
-    path = yard.folder / "red.jsonl"
-    place = scan(session.write(path)).checkpoint
-    session.agent(CITES[0].format("pat-001"))
-    for command, output, is_error in after:
-        session.runs(command, output, is_error=is_error)
-    session.user("Thanks.").write(path)
-    if place is not None:
-        bullets = {bullet.name: bullet for bullet in BULLETS}
-        whole, rest = (
-            [replace(one, turn=0) for one in reading.Reader(bullets).read(read_messages(path, start=start))]
-            for start in (0, place.offset)
-        )
-        assert rest == whole
+def test_a_citation_is_followed_for_so_many_records_and_stays_as_it_was(yard: Yard) -> None:
+    for between, verdict in ((8, ["helpful"]), (9, [])):
+        session = Session().agent(CITES[0].format("pat-001"))
+        for number in range(between):
+            session.agent(f"Step {number}.")
+        path = session.user("Great, the total is right now!").agent("Done.").write(yard.folder / "far.jsonl")
+        for cuts in ([], [Cut(end) for end in ends(path)]):
+            assert yard.taken(path, cuts).verdicts.get("pat-001", []) == verdict, between
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open_file(tmp_path / "ledger.db") as opened:
+        yield opened
+
+
+def work(session: Session, count: int = 5) -> Session:
+    for number in range(count):
+        session.agent(f"Step {number} after [pat-00{number % 3}].").runs("ls", "a.py")
+    return session
+
+
+def grow(session: Session, path: Path) -> Path:
+    """The session as its client writes it: appended to its file."""
+    path.touch()
+    with path.open("r+b") as file:
+        file.write(as_bytes(session.records))
+    return path
+
+
+def taken(ledger: Ledger, path: Path, session: Session, **fields: Any) -> Taken:
+    return take_in(ledger, Source(path, fields.pop("trigger", "SessionEnd"), session_id=session.id, **fields))
+
+
+def windows(ledger: Ledger) -> list[dict[str, Any]]:
+    return [dict(event.data or {}) for event in ledger.events(types=[ev.SESSION_RECORDED])]
+
+
+def resumed(ledger: Ledger) -> list[bool]:
+    """Of each window, whether its reading began after the start of the file."""
+    return ["since" in one["transcript"] for one in windows(ledger)]
+
+
+def test_a_second_window_is_read_from_where_the_first_says(ledger: Ledger, tmp_path: Path) -> None:
+    session = work(Session())
+    path = grow(session, tmp_path / "t.jsonl")
+    taken(ledger, path, session)
+    assert taken(ledger, grow(work(session), path), session).records == 15
+    first, second = (one["transcript"] for one in windows(ledger))
+    data = path.read_bytes()
+    assert 0 < second["since"] == first["resume"]["offset"] < first["bytes"]
+    assert (second["bytes"], second["sha256"]) == (len(data), sha256(data[second["since"] :]).hexdigest())
+    assert taken(ledger, path, session).event_id is None
+    taken(ledger, grow(work(session), path), session)
+    assert windows(ledger)[2]["transcript"]["since"] > second["since"]
+
+
+def test_no_reading_begins_where_an_earlier_record_bears_on_a_later_one(tmp_path: Path) -> None:
+    session = work(Session())
+    session.records.append(queue("enqueue", "Go on.") | {"uuid": "q-1"})
+    queued = len(as_bytes(session.records))
+    work(session).records.append(queue("dequeue") | {"uuid": "q-2"})
+    rest = len(as_bytes(session.records))
+    found = scan(work(session).write(tmp_path / "t.jsonl"))
+    assert [place.offset for place in found.places if queued <= place.offset < rest] == []
+    assert found.places[-1].offset >= rest
+    assert scan(tmp_path / "t.jsonl", start=found.places[-1].offset).keys == found.keys[found.places[-1].passed :]
+
+
+def test_a_compaction_that_is_delivered_late_is_no_reason_to_forget(ledger: Ledger, tmp_path: Path) -> None:
+    session = work(Session())
+    path = grow(session, tmp_path / "t.jsonl")
+    early = path.stat().st_size
+    taken(ledger, grow(work(session), path), session)
+    assert taken(ledger, path, session, trigger="PreCompact", limit=early).event_id is None
+    taken(ledger, grow(work(session), path), session)
+    assert resumed(ledger) == [False, True]
+
+
+def rewritten(session: Session, path: Path) -> None:
+    """The file has one record more at its start, so another stands where the ledger says."""
+    session.records.insert(0, session.records[0] | {"uuid": "0" * 36})
+    grow(session, path)
+
+
+def elsewhere(_: Session, path: Path) -> None:
+    path.rename(path.with_name("moved.jsonl"))
+
+
+CHANGED: dict[str, tuple[Callable[[Session, Path], object], int]] = {
+    "rewritten": (rewritten, 16),
+    "moved": (elsewhere, 15),
+}
+
+
+@pytest.mark.parametrize("how", CHANGED)
+def test_where_another_record_stands_the_transcript_is_read_whole(ledger: Ledger, tmp_path: Path, how: str) -> None:
+    session = work(Session())
+    path = grow(session, tmp_path / "t.jsonl")
+    taken(ledger, path, session)
+    change, records = CHANGED[how]
+    change(session, path)
+    found = grow(work(session), tmp_path / ("moved.jsonl" if how == "moved" else "t.jsonl"))
+    assert taken(ledger, found, session).records == records
+    assert resumed(ledger) == [False, False]
+
+
+def test_records_that_another_session_brought_are_recorded_once(ledger: Ledger, tmp_path: Path) -> None:
+    session = work(Session("s-1"))
+    path = grow(session, tmp_path / "1.jsonl")
+    taken(ledger, path, session)
+    fork = work(session).fork("s-2")
+    taken(ledger, grow(fork, tmp_path / "2.jsonl"), fork)
+    assert taken(ledger, grow(session.agent("One more."), path), session).records == 1
+    assert resumed(ledger) == [False, False, False]
+    keys = [key for one in windows(ledger) for key in unpack_keys(one["window"]["keys"])]
+    assert sorted(keys) == sorted(scan(path).keys)

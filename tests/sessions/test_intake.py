@@ -16,7 +16,7 @@ from reflector.events.event import NewEvent, identity
 from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, Taken, take_in
-from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript
 from tests.road.sessions import Session, as_bytes
 
 

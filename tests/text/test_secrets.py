@@ -22,7 +22,7 @@ from reflector.text.key_blocks import redact_keys
 from reflector.text.places import redact_places
 from reflector.text.secrets import quote, redact
 from reflector.text.tokens import redact_tokens
-from reflector.transcripts.formats import read_messages
+from reflector.transcripts.reading import read_messages
 from tests.conftest import assert_linear, examples
 from tests.text.secrets import BY_FORM, KEYS, KINDS, ROWS, filled, secret, shown
 

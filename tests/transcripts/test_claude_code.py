@@ -8,10 +8,9 @@ import pytest
 
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.formats import read_messages
 from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.reading import UnknownTranscript, read_messages
 from reflector.transcripts.records import record_key
-from reflector.transcripts.source import UnknownTranscript
 from tests.transcripts.records import (
     SESSION,
     SNAPSHOT,

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from reflector.transcripts import formats
+from reflector.transcripts import reading
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.formats import read_messages
-from reflector.transcripts.homes import transcript_of
+from reflector.transcripts.discovery import find_transcript
 from reflector.transcripts.message import Message
-from reflector.transcripts.reading import Scan
+from reflector.transcripts.reading import Scan, read_messages
 from tests.transcripts.agents import SESSION, Codex
 from tests.transcripts.records import write
 
@@ -26,7 +25,7 @@ def read(session: Codex, folder: Path) -> list[Message]:
 
 def scan(session: Codex, folder: Path) -> Scan:
     path = session.write(folder / f"{session.id}.jsonl")
-    return formats.scan(path)
+    return reading.scan(path)
 
 
 def results(session: Codex, folder: Path) -> list[tuple[str, bool]]:
@@ -221,7 +220,7 @@ def test_rollouts_from_before_payloads_are_read(tmp_path: Path) -> None:
         ],
     )
     assert [message.origin for message in read_messages(path)] == ["human", "model", "tool", "model"]
-    assert formats.scan(path).session_id == SESSION
+    assert reading.scan(path).session_id == SESSION
 
 
 def test_types_that_are_unknown_are_counted(tmp_path: Path) -> None:
@@ -234,9 +233,9 @@ def test_a_rollout_is_found_by_its_threads_id(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("CODEX_HOME", str(tmp_path))
     path = tmp_path / "sessions/2026/09/02" / f"rollout-2026-09-02T13-53-17-{SESSION}.jsonl"
     Codex().write(path)
-    assert transcript_of(SESSION) == path
+    assert find_transcript(SESSION) == path
     for other in (None, "", PARENT, "*", f"*{SESSION[1:]}", "../../etc/passwd"):
-        assert transcript_of(other) is None
+        assert find_transcript(other) is None
 
 
 def test_a_session_of_copilot_is_found_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,5 +243,5 @@ def test_a_session_of_copilot_is_found_by_its_id(tmp_path: Path, monkeypatch: py
     path = tmp_path / "session-state" / SESSION / "events.jsonl"
     path.parent.mkdir(parents=True)
     path.touch()
-    assert transcript_of(SESSION) == path
-    assert transcript_of(PARENT) is None
+    assert find_transcript(SESSION) == path
+    assert find_transcript(PARENT) is None

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from reflector.transcripts.formats import read_messages, scan
 from reflector.transcripts.message import Message
+from reflector.transcripts.reading import read_messages, scan
 from tests.transcripts.agents import Copilot
 
 

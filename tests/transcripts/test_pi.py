@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.formats import read_messages, scan
 from reflector.transcripts.message import Message
+from reflector.transcripts.reading import read_messages, scan
 from tests.transcripts.agents import Pi
 from tests.transcripts.records import write
 

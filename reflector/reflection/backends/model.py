@@ -24,7 +24,7 @@ from reflector.reflection.prompts import TemplateError, find_template, read_temp
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.text.bounds import visible
 from reflector.text.secrets import quote, redact
-from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
     from reflector.reflection.truth.asking import Question

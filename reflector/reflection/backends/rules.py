@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from reflector.playbook.counting import VERDICTS
 from reflector.reflection.protocol import Answer, Request
 from reflector.text.secrets import redact
-from reflector.transcripts.citations import citations_of
+from reflector.transcripts.citations import FOLLOWED, citations_of
 
 if TYPE_CHECKING:
     from reflector.playbook.bullet import Bullet
@@ -48,17 +48,17 @@ class RulesBackend:
         bullets = {bullet.name: bullet for bullet in request.playbook}
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
         judged = {name: bullets[name] for name in cited}
-        judging = self.judging(judged)
+        judging = self.judging(judged, request)
         for message in request.messages() if cited else ():
             judging.take(message, citations_of(message))
         return judging.answer(cited)
 
-    def judging(self, bullets: Mapping[str, Bullet]) -> Judging:
+    def judging(self, bullets: Mapping[str, Bullet], request: Request) -> Judging:
         """Return what judges the citations of bullets, by name, while messages are read."""
         # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
         from reflector.reflection.rules.weighing import shipped
 
-        return Judging(bullets, self.precision, shipped())
+        return Judging(bullets, self.precision, shipped(), request)
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory, by its test report alone."""
@@ -71,13 +71,16 @@ class RulesBackend:
 class Judging:
     """Judges the citations of `bullets`, by name, in messages that it is given in their order."""
 
-    def __init__(self, bullets: Mapping[str, Bullet], precision: int, weights: Weights) -> None:
+    def __init__(self, bullets: Mapping[str, Bullet], precision: int, weights: Weights, request: Request) -> None:
         from reflector.reflection.rules.reading import Reader
 
         self.precision = precision
         self._weights = weights
-        self.reader = Reader(bullets)
+        self._judged, self._settled = request.judged, request.settled
+        self.reader = Reader(bullets, request.passed)
         self._judgements: dict[str, list[Judgement]] = {}
+        #: The tag of each citation, by its place in the session.
+        self._tags: list[tuple[int, str, str]] = []
 
     def take(self, message: Message, names: Iterable[str]) -> None:
         """Read the next message, which cites these names."""
@@ -90,21 +93,43 @@ class Judging:
 
         for citation in self.reader.left():
             self._judge(citation)
-        verdicts = {name: merge(self._judgements.get(name, ())) for name in cited}
+        verdicts = {name: merge([*self._judgements.get(name, ()), *self._said(name)]) for name in cited}
         tags = [
             {"name": name, "rationale": rationale(verdict), "tag": verdict.tag} for name, verdict in verdicts.items()
         ]
         text = _json({"analysis": _analysis(verdicts), "bullet_tags": tags})
-        return Answer(text=text, model=self._weights.version, meta={"judgement": self._weighed(verdicts)})
+        return Answer(
+            text=text,
+            model=self._weights.version,
+            meta={"judgement": {**self._weighed(verdicts), "settled": self._all_settled()}},
+        )
 
     def _judge(self, citation: Citation) -> None:
         from reflector.reflection.rules.weighing import judge
 
+        if citation.at < self._judged:
+            return
         kept = self._judgements.setdefault(citation.name, [])
         judgement = judge(citation, self.precision, self._weights)
         # The first of each tag is all that merging asks for, however often a bullet is cited.
         if all(known.tag != judgement.tag or max(judgement.estimates) > max(known.estimates) for known in kept):
             kept.append(judgement)
+        self._tags.append((citation.at, citation.name, judgement.tag))
+
+    def _said(self, name: str) -> list[Judgement]:
+        """Return the verdicts on citations of a bullet that are too far back to be judged again."""
+        from reflector.reflection.rules.weighing import Judgement
+
+        tags = (tag for tag in VERDICTS if tag in self._settled.get(name, ()))
+        return [Judgement(tag, f"{tag} at an earlier citation of the session") for tag in tags]
+
+    def _all_settled(self) -> dict[str, list[str]]:
+        """Return the verdicts on citations that no later record bears on, by name."""
+        found = {name: set(tags) for name, tags in self._settled.items()}
+        for at, name, tag in self._tags:
+            if at < self.reader.at - FOLLOWED and tag != "neutral":
+                found.setdefault(name, set()).add(tag)
+        return {name: sorted(tags) for name, tags in found.items() if tags}
 
     def _weighed(self, verdicts: dict[str, Judgement]) -> dict[str, object]:
         """Return what each verdict rests on, so that another precision can be asked for later."""

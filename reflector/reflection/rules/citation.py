@@ -75,6 +75,9 @@ class Citation:
     words      content words of the advice
     red        checks by kind, and commands, whose last run before the citation failed
     own        kinds of the calls of the cited step
+    at         its place: how many records of the session come before its own
+    mentioned  the place where the same step cites the bullet again
+    over       it is followed no longer
     open       the step goes on until the agent speaks again after a call, or a person does
     later      calls after the step
     changes    changes after the step
@@ -88,6 +91,9 @@ class Citation:
     words: frozenset[str]
     turn: int
     red: frozenset[str]
+    at: int = 0
+    mentioned: int = 0
+    over: bool = False
     files: set[str] = field(default_factory=set)
     own: list[Kind] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
@@ -144,9 +150,9 @@ class Citation:
             self.heard.append(heard)
 
 
-def opened(name: str, bullet: Bullet, turn: int, red: Iterable[str], said: str) -> Citation:
+def opened(name: str, bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int = 0) -> Citation:
     """Return a new citation of a bullet in what the agent said."""
-    citation = Citation(name, bullet.text, content_words(bullet.text), turn, frozenset(red))
+    citation = Citation(name, bullet.text, content_words(bullet.text), turn, frozenset(red), at, at)
     citation.files.update(files_in(bullet.text))
     citation.declined = any(f"[{name}]" in part and _DECLINED.search(part) for part in _SENTENCE.split(said[:2000]))
     return citation
