@@ -33,12 +33,10 @@ KINDS = (
 class Life:
     """A machine's ledger and what was done to it; `who` keeps what machines do by themselves apart."""
 
-    def __init__(self, ledger: Ledger, who: str, log: list[NewEvent] | None = None) -> None:
+    def __init__(self, ledger: Ledger, who: str) -> None:
         self.ledger = ledger
         self.who = who
         self.number = 0
-        #: What was appended, also by other machines that share the list, in the order of time.
-        self.log = log if log is not None else []
 
     def step(self, kind: str, chance: random.Random) -> None:
         """Do one thing, if it can be done."""
@@ -87,7 +85,6 @@ class Life:
 
     def _append(self, *events: NewEvent) -> None:
         self.ledger.append(events)
-        self.log += events
 
     def _name(self, slug: str) -> str:
         # Machines give names of their own, so that a merge of their ledgers asks nobody.
