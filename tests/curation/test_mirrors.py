@@ -134,7 +134,9 @@ def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that
     agent.call("uninstall", "--mirror", "AGENTS.md")
     assert text(agent) == "# Ours\n\nBe kind.\n"
     rule = agent.project / ".cursor" / "rules" / "playbook.mdc"
-    agent.call("install", "--mirror", ".cursor/rules/playbook.mdc")
+    told = agent.call("install", "--mirror", ".cursor/rules/playbook.mdc").out
+    assert ".cursor/rules/playbook.mdc was created and is kept in step with the playbook" in told
+    assert "To stop: reflector uninstall --mirror .cursor/rules/playbook.mdc" in told
     assert rule.read_text("utf-8").startswith("---\ndescription: The playbook\nalwaysApply: true\n---\n")
     agent.call("uninstall", "--mirror", ".cursor/rules/playbook.mdc")
     assert not rule.exists()
@@ -144,29 +146,8 @@ def test_a_link_is_not_followed_out_of_the_project(agent: Agent, tmp_path: Path)
     outside = tmp_path / "outside"
     outside.mkdir()
     (agent.project / ".github").symlink_to(outside)
+    refused = agent.call("install", "--mirror", "../x.md", code=2).err
+    assert "'../x.md' is not a file that an agent reads by itself; the files are CLAUDE.md" in refused
     ran = agent.call("install", "--mirror", ".github/copilot-instructions.md", code=2)
     assert ".github is a link" in ran.err
     assert list(outside.iterdir()) == []
-
-
-def test_another_file_than_those_that_agents_read_is_refused_with_the_list(agent: Agent) -> None:
-    ran = agent.call("install", "--mirror", "../x.md", code=2)
-    assert "'../x.md' is not a file that an agent reads by itself; the files are CLAUDE.md" in ran.err
-
-
-def test_markdown_is_imported_once_and_shown_first(agent: Agent) -> None:
-    rules = agent.home / "CLAUDE.md"
-    rules.write_text("# Style\n- Use tabs always.\n\nProse.\n")
-    assert "[pref-001] helpful=0 harmful=0 :: Use tabs always." in agent.call("import", "--dry-run", rules).out
-    assert "pref-001" not in agent.call("list").out
-    ran = agent.call("import", rules)
-    assert ran.out == "1 bullet imported\n"
-    assert "left out: paragraphs (line 4)" in ran.err
-    assert "nothing new" in agent.call("import", rules).out
-
-
-def test_who_mirrors_into_a_file_is_told_what_happens_from_now_on_and_how_to_stop_it(agent: Agent) -> None:
-    told = agent.call("install", "--mirror", "AGENTS.md", "--mirror", "GEMINI.md").out
-    assert "AGENTS.md holds the playbook now and is kept in step with the playbook" in told
-    assert "GEMINI.md was created and is kept in step with the playbook" in told
-    assert "To stop: reflector uninstall --mirror GEMINI.md" in told

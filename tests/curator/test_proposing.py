@@ -93,14 +93,6 @@ def test_what_the_playbook_says_in_other_words_is_not_proposed(agent: Agent) -> 
     assert len(agent.events("wish.heard")) == 1
 
 
-def test_a_rejected_wish_is_not_proposed_again(agent: Agent) -> None:
-    take(agent, Session("s-1").user(WISH).agent("Done."))
-    (proposal,) = agent.json("proposals")
-    agent.call("proposals", "reject", proposal["id"], "--why", "the hook does it")
-    take(agent, Session("s-2").user(WISH).agent("Done."))
-    assert waiting(agent) == []
-
-
 def test_a_removed_bullet_that_a_person_asks_for_again_is_proposed_to_come_back(agent: Agent) -> None:
     take(agent, Session("s-1").user(WISH).agent("Done."))
     (proposal,) = agent.json("proposals")
@@ -120,12 +112,6 @@ def test_an_erased_wish_is_gone(agent: Agent) -> None:
     (heard,) = agent.events("wish.heard")
     assert "linter" not in json.dumps(heard)
     assert agent.call("verify").out == ""
-
-
-def test_listening_can_be_turned_off(agent: Agent) -> None:
-    agent.environ["REFLECTOR_WISHES"] = "false"
-    take(agent, Session("s-1").user(WISH).agent("Done."))
-    assert agent.events("wish.heard") == []
 
 
 @pytest.fixture(scope="module")
@@ -210,13 +196,10 @@ def test_a_reflection_that_fails_is_not_curated(curated: Agent, api: Api) -> Non
     assert curated.json("proposals") == []
 
 
-def test_without_the_setting_no_model_is_asked_to_curate(curated: Agent, api: Api) -> None:
-    del curated.environ["REFLECTOR_CURATE"]
+def test_listening_and_curating_follow_the_persons_settings_alone(agent: Agent, api: Api) -> None:
+    agent.environ = {"REFLECTOR_BACKEND": "anthropic", "REFLECTOR_WISHES": "false", **api.environ()}
     api.does = [sound(answer(("pat-001", "helpful")))]
-    take(curated, Session("s-1").cites("pat-001"))
-    assert len(api.asked) == 1
-
-
-def test_a_repository_cannot_ask_for_the_curator(agent: Agent) -> None:
+    take(agent, Session("s-1").cites("pat-001").user(WISH))
+    assert (len(api.asked), agent.events("wish.heard")) == (1, [])
     (agent.claude / "reflector.toml").write_text("curate = true\n")
     assert "curate is true, which is yours to say" in agent.call("list", code=2).err

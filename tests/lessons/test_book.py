@@ -199,7 +199,4 @@ def test_a_lesson_is_named_by_the_unique_beginning_of_its_id(ledger: Ledger) -> 
 def test_a_policy_out_of_bounds_is_refused_by_name(wrong: dict[str, float]) -> None:
     with pytest.raises(Mistake, match=f"{next(iter(wrong))} is"):
         LessonPolicy(**wrong)  # type: ignore[arg-type]
-
-
-def test_equal_policies_have_equal_ids() -> None:
     assert LessonPolicy().id == LessonPolicy(alpha=0.2).id != LessonPolicy(alpha=0.3).id

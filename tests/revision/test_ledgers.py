@@ -5,9 +5,8 @@ from __future__ import annotations
 from reflector.engine import ReflectionEngine
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.experience import ReflectionConfig
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import LessonPolicy, lesson_book
+from reflector.lessons.book import lesson_book
 from reflector.proof.verify import verify
 from reflector.revision.reflections import reflections_of
 
@@ -29,24 +28,6 @@ def observe(ledger: Ledger, lesson_id: str, kind: str) -> None:
     ledger.append([NewEvent(ev.OUTCOME_OBSERVED, event_id, data, "human", target_id=lesson_id)])
 
 
-def test_two_reflections_of_one_strategy_that_contradict_each_other_need_a_review(ledger: Ledger) -> None:
-    pairs = [lesson(ledger, 1, "review_approved"), lesson(ledger, 2, "review_rejected", text="look, first!")]
-    mixed = lesson(ledger, 3, "review_approved", "task_failed")
-    states = {id: one.state for id, one in lesson_book(ledger).lessons.items()}
-    assert states == {pairs[0]: "needs_review", pairs[1]: "needs_review", mixed: "active"}
-
-
-def test_a_reflection_is_due_for_promotion_when_later_outcomes_trust_it(ledger: Ledger) -> None:
-    policy = LessonPolicy(promotion=ReflectionConfig().promotion_confidence)
-    id = lesson(ledger, 1, "retry_did_not_improve", improvement=0.4)
-    one = lesson_book(ledger, policy).lessons[id]
-    assert (one.confidence, one.is_due(policy)) == (0.59, False)
-    observe(ledger, id, "review_approved")
-    observe(ledger, id, "task_completed")
-    one = lesson_book(ledger, policy).lessons[id]
-    assert (one.confidence, one.is_due(policy)) == (0.79, True)
-
-
 def test_only_trusted_reflections_are_told_before_a_turn(ledger: Ledger) -> None:
     lesson(ledger, 1, "review_approved", text="trusted")
     lesson(ledger, 2, "review_rejected", text="not trusted")
@@ -55,17 +36,6 @@ def test_only_trusted_reflections_are_told_before_a_turn(ledger: Ledger) -> None
     assert [one.corrective_strategy for one in found] == ["trusted"]
     assert found[0].promotion_confidence() == 0.70
     assert "- Outcomes: Review approved" in found[0].to_prompt_section()
-
-
-def test_a_larger_bank_brings_lessons_back(ledger: Ledger) -> None:
-    engine = ReflectionEngine(reflection_bank_size=2, ledger=ledger)
-    for number in range(4):
-        engine.store_lesson("a", "m", str(number))
-    before = ledger.head()
-    assert len(engine.get_relevant_lessons("a")) == 2
-    assert ledger.head().position == before.position + 1
-    larger = ReflectionEngine(reflection_bank_size=9, ledger=ledger)
-    assert {one.correction for one in larger.get_relevant_lessons("a")} == {"0", "1", "2", "3"}
 
 
 def test_two_engines_on_one_ledger_share_what_happened(ledger: Ledger) -> None:
