@@ -133,6 +133,7 @@ def test_counters_set_by_hand_on_a_merged_bullet_hold_what_its_sources_had(ledge
     ledger.append([changed(ev.BULLET_RECOUNTED, "pat-004", 1, helpful=9, harmful=0)])
     told(ledger, 7, ("pat-001", "helpful"))
     assert [counters(ledger, name) for name in ("pat-004", "pat-001")] == [(10, 0), (4, 1)]
+    agree(ledger)
     ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
     assert counters(ledger, "pat-001") == (4, 1)
     agree(ledger)
