@@ -15,7 +15,7 @@ from benchmarks import made
 from benchmarks.harness import Row, paired_ratio
 from benchmarks.process import CHECKOUT, Asked, run
 from reflector.ledger.store import Ledger
-from reflector.proof.anchors import head_at, head_line
+from reflector.proof.heads import head_at, head_line
 from reflector.proof.verify import verify
 
 #: Mebibytes that a process may take at the most, whatever the ledger's size.

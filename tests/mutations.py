@@ -77,7 +77,7 @@ STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "deliveries"))
 ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/agreement.py"
-WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("event_check", "tables_check", "verify"))
+WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("walk", "tables", "verify"))
 GATE, SETTINGS, STEP, KEPT, LOGGED = (
     f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "summary", "log")
 )

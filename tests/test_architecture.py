@@ -48,10 +48,11 @@ _SHARED = {
     "reflector.config",
     "reflector.locate",
     "reflector.mistakes",
+    "reflector.prices",
     "reflector.project",
 }
 _SHARED_BY = {
-    "ledger": {"reflector.files", "reflector.resources"},
+    "ledger": {"reflector.files", "reflector.prices", "reflector.resources"},
     "playbook": {"reflector.mistakes"},
     "transcripts": set(),
     "events": set(),

@@ -16,9 +16,9 @@ from reflector.events import event as ev
 from reflector.events.fold import verdict
 from reflector.events.registry import WINDOW_TYPES, window_step
 from reflector.events.sessions import rationale_of
-from reflector.events.spent import Spent, spent_on
 from reflector.handover import words
 from reflector.ledger.as_of import Past
+from reflector.prices import Spent, spent_on
 
 if TYPE_CHECKING:
     from reflector.events.event import Event

@@ -28,7 +28,7 @@ def backup(place: Place, file: Path, as_json: bool) -> None:
     """
     from reflector.cli.ledger import needs_ledger
     from reflector.exchange.backup import backup as copy
-    from reflector.proof.anchors import head_line
+    from reflector.proof.heads import head_line
 
     needs_ledger(place.project())
     with place.reading() as ledger:
@@ -75,7 +75,7 @@ def _restore_ledger(place: Place, file: Path, force: bool, *, as_json: bool) -> 
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
     from reflector.ledger.url import sqlite_url, url_of
-    from reflector.proof.anchors import head_line
+    from reflector.proof.heads import head_line
     from reflector.sessions import locks
 
     project = place.project()

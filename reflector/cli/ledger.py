@@ -171,7 +171,7 @@ def verify(
     schema. Of a file of heads the last one is taken. The events before it, the tables, merges, and SQLite's own check
     of its file are left out, and a note says so.
     """
-    from reflector.proof.anchors import head_line
+    from reflector.proof.heads import head_line
     from reflector.proof.verify import LEFT_OUT, verify_opening
     from reflector.sessions.seen_head import seen
 
@@ -215,8 +215,8 @@ def verify(
 def _published_in(given: str, project: Project, option: str) -> tuple[Anchor, ...]:
     """Return the heads that an option names: a head, a file, or a file that git has."""
     from reflector.files import read_bounded
-    from reflector.proof.anchors import NoAnchor, anchors_in, is_head
     from reflector.proof.git_anchors import NotPublished, published
+    from reflector.proof.heads import NoAnchor, anchors_in, is_head
 
     try:
         if is_head(given):
@@ -251,7 +251,7 @@ def head(place: Place, moment: str | None, as_json: bool) -> None:
     POSITION:CHAIN covers every event up to that position: `reflector verify --anchor` proves later that all of them are
     still there.
     """
-    from reflector.proof.anchors import head_line
+    from reflector.proof.heads import head_line
 
     with place.reading() as ledger:
         found = head_of(ledger, moments.past(ledger, moment))
@@ -264,7 +264,7 @@ def head(place: Place, moment: str | None, as_json: bool) -> None:
 
 def head_of(ledger: Ledger, past: Past | None) -> Head:
     """The head of now or of then; a usage error before the first event, for an empty ledger may be gone tomorrow."""
-    from reflector.proof.anchors import head_at
+    from reflector.proof.heads import head_at
 
     found = head_at(ledger, past.position) if past is not None else ledger.head()
     if found.position == 0:

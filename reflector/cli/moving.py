@@ -107,7 +107,7 @@ def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> dict[str,
 def _preserve(place: Place, file: Path, *, quiet: bool) -> dict[str, Any]:
     from reflector.curation.playbook_file import settle
     from reflector.exchange.transfer import load
-    from reflector.proof.anchors import head_line
+    from reflector.proof.heads import head_line
     from reflector.sessions import locks
 
     project = place.project()
@@ -132,7 +132,7 @@ def _preserve(place: Place, file: Path, *, quiet: bool) -> dict[str, Any]:
 def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -> dict[str, Any]:
     from reflector.exchange.merge import merge
     from reflector.exchange.transfer import lines_of
-    from reflector.proof.anchors import head_line
+    from reflector.proof.heads import head_line
 
     def lines() -> Iterator[bytes]:
         with file.open("rb") as opened:
@@ -193,7 +193,7 @@ def copy(place: Place, url: str, as_json: bool) -> None:
     """
     from reflector.cli.ledger import needs_ledger
     from reflector.exchange.transfer import copy as run
-    from reflector.proof.anchors import head_line
+    from reflector.proof.heads import head_line
 
     needs_ledger(place.project())
     with place.reading() as ledger, progress(ledger.head().position, "copying") as bar:

@@ -21,9 +21,9 @@ from reflector.playbook.names import SECTIONS
 from reflector.text.bounds import clean, visible
 
 if TYPE_CHECKING:
-    from reflector.events.spent import Spent
     from reflector.ledger.rows import BulletRow
     from reflector.playbook.bullet import Bullet
+    from reflector.prices import Spent
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"

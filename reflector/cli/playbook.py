@@ -252,7 +252,7 @@ def _write_head(ledger: Ledger, past: Past | None, sidecar: Path) -> Past:
     from reflector.cli.ledger import head_of
     from reflector.files import replace_file
     from reflector.ledger.as_of import Past
-    from reflector.proof.anchors import head_line
+    from reflector.proof.heads import head_line
 
     head = head_of(ledger, past)
     replace_file(sidecar, f"{head_line(head.position, head.chain)}\n".encode("ascii"))

@@ -11,7 +11,7 @@ from reflector.audit.log import as_json, summary
 from reflector.audit.session import Reflection, SessionStory, Window
 from reflector.cli.output import counted, fields, print_facts, safe, short_time, spent_fields, table
 from reflector.events import event as ev
-from reflector.events.spent import Spent
+from reflector.prices import Spent
 from reflector.quality.signals import rounded
 from reflector.quality.window import WindowQuality
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES, window_step
-from reflector.events.spent import Spent, spent_on
 from reflector.ledger.reader import kept_of
 from reflector.ledger.windows import one_of, whose
+from reflector.prices import Spent, spent_on
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements

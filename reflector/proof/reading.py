@@ -1,4 +1,4 @@
-"""Reads the rows of a ledger that may be damaged, and tells a damaged ledger from one that cannot be reached.
+"""Reads the rows of a ledger that may be damaged, and says what a damaged ledger is and what to do about it.
 
 Invariant: memory does not grow with the number of rows, on either engine.
 """
@@ -12,6 +12,10 @@ from typing import Any, Final
 
 from reflector.ledger.statements import Statements
 
+#: What to do about a finding.
+RESTORE: Final = "restore a backup, or compare with an export from before the change"
+REBUILD: Final = "run `reflector rebuild`"
+MEND_HEAD: Final = "find out who moved it, then run `reflector verify --mend-head`"
 _BATCH = 1000
 _numbers = count()
 #: Words of errors that say that a database holds what no ledger does. The drivers' errors have no class in common, and

@@ -20,20 +20,18 @@ from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
-from reflector.proof.event_check import Walk
-from reflector.proof.moves import strays
-from reflector.proof.other_playbooks import other_playbooks
-from reflector.proof.reading import savepoint, unreadable
-from reflector.proof.remedies import RESTORE
+from reflector.proof.playbooks import other_playbooks
+from reflector.proof.reading import RESTORE, savepoint, unreadable
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
+from reflector.proof.walk import Walk
 
 __all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening", "verify_since", "wrong_triggers"]
 
 
 def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
-    """Every finding of a ledger: its file, schema, chain and order, counters and
-    other projections, and each of the anchors that is not in its history.
+    """Every finding of a ledger: its file, schema, chain and order, its tables, and each of the anchors that is not in
+    its history.
 
     SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
     A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
@@ -45,7 +43,6 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
         yield from _readable(sql, schema_findings(sql), "the schema")
         walk = Walk(sql, anchors)
         yield from _readable(sql, walk.findings(), "the history", walk)
-        yield from _readable(sql, _moves(sql), "a move")
         if walk.rebuilt is not None:
             yield from _readable(sql, walk.rebuilt.findings(sql), "a table")
             walk.rebuilt.close()
@@ -71,15 +68,8 @@ def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Fi
         yield from _readable(sql, schema_findings(sql), "the schema")
         walk = Walk(sql, anchors, since)
         yield from _readable(sql, walk.findings(), "the history", walk)
-        yield from _readable(sql, _moves(sql, since.position), "a move")
         # This one as well: its name and origin are those of the first event, which is not read otherwise.
         yield from _readable(sql, other_playbooks(sql), "a playbook")
-
-
-def _moves(sql: Statements, after: int = 0) -> Iterator[Finding]:
-    for position, what in strays(sql):
-        if position > after:
-            yield Finding("move", position, what, RESTORE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from reflector.ledger.store import Ledger
-from reflector.proof.anchors import NoAnchor, anchors_in, head_at
+from reflector.proof.heads import NoAnchor, anchors_in, head_at
 from tests.ledger.events import history
 from tests.road.agent import Agent
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reflector.events.spent import Usage
+from reflector.prices import Usage
 from reflector.reflection.backends.clients.anthropic import AnthropicClient, Pacing
 from reflector.reflection.backends.clients.settings import model_settings
 from reflector.reflection.backends.model import SCHEMA, CallFailed, Reply, Tries

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reflector.events import event as ev
-from reflector.events.spent import Usage, cost
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
+from reflector.prices import Usage, cost
 from reflector.reflection.backends.model import ModelBackend
 from reflector.reflection.gate import Gate
 from reflector.reflection.prompting import PromptTooLong, compose

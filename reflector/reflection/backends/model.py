@@ -15,9 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from reflector.events.spent import Usage, cost
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.counting import VERDICTS
+from reflector.prices import Usage, cost
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.prompting import Prompt, PromptTooLong, compose
 from reflector.reflection.prompts import TemplateError, find_template, read_template

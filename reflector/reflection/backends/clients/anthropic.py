@@ -25,7 +25,7 @@ from urllib.parse import urljoin, urlsplit
 import anthropic
 import httpx2
 
-from reflector.events.spent import Usage
+from reflector.prices import Usage
 from reflector.reflection.backends.clients.settings import BASE_DELAY, MAX_TOKENS, ModelSettings
 from reflector.reflection.backends.model import MAX_RETRIES, CallFailed, Reply, Tries
 

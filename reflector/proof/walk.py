@@ -19,9 +19,8 @@ from reflector.ledger.reader import kept_of
 from reflector.ledger.rows import Anchor, Projected, Stored, read
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
-from reflector.proof.reading import MALFORMED, stream
-from reflector.proof.remedies import MEND_HEAD, RESTORE
-from reflector.proof.tables_check import Rebuilt
+from reflector.proof.reading import MALFORMED, MEND_HEAD, RESTORE, stream
+from reflector.proof.tables import Rebuilt
 
 _COLUMNS: Final = ", ".join(Stored._fields)
 _REDACTED: Final = (
@@ -53,11 +52,13 @@ class Walk:
             yield Finding("head", None, "the playbook's row is gone", RESTORE)
             return
         name, origin, *end = head
-        start, last = Anchor(0, genesis(name, origin)), ""
+        start, last, behind = Anchor(0, genesis(name, origin)), "", ("", "")
         if self.since is not None and self.since.position:
-            query = "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? AND position = ?"
-            *found, last = sql.run(query, self.since.position).fetchone() or (0, "", "")
-            start = Anchor(*found)
+            query = (
+                "SELECT position, chain, recorded_at, event_id, type FROM event WHERE playbook_id = ? AND position = ?"
+            )
+            *found, last, id, type_ = sql.run(query, self.since.position).fetchone() or (0, "", "", "", "")
+            start, behind = Anchor(*found), (id, type_)
         if self.since is not None and self.since != start:
             yield _not_there(self.since, end[0])
             return
@@ -79,6 +80,10 @@ class Walk:
             if at != position + 1:
                 yield Finding("order", at, f"position {at} follows {position}", RESTORE)
             self.position = position = at
+            if behind[1] == ev.LEDGER_MOVED and (type_, target_id) != (ev.LEDGER_ARRIVED, behind[0]):
+                what = f"this {type_} was appended after the playbook had moved to another ledger"
+                yield Finding("move", position, what, RESTORE)
+            behind = (event_id, type_)
             if data is None or (erased and event_id in erased):
                 yield from self._erased(row, erased)
             is_tag = type_ == ev.BULLET_TAGGED

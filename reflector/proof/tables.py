@@ -22,8 +22,7 @@ from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.statements import CODE_VERSION, TABLES, Statements, set_checkpoint
 from reflector.mistakes import Finding
 from reflector.playbook.counting import DEFAULT
-from reflector.proof.reading import stream
-from reflector.proof.remedies import REBUILD
+from reflector.proof.reading import REBUILD, stream
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _PAGE: Final = 1000

@@ -13,7 +13,7 @@ from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import LEDGER_TABLES, OWNERLESS, Statements
 from reflector.mistakes import Finding
-from reflector.proof.remedies import RESTORE
+from reflector.proof.reading import RESTORE
 
 _ENDS: Final = (
     "SELECT p.name, p.origin, p.position, p.chain, p.recorded_at, last.position, last.chain, last.recorded_at, "  # noqa: S608
