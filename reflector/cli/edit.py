@@ -24,20 +24,25 @@ def edit(place: Place) -> None:
     Reword an entry, move it to another section, delete it, or add {"text": "..."} without a name. What you changed is
     recorded when you close the file, and what was counted meanwhile stays. The editor is $VISUAL or $EDITOR.
     """
-    from reflector.curation.playbook_file import untaken
+    from reflector.curation.playbook_file import edited_from, untaken
     from reflector.curation.undoing import CHANGING
     from reflector.events.registry import EVENT_TYPES
 
-    file = place.project().playbook_json
+    project = place.project()
+    file = project.playbook_json
     editor = _editor(file)
     with place.pipeline() as pipeline:
-        before = pipeline.ledger.head().position
+        opened = pipeline.ledger.head().position
     if not file.exists():
         raise click.ClickException(f"there is no bullet to edit; add the first with `{place.command('add')}`")
+    given = file.read_bytes()
     while True:
         _open(file, editor)
+        with project.open_ledger() as ledger:
+            before = ledger.head().position
+            edited_from(ledger, project, opened, given)
         with place.pipeline() as pipeline:
-            problems = untaken(pipeline.ledger, pipeline.project)
+            problems = untaken(pipeline.ledger, project)
             events = list(pipeline.ledger.events(after=before, types=CHANGING))
         if not problems:
             break

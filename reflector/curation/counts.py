@@ -36,7 +36,7 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended
     if not counting:
         target, line = lines[0]
         raise AlreadyRetracted(
-            f"{_told(target)} is out of the count since position {line[-1].position}{_reason(line[-1])}; "
+            f"{_named(target)} is out of the count since position {line[-1].position}{_reason(line[-1])}; "
             f"put it back with `reflector retract {target.event_id[:12]} --undo --why …`"
         )
     return _append(ledger, counting, why)
@@ -55,7 +55,7 @@ def undo(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
         target, line = lines[0]
         since = f" since position {line[-1].position}{_reason(line[-1])}" if line else ""
         what = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
-        raise RetractionRefused(f"{_told(target)} {what}{since}; there is nothing to undo. See `reflector log`")
+        raise RetractionRefused(f"{_named(target)} {what}{since}; there is nothing to undo. See `reflector log`")
     return _append(ledger, out, why)
 
 
@@ -123,7 +123,7 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
 
 def _check(ledger: Ledger, target: Event) -> None:
     if way := EVENT_TYPES[target.type].no_retraction:
-        raise RetractionRefused(f"{_told(target)} is not evidence that counts; {way}")
+        raise RetractionRefused(f"{_named(target)} is not evidence that counts; {way}")
     below: Event | None = target
     while below is not None and below.type == ev.EVIDENCE_RETRACTED:
         above, below = below, ledger.event(below.target_id or "")
@@ -131,11 +131,11 @@ def _check(ledger: Ledger, target: Event) -> None:
             break  # a forged ledger may hold a circle
     if below is not None and below.type == ev.BULLET_PROPOSED:
         raise RetractionRefused(
-            f"{_told(target)} is the rejection of a proposal, which is final; add the bullet with `reflector add`"
+            f"{_named(target)} is the rejection of a proposal, which is final; add the bullet with `reflector add`"
         )
 
 
-def _told(event: Event) -> str:
+def _named(event: Event) -> str:
     return f"the {event.type} at position {event.position}"
 
 

@@ -119,7 +119,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused("the text that was there before was erased from the ledger; nothing was undone")
     if not changes:
-        raise NothingToUndo(f"nothing of {_told(events)} is left to undo; see `reflector log --undo`")
+        raise NothingToUndo(f"nothing of {_span(events)} is left to undo; see `reflector log --undo`")
     return Undoing(sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets)
 
 
@@ -208,6 +208,6 @@ def _in_the_way(ledger: Ledger, name: str, last: int) -> str:
     )
 
 
-def _told(events: Sequence[Event]) -> str:
+def _span(events: Sequence[Event]) -> str:
     first, last = events[0].position, events[-1].position
     return f"position {first}" if first == last else f"positions {first} to {last}"

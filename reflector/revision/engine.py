@@ -178,7 +178,7 @@ class ReflectionEngine:
                 break
             lesson_id = identity(ev.LESSON_RECORDED, *said(event.data), number)
         self.journal.append([replace(event, event_id=lesson_id)])
-        return _told(self.book().lessons[lesson_id])
+        return _public(self.book().lessons[lesson_id])
 
     def get_relevant_lessons(
         self, task_type: str, context: str = "", limit: int | None = None, *, key: str = ""
@@ -198,7 +198,7 @@ class ReflectionEngine:
             return []
         record_told(self.journal, [one.id for one in found], via="retrieval", actor=_ACTOR, key=named, **about)
         lessons = self.book().lessons
-        return [_told(lessons[one.id]) for one in found]
+        return [_public(lessons[one.id]) for one in found]
 
     def record_lesson_outcome(self, lesson_id: str, success: bool, why: str = "", *, key: str = "") -> float:
         """Record whether a lesson helped, and return its effectiveness.
@@ -305,7 +305,7 @@ def _reflects(event: Event) -> bool:
     return (event.data or {}).get("reflects") is True
 
 
-def _told(lesson: Lesson) -> ReflectionLesson:
+def _public(lesson: Lesson) -> ReflectionLesson:
     return ReflectionLesson(
         lesson.id,
         lesson.task,

@@ -20,6 +20,7 @@ from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.terminal import sent
+from tests.test_locate import git
 
 FIRST, SECOND = "Write the failing test first.", "Keep functions small."
 
@@ -208,15 +209,24 @@ def test_a_hidden_character_or_a_secret_in_playbook_json_is_named_and_the_file_w
     assert agent.json("show", "pat-001")["text"] == "Test first."
 
 
-def test_an_edit_is_recorded_when_the_editor_closes(agent: Agent, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(
+    agent: Agent, tmp_path: Path, shared: bool
+) -> None:
+    git(agent.project, "init")
+    if shared:
+        agent.call("install", "--git")
+        git(agent.project, "add", ".claude")
+        git(agent.project, "commit", "-m", "shared")
     meanwhile = f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True, capture_output=True)\n"
     edits(agent, tmp_path, meanwhile + f"text = text.replace({FIRST!r}, 'Test first.').replace({SECOND!r}, 'Small.')")
     done = agent.call("edit")
-    assert "bullet.revised  pat-001: Test first.\nbullet.revised  pat-002: Small.\n" in done.out
+    assert done.out == "bullet.revised  pat-001: Test first.\nbullet.revised  pat-002: Small.\n"
     texts = {bullet["name"]: bullet["text"] for bullet in agent.json("list")}
     assert (texts["pat-001"], texts["pat-002"], texts["ctx-001"]) == ("Test first.", "Small.", "The cart.")
     agent.call(*shlex.split(done.err.partition("Undo: ")[2])[1:])
-    assert {bullet["text"] for bullet in agent.json("list")} >= {FIRST, SECOND}
+    assert {bullet["text"] for bullet in agent.json("list")} >= {FIRST, SECOND, "The cart."}
     edits(agent, tmp_path, "")
     assert "Nothing was changed" in agent.call("edit").err
 
