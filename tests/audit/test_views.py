@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reflector.audit.blame import Step, blame
 from reflector.audit.citations import citations, orphans
-from reflector.audit.doubles import CLASSES, double_counts
+from reflector.audit.doubles import double_counts
 from reflector.audit.session import session_story
 from reflector.audit.stats import stats
 from reflector.cli.playbook import bullet_fields
@@ -30,7 +30,7 @@ from reflector.ledger.views import VIEWS, create_views
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, examples
-from tests.ledger import sql
+from tests.ledger import slow, sql
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
 
 NAMES = ("pat-001", "mis-001", "ctx-001", "oth-999")
@@ -153,24 +153,16 @@ def _is_explained(steps: list[Step], bullet: dict[str, Any]) -> None:
 
 
 def _doubles_agree(ledger: Ledger) -> None:
-    doubles = sql.doubles(ledger)
-    found = double_counts(ledger)
-    assert dict.fromkeys(CLASSES, 0) | Counter(row["class"] for row in doubles) == {
-        one.code: one.tags for one in found.classes
-    }
+    found, wanted = double_counts(ledger), slow.doubles(ledger)
     for one in found.classes:
-        mine = [row for row in doubles if row["class"] == one.code]
-        assert {row["name"] for row in mine} == one.names
-        assert {row["what"] for row in mine} <= {one.title}
+        mine = [row for row in wanted if row[0] == one.code]
+        assert (one.tags, one.names) == (len(mine), {row[1] for row in mine})
         if len(one.examples) < 5:
             shown = {(e.name, e.tag, position) for e in one.examples for position in e.positions}
-            assert {(row["name"], row["tag"], row[at]) for row in mine for at in ("position", "of_position")} <= shown
-    for name in {row["name"] for row in doubles}:
-        assert Counter(row["class"] for row in doubles if row["name"] == name) == Counter(
-            {one.code: one.tags for one in double_counts(ledger, name).classes if one.tags}
-        )
-    for row in doubles:
-        assert row["of_position"] < row["position"]
+            assert {(name, tag, at) for _, name, tag, *places, _ in mine for at in places} <= shown
+    for name in {row[1] for row in wanted}:
+        codes = Counter(row[0] for row in wanted if row[1] == name)
+        assert codes == {one.code: one.tags for one in double_counts(ledger, name).classes if one.tags}
 
 
 def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""`usage` and `answers` by their definition, from all events at once."""
+"""`usage`, `answers` and the doubles by their definition, from all events at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event
-from reflector.events.fold import Playbook, apply, verdict
+from reflector.events.fold import Playbook, apply, fold, verdict
 from reflector.ledger.answers import answers as ask_answers
 from reflector.ledger.cached import EMPTY, counted
 from reflector.ledger.projection import storable
 from reflector.ledger.store import Ledger
 from reflector.ledger.usage import Used, usage
+from reflector.ledger.windows import record_keys
 
 _WINDOWS = (ev.SESSION_RECORDED, ev.TRAJECTORY_RECORDED)
 _STATES = {ev.REFLECTION_ANSWERED: "answered", ev.REFLECTION_COMPLETED: "completed", ev.REFLECTION_SKIPPED: "skipped"}
@@ -154,3 +155,58 @@ def told_by(ledger: Ledger, upto: int) -> tuple[dict[str, Any], dict[str, Any]]:
         "stray": shown(answers.stray),
         "groups": groups,
     }
+
+
+#: class, bullet, tag, position, position of the first of them, reflection.
+Double = tuple[str, str, str, int, int, str]
+
+
+def doubles(ledger: Ledger) -> set[Double]:
+    """What `double_counts` calls surplus, by comparing each reflection with each other one."""
+    book, events = fold(ledger.history()), list(ledger.events())
+    counting = {tag[0] for name in book.entries for tag in book.counted(name)}
+    done = {e.reflection_id: e for e in events if e.type == ev.REFLECTION_COMPLETED and e.reflection_id and e.target_id}
+    sessions = Counter(e.session_id for e in done.values() if e.session_id is not None)
+    lists: dict[str | None, list[tuple[str, int]]] = defaultdict(list)
+    given: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    firsts: dict[tuple[str, int, str], dict[str, int]] = defaultdict(dict)
+    for event in events:
+        of = event.reflection_id
+        if event.type != ev.BULLET_TAGGED or of is None:
+            continue
+        name, tag = verdict(event.data or {}) or (storable((event.data or {}).get("name")), 0)
+        if of in done and event.session_id == done[of].session_id:
+            lists[of].append((name, tag))
+        if event.position in counting:
+            given[of, name, tag].append(event.position)
+            if event.session_id is not None and sessions[event.session_id] > 1:
+                firsts[name, tag, event.session_id].setdefault(of, event.position)
+    with ledger.asking() as sql:
+        windows = {id_: (session, set(keys)) for id_, session, keys in record_keys(sql, ledger.head().position)}
+
+    def twins(one: str, other: str) -> set[str]:
+        a, b = done[one], done[other]
+        same = a.session_id is not None and a.session_id == b.session_id and lists[one] == lists[other] != []
+        found = {"D3"} if same else set()
+        if a.target_id != b.target_id and a.target_id in windows and b.target_id in windows:
+            (of_a, keys_a), (of_b, keys_b) = windows[a.target_id], windows[b.target_id]
+            found |= ({"D6"} if of_a == of_b else {"D5"}) if keys_a & keys_b else set()
+        return found
+
+    word, found = {1: "helpful", -1: "harmful"}, set[Double]()
+    for (of, name, tag), (first, *more) in given.items():
+        found |= {("D1", name, word[tag], at, first, of) for at in more}
+        if tag > 0:
+            pairs = zip((first, *more), given.get((of, name, -1), ()), strict=False)
+            found |= {("D2", name, "both", max(pair), min(pair), of) for pair in pairs}
+        before: dict[str, int] = {}
+        for (one, *same), (at, *_) in given.items():
+            if one != of and same == [name, tag] and one in done and of in done:
+                before |= {code: min(at, before.get(code, at)) for code in twins(one, of)}
+        found |= {
+            (code, name, word[tag], at, b, of) for code, b in before.items() if b < first for at in (first, *more)
+        }
+    for (name, tag, _), by in firsts.items():
+        start = min(by.values())
+        found |= {("D4", name, word[tag], at, start, of) for of, at in by.items() if at > start}
+    return found

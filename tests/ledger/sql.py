@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 
 import sqlalchemy as sa
 
 from reflector.ledger.migration import create_triggers
 from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
-from reflector.ledger.views import for_engine
 
 
 def run(ledger: Ledger, *statements: str) -> None:
@@ -47,16 +45,6 @@ def tables() -> dict[str, tuple[list[str], list[str]]]:
             )
             for name in LEDGER_TABLES
         }
-
-
-def doubles(ledger: Ledger) -> list[dict[str, object]]:
-    """The doubles of the ledger's playbook by their definition in SQL."""
-    text = for_engine(ledger.engine.dialect, (Path(__file__).parent / "doubles.sql").read_text("utf-8"))
-    query = f"SELECT * FROM ({text.partition(' AS')[2]}) AS doubles WHERE playbook = '{ledger.name}' ORDER BY 2, 6"
-    with ledger.engine.connection() as connection:
-        cursor = connection.execute(query)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def schema(ledger: Ledger) -> str:

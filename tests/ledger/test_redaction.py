@@ -23,7 +23,7 @@ from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 from tests.pages import lacking
 
-from . import sql
+from . import slow, sql
 from .events import about, added, adopted, changed, history, imported, learned, merged, reflected, window
 
 SECRET = "The key is hunter2 of Köln"
@@ -266,11 +266,11 @@ def test_a_window_whose_reasons_were_erased_too_is_still_seen_by_the_views(ledge
     recorded = window(1, "s1", keys=[1, 2, 3])
     ledger.append([added(), recorded])
     ledger.redact(recorded.event_id, reason="one", actor="human")
-    before = sql.rows(ledger, "SELECT * FROM sessions"), sql.doubles(ledger)
+    before = sql.rows(ledger, "SELECT * FROM sessions"), slow.doubles(ledger)
     ledger.redact(recorded.event_id, reason="none", actor="human")
     (redaction,) = ledger.events(types=[ev.EVENT_REDACTED])
     ledger.redact(redaction.event_id, reason="two", actor="human")
-    assert (sql.rows(ledger, "SELECT * FROM sessions"), sql.doubles(ledger)) == before
+    assert (sql.rows(ledger, "SELECT * FROM sessions"), slow.doubles(ledger)) == before
     assert ledger.seen([1, 2, 3, 4]) == {1, 2, 3}
     assert list(verify(ledger)) == []
 
