@@ -210,7 +210,6 @@ def test_a_hidden_character_or_a_secret_in_playbook_json_is_named_and_the_file_w
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("shared", [False, True])
 def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(
     agent: Agent, tmp_path: Path, shared: bool
 ) -> None:
