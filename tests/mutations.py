@@ -51,7 +51,6 @@ WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = (
     "tests/reflection/test_runner.py",
     "tests/reflection/test_gate.py",
-    "tests/reflection/test_budgets.py",
     "tests/reflection/test_spending.py",
 )
 PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from reflector.ledger.store import Ledger
 from tests.reflection.api import Api, Hurried, serving
 
 
@@ -28,6 +30,13 @@ def official(api: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
     """The same API where Anthropic's own is: at the address of a client whose settings name none."""
     monkeypatch.setattr("reflector.reflection.backends.clients.anthropic._OFFICIAL", api.url)
     return api
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """An empty ledger in a file: what reflecting does is the same on each engine."""
+    with Ledger.open_file(tmp_path / "ledger.db") as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
-"""The gate: who is asked, who agreed to it, and what it may cost."""
+"""The gate: who is asked, who agreed to it, what it may cost, and which windows wait for a budget."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,25 +15,20 @@ from reflector.config import Config, ConfigError, load_config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
+from reflector.reflection import reflection_events as facts
 from reflector.reflection.gate import Gate, Opened, ace_settings
-from reflector.reflection.spending import spent_on_session, spent_this_month, tokens_of
+from reflector.reflection.spending import spent_on_session, spent_this_month, tokens_of, waiting_for_budget
 from reflector.sessions.intake import Source, take_in
+from tests.conftest import OpenLedger
 from tests.road.sessions import Session
+from tests.sessions.test_intake import add_bullets
 
 PROJECT = Path("/home/ada/work/shop")
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open_file(tmp_path / "ledger.db") as opened:
-        yield opened
-
-
 def recorded(ledger: Ledger, tmp_path: Path, trigger: str = "SessionEnd", reason: str | None = None) -> Event:
     path = Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl")
-    taken = take_in(ledger, Source(path, trigger, reason=reason))
-    assert taken.event_id is not None
-    event = ledger.event(taken.event_id)
+    event = ledger.event(take_in(ledger, Source(path, trigger, reason=reason)).event_id or "")
     assert event is not None
     return event
 
@@ -48,61 +43,46 @@ def gate(environ: Mapping[str, str] | None = None, layer: str = "user", **config
 
 
 def answer(ledger: Ledger, number: int, session_id: str, **meta: Any) -> None:
-    data = {"answer": "", "iteration": 1}
-    ledger.append(
-        [
-            NewEvent(
-                ev.REFLECTION_ANSWERED,
-                identity(ev.REFLECTION_ANSWERED, number),
-                data,
-                "anthropic",
-                session_id=session_id,
-                meta=meta,
-            )
-        ]
-    )
+    about: Any = {"actor": "anthropic", "session_id": session_id, "meta": meta}
+    event_id = identity(ev.REFLECTION_ANSWERED, number)
+    ledger.append([NewEvent(ev.REFLECTION_ANSWERED, event_id, {"answer": "", "iteration": 1}, **about)])
 
 
-def test_an_open_gate_says_what_is_left_of_the_smaller_budget(ledger: Ledger, tmp_path: Path) -> None:
-    event = recorded(ledger, tmp_path)
-    answer(ledger, 1, "s-1", input_tokens=1000, output_tokens=200, cache_read_tokens=30, cache_write_tokens=4)
-    answer(ledger, 2, "s-2", input_tokens=10_000)
-    assert (spent_on_session(ledger, "s-1"), spent_on_session(ledger, None)) == (1234, 0)
-    assert spent_this_month(ledger) == 11_234
-    assert check(ledger, event, gate(session_tokens=50_000, monthly_tokens=0)) == Opened(50_000 - 1234, "session")
-    assert check(ledger, event, gate(session_tokens=50_000, monthly_tokens=40_000)) == Opened(
-        40_000 - 11_234, "monthly"
-    )
-    assert check(ledger, event, gate(session_tokens=0, monthly_tokens=0)) == Opened(None)
+SPENT = "the monthly budget is spent: 11,234 of {} tokens (setting monthly_tokens)"
+LITTLE = (
+    "7,999 of 19,233 tokens of the monthly budget are left, fewer than the 8,000 that a request needs "
+    "(setting monthly_tokens)"
+)
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"),
+    ("session", "month", "said"),
     [
-        (11_234, "the monthly budget is spent: 11,234 of 11,234 tokens (setting monthly_tokens)"),
-        (9_000, "the monthly budget is spent: 11,234 of 9,000 tokens (setting monthly_tokens)"),
-        (
-            19_233,
-            "7,999 of 19,233 tokens of the monthly budget are left, fewer than the 8,000 that a request needs "
-            "(setting monthly_tokens)",
-        ),
-        (19_234, Opened(8_000, "monthly")),
+        (50_000, 0, Opened(50_000 - 1_234, "session")),
+        (50_000, 40_000, Opened(40_000 - 11_234, "monthly")),
+        (0, 0, Opened(None)),
+        (0, 11_234, SPENT.format("11,234")),
+        (0, 9_000, SPENT.format("9,000")),
+        (0, 19_233, LITTLE),
+        (0, 19_234, Opened(8_000, "monthly")),
     ],
 )
-def test_a_budget_is_called_spent_only_where_nothing_is_left(
-    ledger: Ledger, tmp_path: Path, limit: int, said: Opened | str
+def test_an_open_gate_says_what_is_left_of_the_smaller_budget_and_a_closed_one_why(
+    ledger: Ledger, tmp_path: Path, session: int, month: int, said: Opened | str
 ) -> None:
     event = recorded(ledger, tmp_path)
-    answer(ledger, 1, "s-2", input_tokens=11_234)
-    assert check(ledger, event, gate(session_tokens=0, monthly_tokens=limit)) == said
+    answer(ledger, 1, "s-1", input_tokens=1000, output_tokens=200, cache_read_tokens=30, cache_write_tokens=4)
+    answer(ledger, 2, "s-2", input_tokens=10_000, output_tokens=-5)
+    assert (spent_on_session(ledger, "s-1"), spent_on_session(ledger, None)) == (1_234, 0)
+    assert spent_this_month(ledger) == 11_234
+    assert check(ledger, event, gate(session_tokens=session, monthly_tokens=month)) == said
 
 
 def test_a_month_begins_at_midnight_utc_of_its_first_day(ledger: Ledger) -> None:
     answer(ledger, 1, "s-1", input_tokens=7)
     now = datetime.now(UTC)
     after = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
-    assert spent_this_month(ledger, now) == 7
-    assert spent_this_month(ledger, after) == 0
+    assert (spent_this_month(ledger, now), spent_this_month(ledger, after)) == (7, 0)
 
 
 @pytest.mark.parametrize("odd", [None, "7", 1.5, [1]])
@@ -110,6 +90,39 @@ def test_a_count_that_is_none_costs_nothing(ledger: Ledger, odd: Any) -> None:
     answer(ledger, 1, "s-1", input_tokens=odd, output_tokens=5)
     (event,) = ledger.events()
     assert tokens_of(event.meta) == spent_on_session(ledger, "s-1") == 5
+
+
+@pytest.mark.parametrize(
+    ("reasons", "waits"),
+    [
+        ([SPENT], True),
+        (["7 of 9 tokens of the session budget are left, fewer than the 8,000 that a request needs"], True),
+        (["what is left of the budget is too little: template and playbook take 9"], True),
+        (["the window cites nothing"], False),
+        (["the playbook is empty"], False),
+        (["playbook_update_on_clear is false in the client's settings"], False),
+        (["the project is not among `projects` in the user's configuration"], False),
+        (["only the project's own file asks for a model; add the project to `projects` in the user's one"], False),
+        ([SPENT, "the window cites nothing"], False),
+        (["the window cites nothing", SPENT], True),
+    ],
+)
+def test_a_window_waits_for_a_budget_where_that_was_the_last_reason_to_skip_it(
+    open_ledger: OpenLedger, tmp_path: Path, reasons: list[str], waits: bool
+) -> None:
+    ledger = open_ledger()
+    add_bullets(ledger, "pat-001")
+    event = recorded(ledger, tmp_path)
+    for reason in reasons:
+        (window,) = ledger.windows()
+        if window.state == "skipped":  # tried by hand in between
+            ledger.append([facts.failed(window, "anthropic", "transport", "down")])
+            (window,) = ledger.windows()
+        ledger.append([facts.skipped(window, event, "anthropic", reason)])
+    assert len(list(ledger.events(types=[ev.REFLECTION_SKIPPED]))) == len(reasons)
+    assert [window.event_id for window in waiting_for_budget(ledger)] == [event.event_id] * waits
+    answer(ledger, 1, "s-1", input_tokens=7)
+    assert (spent_this_month(ledger), spent_on_session(ledger, "s-1")) == (7, 7)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +161,10 @@ def test_what_there_is_nothing_to_ask_about_is_not_asked(
 def test_a_model_is_asked_where_the_user_wants_it(
     ledger: Ledger, tmp_path: Path, layer: str, projects: tuple[str, ...], trigger: str, opens: bool
 ) -> None:
-    event = recorded(ledger, tmp_path, trigger)
-    found = check(ledger, event, gate(layer=layer, projects=projects))
-    assert isinstance(found, Opened) == opens
+    event, closed = recorded(ledger, tmp_path, trigger), gate(layer=layer, projects=projects)
+    assert isinstance(check(ledger, event, closed), Opened) == opens
     # Who judges by rules needs nobody's consent.
-    assert check(ledger, event, gate(layer=layer, projects=projects), is_model=False) == Opened()
+    assert check(ledger, event, closed, is_model=False) == Opened()
 
 
 SETTINGS = ("playbook_update_on_exit", "playbook_update_on_clear", "playbook_update_on_subagent_stop")
@@ -174,15 +186,13 @@ def test_each_setting_of_the_ace_tool_closes_the_gate_for_its_own_event(
     ledger: Ledger, tmp_path: Path, trigger: str, reason: str | None, closes: str | None
 ) -> None:
     event = recorded(ledger, tmp_path, trigger, reason)
-    folder = tmp_path / "client"
-    folder.mkdir()
-    for setting in SETTINGS:
-        (folder / "settings.json").write_text(json.dumps({setting: False}))
-        found = check(ledger, event, gate({"CLAUDE_CONFIG_DIR": str(folder)}), is_model=False)
-        assert found == (f"{setting} is false in the client's settings" if setting == closes else Opened())
-    for value in (True, None, "false", 0):
-        (folder / "settings.json").write_text(json.dumps(dict.fromkeys(SETTINGS, value)))
-        assert check(ledger, event, gate({"CLAUDE_CONFIG_DIR": str(folder)}), is_model=False) == Opened()
+    values: list[dict[str, Any]] = [{setting: False} for setting in SETTINGS]
+    values += [dict.fromkeys(SETTINGS, value) for value in (True, None, "false", 0)]
+    for value in values:
+        (tmp_path / "settings.json").write_text(json.dumps(value))
+        found = check(ledger, event, gate({"CLAUDE_CONFIG_DIR": str(tmp_path)}), is_model=False)
+        closed = closes if value.get(closes or "") is False else None
+        assert found == (f"{closed} is false in the client's settings" if closed else Opened())
 
 
 def test_a_person_who_asks_by_hand_goes_past_every_setting(ledger: Ledger, tmp_path: Path) -> None:
@@ -195,20 +205,14 @@ def test_a_person_who_asks_by_hand_goes_past_every_setting(ledger: Ledger, tmp_p
     assert check(ledger, event, closed, forced=True) == Opened()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 99_999, b'{"a": 1', None], ids=lambda raw: str(raw)[:12]
-)
-def test_settings_that_cannot_be_read_are_none(tmp_path: Path, content: bytes | None) -> None:
-    if content is not None:
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 99_999, None, "a pipe"])
+def test_settings_that_cannot_be_read_are_none(tmp_path: Path, content: bytes | str | None) -> None:
+    if isinstance(content, bytes):
         (tmp_path / "settings.json").write_bytes(content)
-    assert ace_settings({"CLAUDE_CONFIG_DIR": str(tmp_path)}) == {}
-
-
-def test_settings_that_are_a_pipe_or_nowhere_hold_nobody_up(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "settings.json")
+    elif content:
+        os.mkfifo(tmp_path / "settings.json")
     assert ace_settings({"CLAUDE_CONFIG_DIR": str(tmp_path)}) == {}
     assert ace_settings({"CLAUDE_CONFIG_DIR": "~nobody-of-that-name"}) == {}
-    assert ace_settings({"CLAUDE_CONFIG_DIR": "", "HOME": str(tmp_path / "none")}) == {}
 
 
 @pytest.mark.parametrize(
@@ -225,14 +229,11 @@ def test_settings_that_are_a_pipe_or_nowhere_hold_nobody_up(tmp_path: Path) -> N
 def test_a_projects_file_lowers_budgets_and_raises_none(
     tmp_path: Path, users: str, own: str, refused: str | None
 ) -> None:
-    path = tmp_path / "home" / ".config" / "reflector" / "config.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(users)
-    (tmp_path / ".claude").mkdir()
-    (tmp_path / ".claude" / "reflector.toml").write_text(own)
-    environ = {"HOME": str(tmp_path / "home")}
+    for path, text in ((tmp_path / ".config/reflector/config.toml", users), (tmp_path / ".claude/reflector.toml", own)):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
     if refused is None:
-        load_config(tmp_path, environ=environ)
+        load_config(tmp_path, environ={"HOME": str(tmp_path)})
         return
     with pytest.raises(ConfigError, match=refused):
-        load_config(tmp_path, environ=environ)
+        load_config(tmp_path, environ={"HOME": str(tmp_path)})

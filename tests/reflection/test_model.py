@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -240,14 +240,8 @@ def test_a_question_and_its_answer_stay_within_the_allowance(
     assert prompt.tokens <= min(20_000, (allowance or 99_000) - 4096)
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open_file(tmp_path / "ledger.db") as opened:
-        add_bullets(opened, "pat-001", "pat-002")
-        yield opened
-
-
 def take_in_short(ledger: Ledger, tmp_path: Path) -> None:
+    add_bullets(ledger, "pat-001", "pat-002")
     take_in(ledger, Source(Session().cites("pat-001").write(tmp_path / "short.jsonl"), "SessionEnd"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,10 +48,7 @@ def tag(name: str, verdict: str, rationale: str = "because") -> dict[str, str]:
     return {"name": name, "tag": verdict, "rationale": rationale}
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open_file(tmp_path / "ledger.db") as opened:
-        yield opened
+SECRET = "ghp_" + "Ab3" * 12
 
 
 @pytest.fixture
@@ -126,17 +123,40 @@ def test_each_tag_is_kept_with_what_became_of_it_and_the_rest_counts(
     assert counters(ledger) == {"pat-001": (int(disposition == "counted"), 0), "pat-002": (1, 0)}
 
 
-def test_two_tags_for_one_bullet_both_count(ledger: Ledger, cites: Callable[..., None]) -> None:
-    cites("pat-001")
-    Runner(ledger, Says([tags(tag("pat-001", "helpful"), tag("pat-001", "helpful"))])).finish_pending()
-    assert counters(ledger)["pat-001"] == (2, 0)
+@pytest.mark.parametrize(
+    ("answer", "outcome", "counted"),
+    [
+        (tags(tag("pat-001", "helpful"), tag("pat-001", "helpful")), "completed", (2, 0)),
+        *(
+            (f'{{"analysis": "a", "bullet_tags": {nothing}}}', "completed", (0, 0))
+            for nothing in ("null", "[]", "{}", "7")
+        ),
+        (
+            '{"analysis": "\ud800 \x00 \u202e", "bullet_tags": [{"name": "pat-001", "tag": "helpful"}]}',
+            "completed",
+            (1, 0),
+        ),
+        (tags(tag("pat-001", "helpful"), analysis="long " * 100_000), "completed", (1, 0)),
+        (tags(*[tag("pat-001", "neutral")] * 12_000, tag("pat-001", "helpful")), "completed", (0, 0)),
+        (
+            tags(tag("pat-001", "helpful", "ghp_" + "Ab3" * 12), analysis="password=ghp_" + "Ab3" * 12),
+            "completed",
+            (1, 0),
+        ),
+        ("[" * 100_000, "failed", (0, 0)),
+        ("", "failed", (0, 0)),
+    ],
+)
+def test_whatever_is_answered_leaves_a_sound_ledger_without_secrets(
+    ledger: Ledger, cites: Callable[..., None], answer: str, outcome: str, counted: tuple[int, int]
+) -> None:
+    from reflector.proof.verify import verify
 
-
-@pytest.mark.parametrize("nothing", ["null", "[]", '"none"', "{}", "7"])
-def test_an_answer_without_tags_is_an_answer(ledger: Ledger, cites: Callable[..., None], nothing: str) -> None:
     cites("pat-001")
-    (done,) = Runner(ledger, Says([f'{{"analysis": "a", "bullet_tags": {nothing}}}'])).finish_pending()
-    assert (done.outcome, counters(ledger)["pat-001"]) == ("completed", (0, 0))
+    (done,) = Runner(ledger, Says([answer])).finish_pending()
+    assert (done.outcome, counters(ledger)["pat-001"]) == (outcome, counted)
+    assert list(verify(ledger)) == []
+    assert "Ab3Ab3" not in json.dumps([event.data for event in ledger.events()])
 
 
 def test_a_window_that_cites_nothing_is_skipped_without_asking(ledger: Ledger, cites: Callable[..., None]) -> None:
@@ -168,12 +188,10 @@ def test_whatever_a_backend_raises_is_recorded_and_tried_again(
     ledger: Ledger, cites: Callable[..., None], raised: Exception, stage: str
 ) -> None:
     cites("pat-001")
-    says = Says([raised, tags(tag("pat-001", "helpful"))])
-    runner = Runner(ledger, says)
+    runner = Runner(ledger, Says([raised, tags(tag("pat-001", "helpful"))]))
     assert [done.outcome for done in runner.finish_pending()] == ["failed"]
     (failed,) = of_type(ledger, ev.REFLECTION_FAILED)
-    assert failed.data is not None
-    assert (failed.data["stage"], failed.data["backend"]) == (stage, "scripted")
+    assert ((failed.data or {})["stage"], (failed.data or {})["backend"]) == (stage, "scripted")
     assert [done.outcome for done in runner.finish_pending()] == ["waiting"]
     assert [done.outcome for done in runner.finish_pending(retry="all")] == ["completed"]
     assert counters(ledger)["pat-001"] == (1, 0)
@@ -201,7 +219,6 @@ def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
     # Each wait begins at the failure before it, which the ledger's own clock dated.
     assert asked == [1, 1, 2, 3, 3, 3, 3]
     assert runner.finish_pending(retry="all")[0].outcome == "failed"
-    assert len(says.asked) == 4
 
 
 @pytest.mark.parametrize("stage", ["transport", "access"])
@@ -213,11 +230,10 @@ def test_an_outage_is_tried_again_for_ever_with_a_pause_that_grows_to_an_hour(
     pauses = []
     for _ in range(9):
         (done,) = runner.finish_pending(retry="all")
-        assert done.again
         (window,) = ledger.open_windows()
         trouble = runner.trouble(window)
         assert trouble is not None
-        assert trouble.attempts == 0
+        assert (done.again, trouble.attempts) == (True, 0)
         pauses.append(trouble.next_try - datetime.fromisoformat(trouble.last.recorded_at))
     assert pauses == [timedelta(minutes=minutes) for minutes in (1, 2, 4, 8, 16, 32, 60, 60, 60)]
 
@@ -228,11 +244,9 @@ def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(
     cites("pat-001")
     says = Says(["I am sorry, I cannot judge this."])
     runner = Runner(ledger, says)
-    assert runner.finish_pending()[0].outcome == "failed"
-    assert runner.finish_pending(retry="all")[0].outcome == "failed"
+    assert [runner.finish_pending(retry="all")[0].outcome for _ in range(2)] == ["failed", "failed"]
     (answered,) = of_type(ledger, ev.REFLECTION_ANSWERED)
-    assert answered.data is not None
-    assert answered.data["answer"] == "I am sorry, I cannot judge this."
+    assert (answered.data or {})["answer"] == "I am sorry, I cannot judge this."
     assert [e.data["stage"] for e in of_type(ledger, ev.REFLECTION_FAILED) if e.data] == ["parse", "parse"]
     assert len(says.asked) == 1
 
@@ -284,38 +298,6 @@ def test_a_transcript_that_is_gone_is_a_failure_that_names_it(
     (done,) = Runner(ledger, Reads([])).finish_pending()
     assert done.outcome == "failed"
     assert "s-1.jsonl" in done.detail
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"analysis": "\ud800 \x00 \u202e", "bullet_tags": [{"name": "pat-001", "tag": "helpful"}]}',
-        '{"analysis": "' + "long " * 100_000 + '", "bullet_tags": [{"name": "pat-001", "tag": "helpful"}]}',
-        tags(*[tag("pat-001", "neutral")] * 12_000, tag("pat-001", "helpful")),
-        "[" * 100_000,
-        "",
-        '{"bullet_tags": [{"name": "pat-001", "tag": "helpful", "rationale": ' + "9" * 5000 + "}]}",
-    ],
-    ids=["odd characters", "long", "many tags", "deep", "empty", "a long number"],
-)
-def test_a_hostile_answer_never_raises_and_leaves_a_sound_ledger(
-    ledger: Ledger, cites: Callable[..., None], text: str
-) -> None:
-    from reflector.proof.verify import verify
-
-    cites("pat-001")
-    (done,) = Runner(ledger, Says([text])).finish_pending()
-    assert done.outcome in {"completed", "failed"}
-    assert list(verify(ledger)) == []
-
-
-def test_secrets_in_an_answer_are_redacted_before_it_is_kept(ledger: Ledger, cites: Callable[..., None]) -> None:
-    secret = "ghp_" + "Ab3" * 12
-    cites("pat-001")
-    answer = tags(tag("pat-001", "helpful", f"the token {secret} worked"), analysis=f"password={secret}")
-    Runner(ledger, Says([answer])).finish_pending()
-    assert counters(ledger)["pat-001"] == (1, 0)
-    assert secret not in json.dumps([event.data for event in ledger.events()])
 
 
 def test_the_same_window_and_answer_give_the_same_events(tmp_path: Path) -> None:

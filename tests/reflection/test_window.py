@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -90,12 +90,6 @@ class Hurried(Ledger):
 
     def close(self) -> None:
         """The other one closes it."""
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open_file(tmp_path / "ledger.db") as opened:
-        yield opened
 
 
 @pytest.fixture
