@@ -123,7 +123,13 @@ class Popen(subprocess.Popen[Any]):
 
 
 def run(
-    command: Any, *, input: Any = None, capture_output: bool = False, timeout: float | None = None, **options: Any
+    command: Any,
+    *,
+    input: Any = None,
+    capture_output: bool = False,
+    timeout: float | None = None,
+    check: bool = False,
+    **options: Any,
 ) -> subprocess.CompletedProcess[Any]:
     """`subprocess.run`, by a fork where that is the same."""
     if input is not None:
@@ -136,7 +142,10 @@ def run(
         except BaseException:
             process.kill()
             raise
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
 
 
 def serve(number: int) -> NoReturn:

@@ -127,8 +127,8 @@ def test_a_locked_database_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch
     [
         ("DELETE FROM event WHERE type = 'bullet.tagged'", ["list", "show pat-001", "blame pat-001"], "verify"),
         ("UPDATE playbook SET chain = 'pl1:x'", ["add pat More.", "revise pat-001 More."], "verify"),
-        ("UPDATE event SET data = '' WHERE type = 'bullet.tagged'", ["export --format ndjson", "rebuild"], "verify"),
-        ('UPDATE event SET data = replace(data, \'"keys":"\', \'"keys":"!\')', ["rebuild"], "verify"),
+        ("UPDATE event SET data = '' WHERE type = 'bullet.tagged'", [], "verify"),
+        ('UPDATE event SET data = replace(data, \'"keys":"\', \'"keys":"!\')', [], "verify"),
         ("UPDATE bullet SET section = 'x'", ["list", "add pat More."], "rebuild"),
     ],
 )
