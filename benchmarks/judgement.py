@@ -30,8 +30,8 @@ from reflector.playbook.document import load
 from reflector.reflection.rules import wordings as rows_of
 from reflector.reflection.rules.citation import Citation
 from reflector.reflection.rules.findings import FINDINGS, findings
-from reflector.reflection.rules.reading import Reader
-from reflector.reflection.rules.weighing import SIDES, Judgement, Side, Weights, judge
+from reflector.reflection.rules.follow import Reader
+from reflector.reflection.rules.weighing import SIDES, Side, Weighed, Weights, judge
 from reflector.transcripts.reading import read_messages
 
 TAGS: tuple[Verdict, ...] = ("helpful", "harmful", "neutral")
@@ -165,7 +165,7 @@ class Judged:
     """A case as weights of all other groups judge it."""
 
     case: Case
-    said: Judgement
+    said: Weighed
 
     @property
     def estimate(self) -> float:

@@ -16,7 +16,7 @@ from reflector.cli.output import counted, json_option, note, print_json, safe, s
 if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger
     from reflector.playbook.counting import Verdict
-    from reflector.reflection.people import Citation
+    from reflector.reflection.people import OpenCitation
     from reflector.transcripts.message import Message
 
 _KEYS = {"h": "helpful", "m": "harmful", "n": "neutral", "s": "skip", "f": "more", "q": "quit"}
@@ -84,7 +84,7 @@ def _session(ledger: Ledger, session: str | None) -> str | None:
     return ids.pop()
 
 
-def _document(one: Citation) -> dict[str, Any]:
+def _document(one: OpenCitation) -> dict[str, Any]:
     return {
         "session_id": one.window.session_id,
         "position": one.window.position,
@@ -96,7 +96,7 @@ def _document(one: Citation) -> dict[str, Any]:
     }
 
 
-def _walk(place: Place, found: list[Citation], rows: dict[str, BulletRow], why: str) -> None:
+def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], why: str) -> None:
     judged = 0
     for number, one in enumerate(found, 1):
         click.secho(f"\n{number} of {len(found)}  {safe(rows[one.name].bullet.line)}", bold=True)
@@ -125,7 +125,7 @@ def _asked() -> str:
             return _KEYS[key.lower()]
 
 
-def _show(one: Citation, most: int | None) -> None:
+def _show(one: OpenCitation, most: int | None) -> None:
     from reflector.reflection.people import evidence
     from reflector.transcripts.reading import UnknownTranscript
 
@@ -155,7 +155,7 @@ def _line(who: str, text: str, most: int | None) -> str:
     return f"{who:>9}  {quote(text, most)}"
 
 
-def _record(place: Place, one: Citation, verdict: Verdict, why: str) -> None:
+def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> None:
     from reflector.reflection import people
 
     with place.pipeline() as pipeline:

@@ -194,7 +194,7 @@ def give_up(place: Place, session_id: str, why: str) -> None:
     `reflector reflect SESSION` judges it after all.
     """
     from reflector.cli.audit import session_named
-    from reflector.reflection import reflection_events as facts
+    from reflector.reflection import reflection_events as events_of
 
     project = place.project()
     with place.pipeline(project) as pipeline:
@@ -202,7 +202,7 @@ def give_up(place: Place, session_id: str, why: str) -> None:
         open_ = [window for window in pipeline.ledger.open_windows() if window.session_id == session_id]
         pipeline.ledger.append(
             [
-                facts.failed(window, project.config.backend, "given up", why, attempts=0, final=True, actor="human")
+                events_of.failed(window, project.config.backend, "given up", why, attempts=0, final=True, actor="human")
                 for window in open_
             ]
         )

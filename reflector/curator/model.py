@@ -25,7 +25,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
-from reflector.reflection import reflection_events as facts
+from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import find_answer
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.prompts import TemplateError, find_template
@@ -162,7 +162,7 @@ def _prompt(ledger: Ledger, completed: Event, project: Path) -> tuple[str, str]:
 
 
 def _answer(completed: Event, backend: str, answer: Answer, template: str) -> NewEvent:
-    made = facts.answered(completed, backend, "content_based", answer, 1, 1, about=(_MODE,))
+    made = events_of.answered(completed, backend, "content_based", answer, 1, 1, about=(_MODE,))
     data = {**made.data, "mode": _MODE, "template_sha256": template}
     return NewEvent(
         made.type, made.event_id, data, backend, session_id=made.session_id, reflection_id=made.reflection_id,

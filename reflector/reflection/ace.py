@@ -172,7 +172,7 @@ def _result(answer: str) -> dict[str, Any]:
 def save_diagnostic(content: str, name: str) -> Path | None:
     """Write a diagnostic file where the project's diagnostic mode is on: `.claude/diagnostic/<time>_<name>.txt`.
 
-    Secrets are taken out. Returns the file, None where the mode is off or nothing could be written.
+    Secrets are removed. Returns the file, None where the mode is off or nothing could be written.
     """
     try:
         folder = _project() / ".claude"

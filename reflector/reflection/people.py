@@ -17,7 +17,7 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import Verdict
-from reflector.reflection import reflection_events as facts
+from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag
 from reflector.reflection.protocol import Answer, Request
 from reflector.reflection.window import HUMAN, Given, Session, is_retracted, own_messages, retractions
@@ -33,7 +33,7 @@ class VerdictRefused(LedgerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Citation:
+class OpenCitation:
     """A bullet that a session cites, and what was said of it.
 
     window  the last window of the session that cites the bullet
@@ -47,14 +47,14 @@ class Citation:
 
 def citations(
     ledger: Ledger, *, after: int = 0, session_id: str | None = None, decided: bool = False
-) -> list[Citation]:
+) -> list[OpenCitation]:
     """Return what a person may judge, newest first: bullets that count, that a session cites and nothing decided.
 
     `after` leaves out windows up to a position; `decided` includes citations that have a verdict by others. Those that
     a person judged are never among them. Raises LedgerError.
     """
     known = {row.name for row in ledger.rows() if row.counts}
-    found: list[Citation] = []
+    found: list[OpenCitation] = []
     seen: set[tuple[str | None, str | None, str]] = set()
     for row in reversed(ledger.windows(session_id)):
         # A verdict on a window that still waits for its own reflection would end that wait, for every bullet.
@@ -75,11 +75,11 @@ def citations(
             if any(one.tag.actor == HUMAN for one in said):
                 continue
             if decided or not any(one.is_decided for one in said):
-                found.append(Citation(recorded, name, said[-1] if said else None))
+                found.append(OpenCitation(recorded, name, said[-1] if said else None))
     return found
 
 
-def evidence(citation: Citation) -> Iterator[tuple[bool, Message]]:
+def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
     """Yield (whether it cites the bullet, message) from the first message of the window that does.
 
     Raises OSError and UnknownTranscript.
@@ -92,7 +92,7 @@ def evidence(citation: Citation) -> Iterator[tuple[bool, Message]]:
             yield cites, message
 
 
-def judge(ledger: Ledger, citation: Citation, verdict: Verdict, why: str = "") -> None:
+def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "") -> None:
     """Record a person's verdict on a citation, and take what others said of it in this session out of the count.
 
     The playbook's lock must be held. Raises VerdictRefused, LedgerError.
@@ -107,10 +107,10 @@ def judge(ledger: Ledger, citation: Citation, verdict: Verdict, why: str = "") -
     text = json.dumps({"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]}, ensure_ascii=False)
     request = Request(window.session_id or "", (), (name,), partial(iter, ()))
     about = (name, times) if times else (name,)
-    answered = facts.answered(window, HUMAN, request.mode, Answer(text, HUMAN), 1, 1, about=about)
+    answered = events_of.answered(window, HUMAN, request.mode, Answer(text, HUMAN), 1, 1, about=about)
     status = {row.name: row.status for row in ledger.rows()}
     parsed = Parsed("", (tag,), "whole")
-    events = facts.completed(window, answered.reflection_id or "", parsed, PARSER_VERSION, answered, status, [tag])
+    events = events_of.completed(window, answered.reflection_id or "", parsed, PARSER_VERSION, answered, status, [tag])
     ledger.append([answered, *_replaced(ledger, active, verdict), *events])
 
 
@@ -121,7 +121,7 @@ def _counts(ledger: Ledger, given: Given) -> bool:
 def _replaced(ledger: Ledger, active: Sequence[Given], verdict: Verdict) -> Iterator[NewEvent]:
     for one in active:
         if one.is_decided:
-            # A tag that was retracted and put back is taken out by a retraction of what put it back.
+            # A tag that was retracted and put back leaves the count by a retraction of what put it back.
             last = [one.tag, *retractions(ledger, one.tag.event_id)][-1].event_id
             yield NewEvent(
                 ev.EVIDENCE_RETRACTED,

@@ -1,6 +1,6 @@
 """The reflector's question: template, playbook, transcript and cited IDs as one prompt.
 
-Invariant: a prompt fits its limit, and the data cannot leave its place. Secrets are taken out before
+Invariant: a prompt fits its limit, and the data cannot leave its place. Secrets are removed before
 anything is sent, a bullet or a turn cannot close the tag around it, and the template is filled once. The same
 window, playbook and template give the same prompt, byte for byte.
 """

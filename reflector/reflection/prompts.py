@@ -125,7 +125,7 @@ def read_template(
     if len(raw) > MAX_TEMPLATE:
         raise TemplateError(f"{path}: is longer than {MAX_TEMPLATE // 1024} KiB; shorten it")
     try:
-        # What an editor marks the file with is no part of what the agent is told.
+        # An editor's mark at the beginning is not part of the prompt.
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None

@@ -17,7 +17,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.reflection import reflection_events as facts
+from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, trouble_of
 from reflector.text.secrets import quote
@@ -107,14 +107,14 @@ class Recorder:
         assert stored is not None  # it was appended above
         return stored
 
-    def completed(self, window: WindowRow, told: str) -> Reflected:
+    def completed(self, window: WindowRow, detail: str) -> Reflected:
         """Return how a window ended whose reflection was appended."""
-        return Reflected(window.event_id, "completed", told, window.session_id)
+        return Reflected(window.event_id, "completed", detail, window.session_id)
 
     def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         """Record that the gate is closed."""
         if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
-            made = partial(facts.skipped, window, recorded, self.backend.name, quote(reason, 500))
+            made = partial(events_of.skipped, window, recorded, self.backend.name, quote(reason, 500))
             # Of a trajectory, some questions may have been answered since the gate was closed for the first time.
             known = [
                 one.event_id for one in self.ledger.targeting(window.event_id) if one.type == ev.REFLECTION_SKIPPED
@@ -135,7 +135,7 @@ class Recorder:
     ) -> Reflected:
         """Record what went wrong."""
         more = {} if parser is None else {"parser": parser}
-        event = facts.failed(
+        event = events_of.failed(
             window,
             self.backend.name,
             stage,

@@ -1,7 +1,7 @@
 """The events that a reflection leaves, from what happened to them.
 
 Invariant: an event's id comes from the window, the backend and a count of what was there before, never from
-words, a clock or a random number. So a step that is taken again after a crash is the same event.
+words, a clock or a random number. So a step that is repeated after a crash is the same event.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def answered(
     *,
     about: Sequence[str | int] = (),
 ) -> NewEvent:
-    """Return a raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1.
+    """Return a raw answer without secrets; `iteration` counts the times the whole window was asked about, from 1.
 
     `about` tells several reflections of one backend on a window apart: each verdict of a person is one.
     """

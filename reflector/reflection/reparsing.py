@@ -18,11 +18,11 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.counting import VERDICTS
-from reflector.reflection import reflection_events as facts
+from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, Parsed, parse_answer
 from reflector.reflection.backends import REREADING
 
-Reading = Literal["read", "changed", "same", "unreadable"]
+Change = Literal["read", "changed", "same", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Reparsed:
 
     window_id: str
     session_id: str | None
-    reading: Reading
+    reading: Change
     before: tuple[tuple[str, str], ...]
     after: tuple[tuple[str, str], ...]
 
@@ -80,7 +80,7 @@ def _reparse(
             )
         )
     status = {row.name: row.status for row in ledger.rows()}
-    events += facts.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
+    events += events_of.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
     if not dry_run:
         ledger.append(events)
     return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)

@@ -1,7 +1,7 @@
 """Reflecting on recorded windows: gate, backend, answer, tags.
 
 Invariant: a reflection goes session.recorded → reflection.answered → reflection.completed with its tags, each step one
-transaction, and can be taken up after a crash at any of them without asking again for what was answered.
+transaction, and goes on after a crash at any of them without asking again for what was answered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
-from reflector.reflection import reflection_events as facts
+from reflector.reflection import reflection_events as events_of
 from reflector.reflection.protocol import REDACTED, Request, Trouble, trouble_of
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.reflection_events import reflection_id_of
@@ -144,7 +144,7 @@ class Runner(Recorder):
             window,
             recorded,
             lambda: self.backend.answer(request),
-            lambda answer: facts.answered(recorded, self.backend.name, request.mode, answer, iteration, 1),
+            lambda answer: events_of.answered(recorded, self.backend.name, request.mode, answer, iteration, 1),
             gate.budget or "monthly",
         )
 
@@ -162,7 +162,7 @@ class Runner(Recorder):
                 return self.failed(window, "answer", "the model declined to answer", final=True)
             return self.failed(window, "parse", _unread(parsed, answer), parser=PARSER_VERSION)
         recorded, reflection_id = session.recorded, answer.reflection_id or ""
-        done = partial(facts.completed, recorded, reflection_id, parsed, PARSER_VERSION, answer)
+        done = partial(events_of.completed, recorded, reflection_id, parsed, PARSER_VERSION, answer)
         for is_last in (False, True):
             rows = self.ledger.rows()
             status = {row.name: row.status for row in rows}
@@ -177,7 +177,7 @@ class Runner(Recorder):
                     raise
                 session = self.session(recorded)
         was = {one.given.name: one.given.verdict for one in overturned}
-        told = [
+        verdicts = [
             f"{e.data['name']} {e.data['tag']}" + (f" (was {was[e.data['name']]})" if e.data["name"] in was else "")
             for e in events[1:]
             if e.data["disposition"] == "counted" or e.data["name"] in was
@@ -185,7 +185,7 @@ class Runner(Recorder):
         decided = {e.data["name"] for e in events[1:] if e.data["tag"] != "neutral"}
         cited = (recorded.data or {}).get("cited", ())
         undecided = tuple(name for name in cited if name in counting and name not in decided)
-        return replace(self.completed(window, ", ".join(told)), undecided=undecided)
+        return replace(self.completed(window, ", ".join(verdicts)), undecided=undecided)
 
 
 def _unread(parsed: Parsed, answer: Event) -> str:

@@ -15,7 +15,7 @@ from reflector.config import Config, ConfigError, load_config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.reflection import reflection_events as facts
+from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import Gate, Opened, ace_settings
 from reflector.reflection.spending import spent_on_session, spent_this_month, tokens_of, waiting_for_budget
 from reflector.sessions.intake import Source, take_in
@@ -116,9 +116,9 @@ def test_a_window_waits_for_a_budget_where_that_was_the_last_reason_to_skip_it(
     for reason in reasons:
         (window,) = ledger.windows()
         if window.state == "skipped":  # tried by hand in between
-            ledger.append([facts.failed(window, "anthropic", "transport", "down")])
+            ledger.append([events_of.failed(window, "anthropic", "transport", "down")])
             (window,) = ledger.windows()
-        ledger.append([facts.skipped(window, event, "anthropic", reason)])
+        ledger.append([events_of.skipped(window, event, "anthropic", reason)])
     assert len(list(ledger.events(types=[ev.REFLECTION_SKIPPED]))) == len(reasons)
     assert [window.event_id for window in waiting_for_budget(ledger)] == [event.event_id] * waits
     answer(ledger, 1, "s-1", input_tokens=7)

@@ -145,10 +145,10 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
 
 KILLED = """
 import os, signal
-from reflector.reflection import reflection_events as facts
+from reflector.reflection import reflection_events as events_of
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
-facts.{step} = die
+events_of.{step} = die
 from reflector.cli.app import run
 run(["drain"])
 """

@@ -19,7 +19,7 @@ from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.reflection import window
 from reflector.reflection.backends import rules
-from reflector.reflection.rules import reading
+from reflector.reflection.rules import follow
 from reflector.sessions import intake
 from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts import reading as transcripts
@@ -62,9 +62,9 @@ MORE: st.SearchStrategy[Step] = st.one_of(
 @pytest.fixture(scope="module", autouse=True)
 def short_memory() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (window, rules, reading, intake):
+        for module in (window, rules, follow, intake):
             patch.setattr(module, "FOLLOWED", 9)
-        for module in (reading, intake):
+        for module in (follow, intake):
             patch.setattr(module, "BEFORE", 4)
         patch.setattr(transcripts, "_APART", 1)
         yield

@@ -20,7 +20,7 @@ from reflector.transcripts.citations import FOLLOWED, citations_of
 if TYPE_CHECKING:
     from reflector.playbook.bullet import Bullet
     from reflector.reflection.rules.citation import Citation
-    from reflector.reflection.rules.weighing import Judgement, Weights
+    from reflector.reflection.rules.weighing import Weighed, Weights
     from reflector.reflection.truth.asking import Question
     from reflector.transcripts.message import Message
 
@@ -72,13 +72,13 @@ class Judging:
     """Judges the citations of `bullets`, by name, in messages that it is given in their order."""
 
     def __init__(self, bullets: Mapping[str, Bullet], precision: int, weights: Weights, request: Request) -> None:
-        from reflector.reflection.rules.reading import Reader
+        from reflector.reflection.rules.follow import Reader
 
         self.precision = precision
         self._weights = weights
         self._judged, self._settled = request.judged, request.settled
         self.reader = Reader(bullets, request.passed)
-        self._judgements: dict[str, list[Judgement]] = {}
+        self._judgements: dict[str, list[Weighed]] = {}
         #: The tag of each citation, by its place in the session.
         self._tags: list[tuple[int, str, str]] = []
 
@@ -116,12 +116,12 @@ class Judging:
             kept.append(judgement)
         self._tags.append((citation.at, citation.name, judgement.tag))
 
-    def _said(self, name: str) -> list[Judgement]:
+    def _said(self, name: str) -> list[Weighed]:
         """Return the verdicts on citations of a bullet that are too far back to be judged again."""
-        from reflector.reflection.rules.weighing import Judgement
+        from reflector.reflection.rules.weighing import Weighed
 
         tags = (tag for tag in VERDICTS if tag in self._settled.get(name, ()))
-        return [Judgement(tag, f"{tag} at an earlier citation of the session") for tag in tags]
+        return [Weighed(tag, f"{tag} at an earlier citation of the session") for tag in tags]
 
     def _all_settled(self) -> dict[str, list[str]]:
         """Return the verdicts on citations that no later record bears on, by name."""
@@ -131,7 +131,7 @@ class Judging:
                 found.setdefault(name, set()).add(tag)
         return {name: sorted(tags) for name, tags in found.items() if tags}
 
-    def _weighed(self, verdicts: dict[str, Judgement]) -> dict[str, object]:
+    def _weighed(self, verdicts: dict[str, Weighed]) -> dict[str, object]:
         """Return what each verdict rests on, so that another precision can be asked for later."""
         estimated = {
             name: {
@@ -148,7 +148,7 @@ def _json(answer: dict[str, object]) -> str:
     return json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def rationale(judgement: Judgement) -> str:
+def rationale(judgement: Weighed) -> str:
     """Return the verdict in one line of at most 300 characters: the reason, the rule, the evidence as quoted."""
     head = judgement.reason
     if judgement.rule:
@@ -170,7 +170,7 @@ def _printable(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", text).encode("utf-8", "replace").decode("utf-8").split())
 
 
-def _analysis(verdicts: dict[str, Judgement]) -> str:
+def _analysis(verdicts: dict[str, Weighed]) -> str:
     if not verdicts:
         return "Nothing to judge: the window cites no bullet of the playbook."
     counts = Counter(verdict.tag for verdict in verdicts.values())

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.rules.outcomes import Outcome
+from reflector.reflection.rules.outcomes import RunEnd
 from reflector.reflection.rules.people import Remark, content_words
 from reflector.reflection.rules.steps import CHECKS, Kind, Step, files_in
 from reflector.transcripts.message import ToolCall
@@ -106,7 +106,7 @@ class Citation:
     declined: bool = False
     heard: list[Heard] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)
-    ended: list[Outcome] = field(default_factory=list)
+    ended: list[RunEnd] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
@@ -131,7 +131,7 @@ class Citation:
         if step.kind == "change":
             self.written.append(str(call.input.get("new_string") or call.input.get("content") or "")[:600])
 
-    def take_end(self, outcome: Outcome) -> None:
+    def take_end(self, outcome: RunEnd) -> None:
         """Takes how a call of the step itself ended."""
         if len(self.ended) < _MOST_RESULTS:
             self.ended.append(outcome)

@@ -23,7 +23,7 @@ _FINDING = re.compile(r"^\s*[\w./-]+\.\w{1,5}:\d+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunEnd:
     """`quote` is the decisive line as printed, at most 240 characters."""
 
     ending: Ending
@@ -31,10 +31,10 @@ class Outcome:
     rule: str
 
 
-_SILENT = Outcome("silent", "", "")
+_SILENT = RunEnd("silent", "", "")
 
 
-def read_result(step: Step, text: str, is_error: bool) -> Outcome:
+def read_result(step: Step, text: str, is_error: bool) -> RunEnd:
     """Return how a call ended that answered this text; for a `poll` the step is the task that is asked about."""
     if not is_error and (step.kind not in _TELLING or step.is_mcp):
         return _SILENT
@@ -47,9 +47,9 @@ def read_result(step: Step, text: str, is_error: bool) -> Outcome:
     if found is not None:
         return _outcome(found[0], text, found[1])
     if step.kind in ("lint", "types", "build") and not _FINDING.search(text) and not _goes_on(text):
-        return Outcome("passes", _last_line(text) or "no output", "no-complaint")
+        return RunEnd("passes", _last_line(text) or "no output", "no-complaint")
     if step.kind in ("run", "install", "ship") and not _goes_on(text):
-        return Outcome("ran", _last_line(text) or "no output", "ran")
+        return RunEnd("ran", _last_line(text) or "no output", "ran")
     return _SILENT
 
 
@@ -61,28 +61,28 @@ def _goes_on(text: str) -> bool:
     return "running in background" in text[:400] or "<status>running" in text[:200]
 
 
-def _flagged(step: Step, text: str) -> Outcome:
+def _flagged(step: Step, text: str) -> RunEnd:
     found = first(wordings("mechanics"), text)
     # A compiler that misses a file is a finding, an `ls` that misses one is mechanics.
     if found is not None and not (found[0].id == "wrong-place" and step.kind in CHECKS and ": cd: " not in text):
-        return Outcome("mechanics", "", found[0].id)
+        return RunEnd("mechanics", "", found[0].id)
     if step.kind in ("look", "tidy", "poll", "admin", "plan") and not step.verifies:
-        return Outcome("mechanics", "", "flagged-look")
+        return RunEnd("mechanics", "", "flagged-look")
     failing = [row for row in wordings("counted", "check", "line") if row.says == "fails" and row.id != "exit-code"]
     found = first(failing, text)
     if found is not None:
         return _outcome(found[0], text, found[1])
     line = _last_line(re.sub(r"^(?:Error: )?Exit code \d+\s*", "", text.lstrip())) or _last_line(text)
-    return Outcome("fails", line, "flagged-error")
+    return RunEnd("fails", line, "flagged-error")
 
 
-def _outcome(row: Wording, text: str, match: re.Match[str]) -> Outcome:
+def _outcome(row: Wording, text: str, match: re.Match[str]) -> RunEnd:
     start = text.rfind("\n", 0, match.start() + 1) + 1
     if match.group(0)[:1] == "\n":
         start = match.start() + 1
     end = text.find("\n", max(match.end() - 1, start))
     line = " ".join(text[start : len(text) if end < 0 else end].split())[:240]
-    return Outcome("passes" if row.says == "passes" else "fails", line, row.id)
+    return RunEnd("passes" if row.says == "passes" else "fails", line, row.id)
 
 
 def _last_line(text: str) -> str:

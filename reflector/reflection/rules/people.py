@@ -1,7 +1,7 @@
 """What a person's message says about the work before it: an objection, praise, acceptance, or nothing; and its topic.
 
 Invariant: a message is read by a few short wordings, never word by word. What was pasted is not read, of a long
-message only the opening is, and words that are not English are never taken for consent or for silence. Topics are
+message only the opening is, and words that are not English are neither consent nor silence. Topics are
 compared by their words: one in singular, plural, -ing or -ed is the same word, and the commonest of this trade are left
 out.
 """

@@ -48,7 +48,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Weighed:
     """A verdict on one citation, or on all of a bullet in a window.
 
     reason     a few words without quotes
@@ -75,10 +75,10 @@ def shipped() -> Weights:
     return Weights(str(data["version"]), points, cutoffs)
 
 
-def judge(citation: Citation, precision: int, weights: Weights) -> Judgement:
+def judge(citation: Citation, precision: int, weights: Weights) -> Weighed:
     """Return the verdict on one citation, where `precision` of 100 verdicts are to be right."""
     if citation.declined:
-        return Judgement("neutral", "the agent named the advice to decline it")
+        return Weighed("neutral", "the agent named the advice to decline it")
     found = findings(citation)
     names = tuple(found)
     estimates = (weights.estimate("helpful", names), weights.estimate("harmful", names))
@@ -86,11 +86,11 @@ def judge(citation: Citation, precision: int, weights: Weights) -> Judgement:
     decisive_one = _decisive(found, weights.points[side])
     if max(estimates) < weights.cutoff(side, precision) or not decisive_one.quote:
         reason = "too little for a verdict" if decisive_one.quote else "no evidence"
-        return Judgement("neutral", reason, estimates=estimates, found=names)
+        return Weighed("neutral", reason, estimates=estimates, found=names)
     if side == "helpful" and unread(citation):
-        return Judgement("neutral", "a person's words are not in English", estimates=estimates, found=names)
+        return Weighed("neutral", "a person's words are not in English", estimates=estimates, found=names)
     rule = ", ".join(dict.fromkeys(part for part in (decisive_one.name, decisive_one.rule) if part))
-    return Judgement(side, FINDINGS[decisive_one.name][0], decisive_one.quote, rule, estimates, names)
+    return Weighed(side, FINDINGS[decisive_one.name][0], decisive_one.quote, rule, estimates, names)
 
 
 def _decisive(found: Mapping[str, Found], points: Mapping[str, float]) -> Found:
@@ -99,13 +99,13 @@ def _decisive(found: Mapping[str, Found], points: Mapping[str, float]) -> Found:
     return max(quoted, key=lambda one: points[one.name], default=Found(""))
 
 
-def merge(judgements: Sequence[Judgement]) -> Judgement:
+def merge(judgements: Sequence[Weighed]) -> Weighed:
     """Return one verdict for several citations of a bullet in one window, by the rule of `decisive`."""
     decided = decisive(judgements, lambda judgement: judgement.tag)
     if not decided:
         return max(
-            judgements, key=lambda judgement: max(judgement.estimates), default=Judgement("neutral", "no evidence")
+            judgements, key=lambda judgement: max(judgement.estimates), default=Weighed("neutral", "no evidence")
         )
     if len(decided) == 1:
         return decided[0]
-    return Judgement("neutral", "helpful at one citation and harmful at another", decided[-1].quote, decided[-1].rule)
+    return Weighed("neutral", "helpful at one citation and harmful at another", decided[-1].quote, decided[-1].rule)

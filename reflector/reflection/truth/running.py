@@ -20,7 +20,7 @@ from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
-from reflector.reflection import reflection_events as facts
+from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Opened
@@ -186,9 +186,9 @@ class _Asking:
 
     def __call__(self, question: Question) -> str:
         ledger, backend = self.recorder.ledger, self.recorder.backend.name
-        reflection_id = facts.reflection_id_of(self.recorded.event_id, backend)
+        reflection_id = events_of.reflection_id_of(self.recorded.event_id, backend)
         event: Event | Reflected | None = ledger.event(
-            facts.answer_id(reflection_id, question.iteration, question.part)
+            events_of.answer_id(reflection_id, question.iteration, question.part)
         )
         if event is None and self.ended is not None:
             raise Unanswered("it was not asked")
@@ -198,7 +198,7 @@ class _Asking:
                 window,
                 self.recorded,
                 lambda: self._ask(question),
-                lambda answer: facts.answered(
+                lambda answer: events_of.answered(
                     self.recorded, backend, "ground_truth", answer, question.iteration, question.part
                 ),
                 self.budget,
@@ -229,7 +229,7 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
     """Return what a talk comes to: answers that could not be read, lessons, the reflection and its tags."""
     reflection_id = given.reflection_id or ""
     unread = [
-        facts.failed(
+        events_of.failed(
             window,
             given.actor,
             "parse",
@@ -264,7 +264,7 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
     problems = tuple(quote(problem, 300) for problem in said.problems[:50])
     parsed = Parsed(analysis, tags, worst(said.strategies), problems)
     status = {row.name: row.status for row in ledger.rows()}
-    done = facts.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
+    done = events_of.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
     return [*unread, *lessons, *done]
 
 

@@ -52,7 +52,7 @@ _MOST_TOKENS: Final = 10_000_000
 _MOST_BYTES: Final = 1 << 20
 #: An API that asks for more time than this is asked once a day all the same.
 _LONGEST_REST: Final = 86_400.0
-#: A key that is shorter is only taken out as a word of its own: it may be a word, or a part of many.
+#: A shorter key is removed only as a word of its own: it may be a word, or a part of many.
 _LONG_KEY: Final = 12
 
 
@@ -102,7 +102,7 @@ class AnthropicClient:
         form = schema if settings.base_url is None else None
         async with anthropic.AsyncAnthropic(
             **credential,
-            # Left out, an empty ANTHROPIC_BASE_URL would be taken for an address.
+            # Left out, an empty ANTHROPIC_BASE_URL would be an address.
             base_url=settings.base_url or _OFFICIAL,
             max_retries=0,
             timeout=settings.request_seconds,
@@ -220,7 +220,7 @@ def _rest_in(error: Exception) -> float:
 def _failure(error: Exception, attempts: int, key: str) -> CallFailed:
     """Return an error of the SDK in words: what happened, and where it is worth saying, the way out.
 
-    Some gateways repeat the key that they refuse; it is taken out.
+    Some gateways repeat the key that they refuse; it is removed.
     """
     stage, too_long = "answer", False
     if isinstance(error, anthropic.APIStatusError):

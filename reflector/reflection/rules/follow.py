@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.citation import Citation, Heard, Ran, checked, opened
-from reflector.reflection.rules.outcomes import Outcome, read_result
+from reflector.reflection.rules.outcomes import RunEnd, read_result
 from reflector.reflection.rules.people import concedes, read_remark
 from reflector.reflection.rules.steps import CHECKS, Step, read_call
 from reflector.reflection.rules.wordings import first, wordings
@@ -197,9 +197,9 @@ class Reader:
         summary = re.search(r"<summary>(.*?)</summary>", text, re.DOTALL)
         words = " ".join(summary.group(1).split())[:200] if summary else ""
         if re.search(r"<status>failed|failed with exit code|exit code [1-9]", text):
-            _ended(chain, -1, began, step, key, Outcome("fails", words, "background-failed"), call_id)
+            _ended(chain, -1, began, step, key, RunEnd("fails", words, "background-failed"), call_id)
         elif "exit code 0" in text and step.kind in CHECKS:
-            _ended(chain, -1, began, step, key, Outcome("passes", words, "background-done"), call_id)
+            _ended(chain, -1, began, step, key, RunEnd("passes", words, "background-done"), call_id)
 
     def _person(self, chain: Chain, message: Message) -> None:
         refuses = message.origin == "refusal"
@@ -237,7 +237,7 @@ def _settled(chain: Chain) -> Iterator[Citation]:
     yield from done
 
 
-def _ended(chain: Chain, at: int, began: int, step: Step, key: str, outcome: Outcome, call_id: str) -> None:
+def _ended(chain: Chain, at: int, began: int, step: Step, key: str, outcome: RunEnd, call_id: str) -> None:
     """Hands how a call ended to the citations of its chain that it does not come before by too much; `key` is by what
     its runs are the same, where known. A notice has no place: it bears on no later citation."""
     citations = [citation for citation in chain.citations if began >= citation.at - BEFORE]
