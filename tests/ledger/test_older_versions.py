@@ -1,34 +1,45 @@
-"""Ledgers made by the version before the registry of event types: what they say today is what they said then."""
+"""Ledgers that older versions made: what they say today is what they said then, and they go on."""
 
 from __future__ import annotations
 
 import gzip
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from reflector.events.fold import fold
+from reflector.events.registry import EVENT_TYPES
 from reflector.exchange.transfer import exported, load
+from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.store import Ledger
 from reflector.playbook.document import dump
 from reflector.proof.verify import verify
+from tests.conftest import Postgres
 
 from . import sql
+from .events import added
 
 _MADE = Path(__file__).parent / "made_by_older_versions"
 _TABLES = ("bullet", "tag", "session_window", "record", "retraction", "projection")
+#: The first three are older than the registry of event types; the other two are of the version with checkpoints of
+#: tallies: an event of every type (answers in parts, redactions of redactions, a move there and back), and a merge.
+_NAMES = ["one-machine", "retracted-and-recounted", "merged-and-redacted", "every-type", "two-machines"]
 
 
 def _tables(ledger: Ledger) -> list[list[tuple[object, ...]]]:
     return [sorted(sql.rows(ledger, f"SELECT * FROM {table}"), key=repr) for table in _TABLES]
 
 
-@pytest.mark.parametrize("name", ["one-machine", "retracted-and-recounted", "merged-and-redacted"])
-def test_a_ledger_of_an_older_version_opens_verifies_and_rebuilds_to_the_same_bytes(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "ledger.db"
-    path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
+def _says_the_same(url: str, name: str, events: list[tuple[object, ...]]) -> None:
     wanted = (_MADE / f"{name}.json").read_bytes()
-    with Ledger.open_file(path) as ledger:
+    with Ledger.open(url) as ledger:
+        assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
+        assert [row[1:15] for row in events] == [
+            row[1:15] for row in sql.rows(ledger, "SELECT * FROM event ORDER BY playbook_id, position")
+        ]
         assert list(verify(ledger)) == []
         before = sql.content(ledger), _tables(ledger)
         assert dump(ledger.bullets(), ledger.updated_at()) == wanted
@@ -40,3 +51,36 @@ def test_a_ledger_of_an_older_version_opens_verifies_and_rebuilds_to_the_same_by
         with Ledger.open("sqlite://") as other:
             load(other, exported(ledger))
             assert dump(other.bullets(), other.updated_at()) == wanted
+        ledger.append([added("oth-099")])
+        assert list(verify(ledger)) == []
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_ledger_of_an_older_version_opens_verifies_rebuilds_to_the_same_bytes_and_goes_on(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
+    with closing(sqlite3.connect(path)) as older:
+        events = older.execute("SELECT * FROM event ORDER BY playbook_id, position").fetchall()
+    _says_the_same(f"sqlite:///{path}", name, events)
+
+
+@pytest.mark.postgres
+def test_a_ledger_of_an_older_version_on_a_server_does_so_too(postgres: Postgres) -> None:
+    with postgres.database(empty=True) as url:
+        with psycopg.connect(url, autocommit=True) as older:
+            older.execute(gzip.decompress((_MADE / "every-type-postgresql.sql.gz").read_bytes()))
+        with psycopg.connect(url) as older:
+            events = older.execute("SELECT * FROM event ORDER BY playbook_id, position").fetchall()
+        _says_the_same(url, "every-type-postgresql", events)
+
+
+def test_these_ledgers_hold_an_event_of_each_type_that_was_then(tmp_path: Path) -> None:
+    found: set[str] = set()
+    for name in _NAMES:
+        path = tmp_path / name
+        path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
+        with closing(sqlite3.connect(path)) as older:
+            found |= {row[0] for row in older.execute("SELECT DISTINCT type FROM event")}
+    assert {name for name, one in EVENT_TYPES.items() if one.since <= 8} <= found
