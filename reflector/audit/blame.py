@@ -190,10 +190,10 @@ class _Blame:
         how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: f"set by {by}"}.get(event.type, "added")
         if RESTATED in event.meta:
             how = "counted by a merge, in one order for both ledgers,"
-        told = f"{how} with {baseline[0]} helpful, {baseline[1]} harmful"
+        reason = f"{how} with {baseline[0]} helpful, {baseline[1]} harmful"
         if event.type == ev.BULLET_MERGED:
-            told = f"merged from {', '.join(values.get('sources', ()))}"
-        return self._made(event, name=name, tag=None, counted=True, disposition="baseline", rationale=told)
+            reason = f"merged from {', '.join(values.get('sources', ()))}"
+        return self._made(event, name=name, tag=None, counted=True, disposition="baseline", rationale=reason)
 
     def _made(self, event: Event, **values: Any) -> Step:
         return Step(

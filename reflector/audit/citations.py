@@ -1,10 +1,10 @@
 """Told, cited, judged: the way of each bullet; and citations and tags without a bullet.
 
-Invariant: sessions are counted, not windows, so a session that is compacted five times was told a bullet once. A bullet
-is live in a session when it was live at one of its windows, told or not. A window cites only what was live on the
+Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a bullet once. A
+bullet is live in a session when it was live at one of its windows, shown or not. A window cites only what was live on the
 machine that recorded it; in a merged ledger the window may come after the bullet's removal, and its citation still says
-that the bullet was live in the session. So no rate is ever above 1. Of a session without a record of what it was told,
-nobody knows whether it was told a bullet: it counts as unknown.
+that the bullet was live in the session. So no rate is ever above 1. Of a session without a record of what it was
+shown, nobody knows whether it was shown a bullet: it counts as unknown.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _KINDS = ("retired", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """How many sessions a bullet was live in, were told it, cited it, and were judged on it.
+    """How many sessions a bullet was live in, were shown it, cited it, and were judged on it.
 
-    told        None if nothing is known of any session that it was live in
-    unknown     sessions that it was live in, without a record of what they were told
-    told_cited  of those that were told it: it was cited
+    told        sessions that were shown it, None if nothing is known of any session that it was live in
+    unknown     sessions that it was live in, without a record of what they were shown
+    told_cited  of those that were shown it: it was cited
     judged      of those that cited it: a verdict was given, neutral included
     uncited     sessions with a verdict that did not cite it
     """
@@ -53,7 +53,7 @@ class Cited:
 
     @property
     def told_rate(self) -> float | None:
-        """`told_cited` of `told`; None if it is not known that it was told."""
+        """`told_cited` of `told`; None if it is not known that it was shown."""
         return self.told_cited / self.told if self.told else None
 
     @property
@@ -106,7 +106,7 @@ class StrayTags:
 class Orphans:
     """Citations and tags that match no bullet, windows without a verdict, live bullets never cited.
 
-    told  the sessions that were told each of these bullets; None without a record of what any session was told
+    told  the sessions that were shown each of these bullets; None without a record of what any session was shown
     """
 
     citations: tuple[UnknownName, ...]
@@ -131,7 +131,7 @@ def tally_of(ledger: Ledger, past: Past | None) -> Usage:
 
 
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
-    """Each bullet's way from told to judged, in order of creation, tombstones included. Raises LedgerError."""
+    """Each bullet's way from shown to judged, in order of creation, tombstones included. Raises LedgerError."""
     tally = tally_of(ledger, past)
     found = []
     for row in (past or ledger).rows():

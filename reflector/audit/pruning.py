@@ -1,6 +1,6 @@
 """Which bullets are to be removed, by policy.
 
-Invariant: only evidence against a bullet names it. One that no session was told, one of whose tellings nothing is
+Invariant: only evidence against a bullet names it. One that no session was shown, one of which nothing is
 known, and one that is pinned are left alone.
 """
 
@@ -31,7 +31,7 @@ class Due:
 def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due]:
     """Return the live bullets that are to be removed, the most harmful first. Raises LedgerError.
 
-    after  sessions that were told a bullet, none of which cited it, after which it is to be removed; 0 for never
+    after  sessions that were shown a bullet, none of which cited it, after which it is to be removed; 0 for never
     """
     texts = {row.name: row.text for row in ledger.rows()}
     found = []

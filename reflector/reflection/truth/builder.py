@@ -7,7 +7,7 @@ a prompt can always be built.
 The agent asks a builder for nothing but `build` and `build_evaluation_prompt`, so any object with both is a builder.
 
 Of `prompts_dir` or, without one, of the project's and the user's folder `prompts/ground_truth`, the file of the dataset
-is taken, then `default.txt`, then ours in the language.
+is used, then `default.txt`, then ours in the language.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class ReflectorPromptBuilder:
         return Prompt(template.fill(values), template.sha256, problems)
 
     def _own(self, name: str, known: Sequence[str]) -> Template | None:
-        """Return a template of the person or the project; None where there is none. Raises TemplateError."""
+        """Return a template of the person or the project; None without one. Raises TemplateError."""
         if self.prompts_dir is None:
             return find_own(f"{FOLDER}/{name}", self.project, known)
         path = self.prompts_dir / name

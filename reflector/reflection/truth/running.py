@@ -35,7 +35,7 @@ from reflector.text.secrets import quote, redact
 
 #: Most tokens of an answer.
 MAX_TOKENS = 4096
-#: What an insight holds besides what is told of it.
+#: The fields of an insight besides its key sentence.
 _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
 #: Fields of the event that a trajectory has under another name.
 _GIVEN_AS = {

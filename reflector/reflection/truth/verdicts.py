@@ -31,8 +31,8 @@ def judged(question: Question) -> dict[str, object]:
         return {"bullet_id": question.bullet.id, "tag": tag, "reason": reason}
     report = read_report(question.case.test_report)
     steps = _Steps(question.case.trajectory.reasoning_steps)
-    told = [_insight(question, steps, outcome) for outcome in [*report.failing, *report.repaired][:_MOST_TESTS]]
-    return {"insights": [insight.model_dump() for insight in told]}
+    found = [_insight(question, steps, outcome) for outcome in [*report.failing, *report.repaired][:_MOST_TESTS]]
+    return {"insights": [insight.model_dump() for insight in found]}
 
 
 def _verdict(question: Question, bullet_id: str) -> tuple[str, str]:
@@ -122,5 +122,5 @@ def _insight(question: Question, steps: _Steps, outcome: TestOutcome) -> Insight
 def _quoted(outcome: TestOutcome) -> str:
     """Return what the report says of a test, in a few words."""
     lines = [line.removeprefix("E").strip() for line in outcome.message.split("\n") if line.strip()]
-    told = next((line for line in lines if re.match(r"\w*(?:Error|Exception|assert)", line)), "".join(lines[:1]))
-    return f': "{clean(told, 160)}"' if told else ""
+    shown = next((line for line in lines if re.match(r"\w*(?:Error|Exception|assert)", line)), "".join(lines[:1]))
+    return f': "{clean(shown, 160)}"' if shown else ""
