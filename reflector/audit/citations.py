@@ -1,9 +1,9 @@
-"""Told, cited, judged: the way of each bullet; and citations and tags without a bullet.
+"""Shown, cited, judged: the way of each bullet; and citations and tags without a bullet.
 
 Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a bullet once. A
-bullet is live in a session when it was live at one of its windows, shown or not. A window cites only what was live on the
-machine that recorded it; in a merged ledger the window may come after the bullet's removal, and its citation still says
-that the bullet was live in the session. So no rate is ever above 1. Of a session without a record of what it was
+bullet is live in a session when it was live at one of its windows, shown or not. A window cites only what was live on
+the machine that recorded it; in a merged ledger the window may come after the bullet's removal, and its citation still
+says that the bullet was live in the session. So no rate is ever above 1. Of a session without a record of what it was
 shown, nobody knows whether it was shown a bullet: it counts as unknown.
 """
 

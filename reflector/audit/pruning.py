@@ -1,7 +1,7 @@
 """Which bullets are to be removed, by policy.
 
-Invariant: only evidence against a bullet names it. One that no session was shown, one of which nothing is
-known, and one that is pinned are left alone.
+Invariant: only evidence against a bullet names it. One that no session was shown, one of which nothing is known,
+and one that is pinned are left alone.
 """
 
 from __future__ import annotations
