@@ -185,6 +185,12 @@ class Terminal:
         time.sleep(0.5)
         self._run("send-keys", "Enter")
 
+    def ask(self, ready: str, prompt: str, answer: str) -> None:
+        """Wait until the client is ready, type a prompt, and wait for the answer."""
+        self.see(ready)
+        self.type(prompt)
+        self.see(answer)
+
     def press(self, *keys: str) -> None:
         """Press keys, in tmux' words."""
         for key in keys:

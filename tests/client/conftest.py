@@ -6,15 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.client.client import Client
-from tests.client.generate_api import GenerateApi
 from tests.client.messages_api import MessagesApi
-from tests.client.others import Codex, Copilot, Gemini, OpenCode, Pi
-from tests.client.responses_api import ResponsesApi
+from tests.client.others import OTHERS, Other
 from tests.client.scripted import serving
 from tests.road.agent import Agent
 
@@ -22,16 +19,14 @@ from tests.road.agent import Agent
 _CLIENTS = [Path(path) for path in os.environ.get("REFLECTOR_TEST_CLIENTS", "").split(os.pathsep) if path]
 
 
-def _installed(name: str) -> dict[str, Any]:
-    """The executables of a client, as the parameters of a fixture."""
-    found = [path for path in _CLIENTS if path.name == name]
-    return {"params": found or [None], "ids": lambda path: path.parents[2].name if path else "none"}
+def _installed(name: str) -> list[Path | None]:
+    """The executables of a client, None for nothing that is there."""
+    return [path for path in _CLIENTS if path.name == name] or [None]
 
 
-def _binary(request: pytest.FixtureRequest) -> Path:
-    if request.param is None:
+def _there(path: Path | None) -> Path:
+    if path is None:
         pytest.skip("this client is not installed; run: make test-clients")
-    path: Path = request.param
     return path
 
 
@@ -60,10 +55,10 @@ def api() -> Iterator[MessagesApi]:
         yield api
 
 
-@pytest.fixture(**_installed("claude"))
+@pytest.fixture(params=_installed("claude"), ids=lambda path: path.parents[2].name if path else "none")
 def bare(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> Client:
     """A Claude Code that does not know us."""
-    return Client(_binary(request), agent, api)
+    return Client(_there(request.param), agent, api)
 
 
 @pytest.fixture
@@ -79,35 +74,16 @@ def terminal_is_there() -> None:
         pytest.skip("tmux is not installed: apt-get install tmux")
 
 
-@pytest.fixture(**_installed("codex"))
-def codex(request: pytest.FixtureRequest, agent: Agent) -> Iterator[Codex]:
-    """A Codex CLI after `reflector install --agent codex`."""
-    binary = _binary(request)
-    with serving(ResponsesApi) as api:
-        yield Codex(binary, agent, api)
+def of(*names: str) -> pytest.MarkDecorator:
+    """Run a test with these of the other agents."""
+    made = [(kind, path) for kind in OTHERS if kind.name in names for path in _installed(kind.name)]
+    ids = [path.parents[2].name if path else kind.name for kind, path in made]
+    return pytest.mark.parametrize("other", made, ids=ids, indirect=True)
 
 
-@pytest.fixture(**_installed("gemini"))
-def gemini(request: pytest.FixtureRequest, agent: Agent) -> Iterator[Gemini]:
-    """A Gemini CLI after `reflector install --agent gemini`."""
-    binary = _binary(request)
-    with serving(GenerateApi) as api:
-        yield Gemini(binary, agent, api)
-
-
-@pytest.fixture(**_installed("copilot"))
-def copilot(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> Copilot:
-    """A Copilot CLI after `reflector install --agent copilot`."""
-    return Copilot(_binary(request), agent, api)
-
-
-@pytest.fixture(**_installed("opencode"))
-def opencode(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> OpenCode:
-    """An OpenCode after `reflector install --agent opencode`."""
-    return OpenCode(_binary(request), agent, api)
-
-
-@pytest.fixture(**_installed("pi"))
-def pi(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> Pi:
-    """A pi after `reflector install --agent pi`."""
-    return Pi(_binary(request), agent, api)
+@pytest.fixture
+def other(request: pytest.FixtureRequest, agent: Agent) -> Iterator[Other]:
+    """Another agent after `reflector install --agent`."""
+    kind, path = request.param
+    with serving(kind.stand_in) as api:
+        yield kind(_there(path), agent, api)

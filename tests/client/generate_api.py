@@ -25,6 +25,10 @@ class GenerateApi(Scripted):
         for content in reversed(body["contents"]):
             yield None if content["role"] == "model" else texts(content)
 
+    def text_of(self, body: dict[str, Any]) -> str:
+        system = body.get("systemInstruction") or {"parts": []}
+        return "\n".join([texts(system), *map(texts, body["contents"])])
+
     def _response(self, step: Step) -> dict[str, Any]:
         content = {"role": "model", "parts": [_part(block) for block in step.blocks]}
         usage = {"promptTokenCount": step.tokens, "candidatesTokenCount": 20, "totalTokenCount": step.tokens + 20}
@@ -41,9 +45,3 @@ def _part(block: Block) -> dict[str, Any]:
 def texts(content: dict[str, Any]) -> str:
     """The texts of a turn."""
     return " ".join(part.get("text", "") for part in content["parts"])
-
-
-def told(body: dict[str, Any]) -> str:
-    """Everything that a request tells the model besides the tools' descriptions."""
-    system = body.get("systemInstruction") or {"parts": []}
-    return "\n".join([texts(system), *map(texts, body["contents"])])

@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.client.scripted import Block, Reply, Scripted, Step, calls, says, step
-
-__all__ = ["Block", "MessagesApi", "calls", "says", "step", "texts", "told"]
+from tests.client.scripted import Block, Reply, Scripted, Step
 
 
 class MessagesApi(Scripted):
@@ -29,6 +27,11 @@ class MessagesApi(Scripted):
     def newest_first(self, body: dict[str, Any]) -> Iterator[str | None]:
         for message in reversed(body.get("messages", [])):
             yield None if message["role"] == "assistant" else " ".join(texts(message))
+
+    def text_of(self, body: dict[str, Any]) -> str:
+        system = body.get("system") or []
+        said = [system] if isinstance(system, str) else [block["text"] for block in system]
+        return "\n".join([*said, *(text for message in body["messages"] for text in texts(message))])
 
     def events(self, body: dict[str, Any], step: Step) -> bytes:
         """A message as the API streams it."""
@@ -66,10 +69,3 @@ def texts(message: dict[str, Any]) -> list[str]:
     if isinstance(content, str):
         return [content]
     return [block["text"] for block in content if block.get("type") == "text"]
-
-
-def told(body: dict[str, Any]) -> str:
-    """Everything that a request tells the model besides the tools' descriptions: system and messages."""
-    system = body.get("system") or []
-    said = [system] if isinstance(system, str) else [block["text"] for block in system]
-    return "\n".join([*said, *(text for message in body["messages"] for text in texts(message))])

@@ -18,11 +18,12 @@ from tests.client.client import MODEL, Terminal
 from tests.client.generate_api import GenerateApi
 from tests.client.messages_api import MessagesApi
 from tests.client.responses_api import ResponsesApi
-from tests.client.scripted import Scripted
+from tests.client.scripted import Scripted, Step, step
 from tests.client.watched import Watched
 from tests.road.agent import PATIENCE, Agent
 
 
+@dataclass
 class Other(Watched):
     """What the other agents have in common.
 
@@ -31,16 +32,21 @@ class Other(Watched):
     settings  its settings file below the home, where it has hooks in one
     timeout   of a hook, in the unit of its settings
     heard     events at which the observer keeps what hooks are given
+    tool      the name of its shell
+    resume    words that go on with its last session
     """
 
     binary: Path
     agent: Agent
+    api: Scripted
     name: ClassVar[str]
     recorded: ClassVar[str]
     settings: ClassVar[str] = ""
     timeout: ClassVar[int] = 10
     heard: ClassVar[tuple[str, ...]] = ()
-    api: Scripted
+    tool: ClassVar[str] = "bash"
+    resume: ClassVar[tuple[str, ...]] = ("--continue",)
+    stand_in: ClassVar[type[Scripted]] = MessagesApi
 
     @abstractmethod
     def prints(self, prompt: str, *arguments: str) -> str:
@@ -55,6 +61,14 @@ class Other(Watched):
             hooks = {event: [{"hooks": [handler]}] for event in self.heard}
             path.write_text(json.dumps({**(settings or {}), "hooks": hooks}))
         self.agent.run("install", "--agent", self.name)
+
+    def asked(self, cue: str, *steps: Step) -> None:
+        """Script an answer whose steps call this client's own shell."""
+        for_it = [
+            [{**block, "name": self.tool} if block.get("name") == "Bash" else block for block in one.blocks]
+            for one in steps
+        ]
+        self.api.when(cue, *(step(*blocks) for blocks in for_it))
 
     def run(self, *words: str, **told: str) -> str:
         """Run the client to its end; what it writes besides the answer."""
@@ -79,29 +93,23 @@ class Other(Watched):
 class Codex(Other):
     """Codex CLI."""
 
-    binary: Path
-    agent: Agent
-    api: ResponsesApi
     name: ClassVar[str] = "codex"
     recorded: ClassVar[str] = "codex"
+    stand_in: ClassVar[type[Scripted]] = ResponsesApi
+    resume: ClassVar[tuple[str, ...]] = ("resume", "--last")
     settings: ClassVar[str] = ".codex/hooks.json"
     heard: ClassVar[tuple[str, ...]] = (*EVENTS, "UserPromptSubmit")
 
     def __post_init__(self) -> None:
         self.install()
-        (self.config / "config.toml").write_text(
+        (self.agent.home / ".codex/config.toml").write_text(
             'model = "gpt-5"\nmodel_provider = "standin"\n'
             f'[model_providers.standin]\nname = "standin"\nbase_url = "{self.api.url}/v1"\n'
             'env_key = "STANDIN_KEY"\nwire_api = "responses"\n'
             f'[projects."{self.agent.project}"]\ntrust_level = "trusted"\n'
         )
 
-    @property
-    def config(self) -> Path:
-        return self.agent.home / ".codex"
-
     def prints(self, prompt: str, *command: str) -> str:
-        """Run `codex exec`, or one of its subcommands, to its end; what it writes besides the answer."""
         # Trust in hooks is given in a terminal.
         unattended = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
         return self.run("exec", *unattended, *command, prompt, STANDIN_KEY="a-key")
@@ -120,18 +128,17 @@ class Codex(Other):
             terminal.close()
 
     def transcripts(self) -> list[Path]:
-        return sorted((self.config / "sessions").rglob("rollout-*.jsonl"))
+        return sorted((self.agent.home / ".codex/sessions").rglob("rollout-*.jsonl"))
 
 
 @dataclass
 class Gemini(Other):
     """Gemini CLI."""
 
-    binary: Path
-    agent: Agent
-    api: GenerateApi
     name: ClassVar[str] = "gemini"
     recorded: ClassVar[str] = "gemini-cli"
+    stand_in: ClassVar[type[Scripted]] = GenerateApi
+    resume: ClassVar[tuple[str, ...]] = ("--resume", "latest")
     settings: ClassVar[str] = ".gemini/settings.json"
     timeout: ClassVar[int] = 10_000
     heard: ClassVar[tuple[str, ...]] = ("SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd")
@@ -146,7 +153,6 @@ class Gemini(Other):
         self.install(settings)
 
     def prints(self, prompt: str, *flags: str) -> str:
-        """Run `gemini -p` to its end; what it writes besides the answer."""
         words = ["--skip-trust", "--yolo", "--model", "gemini-2.5-flash", *flags, "--prompt", prompt]
         told = {"GEMINI_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": self.api.url, "GEMINI_CLI_NO_RELAUNCH": "1"}
         return self.run(*words, **told)
@@ -159,9 +165,6 @@ class Gemini(Other):
 class Copilot(Other):
     """Copilot CLI with a model of somebody else's, which needs no login."""
 
-    binary: Path
-    agent: Agent
-    api: MessagesApi
     name: ClassVar[str] = "copilot"
     recorded: ClassVar[str] = "copilot-cli"
     teller: ClassVar[str] = "hook"
@@ -172,7 +175,6 @@ class Copilot(Other):
         self.install()
 
     def prints(self, prompt: str, *flags: str) -> str:
-        """Run `copilot -p` to its end; what it writes besides the answer."""
         told = {"COPILOT_OFFLINE": "true", "COPILOT_PROVIDER_BASE_URL": self.api.url, "COPILOT_AUTO_UPDATE": "false"}
         told |= {"COPILOT_PROVIDER_TYPE": "anthropic", "COPILOT_PROVIDER_API_KEY": "a-key", "COPILOT_MODEL": MODEL}
         return self.run("--allow-all-tools", *flags, "--prompt", prompt, **told)
@@ -185,9 +187,6 @@ class Copilot(Other):
 class OpenCode(Other):
     """OpenCode."""
 
-    binary: Path
-    agent: Agent
-    api: MessagesApi
     name: ClassVar[str] = "opencode"
     recorded: ClassVar[str] = "opencode"
     teller: ClassVar[str] = "hook"
@@ -204,7 +203,6 @@ class OpenCode(Other):
         (folder / "opencode.json").write_text(json.dumps(config))
 
     def prints(self, prompt: str, *flags: str) -> str:
-        """Run `opencode run` to its end; what it writes besides the answer."""
         return self.run("run", "--auto", *flags, prompt, OPENCODE_DISABLE_MODELS_FETCH="1")
 
     def transcripts(self) -> list[Path]:
@@ -215,9 +213,6 @@ class OpenCode(Other):
 class Pi(Other):
     """pi."""
 
-    binary: Path
-    agent: Agent
-    api: MessagesApi
     name: ClassVar[str] = "pi"
     recorded: ClassVar[str] = "pi"
     teller: ClassVar[str] = "hook"
@@ -228,8 +223,10 @@ class Pi(Other):
         (self.agent.home / ".pi/agent/models.json").write_text(json.dumps({"providers": {"standin": standin}}))
 
     def prints(self, prompt: str, *flags: str) -> str:
-        """Run `pi -p` to its end; what it writes besides the answer."""
         return self.run("--model", f"standin/{MODEL}", *flags, "-p", prompt, PI_OFFLINE="1")
 
     def transcripts(self) -> list[Path]:
         return sorted((self.agent.home / ".pi/agent/sessions").rglob("*.jsonl"))
+
+
+OTHERS: list[type[Other]] = [Codex, Gemini, Copilot, OpenCode, Pi]

@@ -30,6 +30,10 @@ class ResponsesApi(Scripted):
                 yield texts(item)
             in_turn = by_model
 
+    def text_of(self, body: dict[str, Any]) -> str:
+        said = [texts(item) for item in body["input"] if item["type"] == "message"]
+        return "\n".join([body.get("instructions") or "", *said])
+
     def _stream(self, body: dict[str, Any], step: Step) -> bytes:
         number = next(self.serial)
         response = {"id": f"resp_{number:032d}"}
@@ -62,9 +66,3 @@ def _item(block: Block, own: str, offered: set[str]) -> dict[str, Any]:
 def texts(item: dict[str, Any]) -> str:
     """The texts of a message."""
     return " ".join(part.get("text", "") for part in item.get("content", []))
-
-
-def told(body: dict[str, Any]) -> str:
-    """Everything that a request tells the model besides the tools' descriptions."""
-    said = [texts(item) for item in body["input"] if item["type"] == "message"]
-    return "\n".join([body.get("instructions") or "", *said])

@@ -55,6 +55,19 @@ class Reply(NamedTuple):
 
 _LAST = step(says("All right."))
 
+FIX = "Please fix the total of the cart."
+FIXED = (
+    step(says("I look at the tests."), calls("Bash", command="make test", description="Run the tests")),
+    step(
+        says("As [pat-001] says, the failing test came first."),
+        calls("Bash", command="sed -i 's/0/sum(items)/' cart.py", description="Add the items up"),
+    ),
+    step(says("Again."), calls("Bash", command="make test", description="Run the tests")),
+    step(says("The total is right now.")),
+)
+ON = "And now add the tax."
+TAXED = (step(says("I follow [mis-001] there, no mocks.")),)
+
 
 class Scripted(ABC):
     """A stand-in. `asked` holds the body of every request that a script answered, in the order in which they came."""
@@ -72,6 +85,14 @@ class Scripted(ABC):
     @abstractmethod
     def newest_first(self, body: dict[str, Any]) -> Iterator[str | None]:
         """The turns of a request's conversation: what a user said, None for a turn of the model."""
+
+    @abstractmethod
+    def text_of(self, body: dict[str, Any]) -> str:
+        """Everything that a request tells the model besides the tools' descriptions."""
+
+    def told(self, cue: str, at: int = 0) -> str:
+        """What a request of that conversation tells the model."""
+        return self.text_of(self.asked_about(cue)[at])
 
     def when(self, cue: str, *steps: Step) -> None:
         """Answer prompts that hold `cue` step by step; what follows the last is "All right."."""

@@ -9,8 +9,7 @@ import signal
 import pytest
 
 from tests.client.client import Client
-from tests.client.messages_api import calls, says, step, told
-from tests.client.test_printed import FIX, FIXED, ON, TAXED
+from tests.client.scripted import FIX, FIXED, ON, TAXED, calls, says, step
 
 pytestmark = pytest.mark.usefixtures("terminal_is_there")
 
@@ -24,14 +23,11 @@ def _reasons(client: Client) -> list[str]:
 def test_a_session_in_a_terminal_ends_with_its_exit(client: Client) -> None:
     client.api.when(FIX, *FIXED)
     with client.terminal() as terminal:
-        terminal.see(READY)
-        terminal.type(FIX)
-        terminal.see("The total is right now.")
+        terminal.ask(READY, FIX, "The total is right now.")
         client.wait_for("Stop")
         terminal.type("/exit")
         terminal.see("ended with 0")
-    first, *_ = client.api.asked_about(FIX)
-    assert "[pat-001] helpful=0 harmful=0" in told(first)
+    assert "[pat-001] helpful=0 harmful=0" in client.api.told(FIX)
     assert _reasons(client) == ["prompt_input_exit"]
     client.settle()
     assert client.cited() == [("SessionEnd", "pat-001")]
@@ -46,14 +42,12 @@ def test_a_start_says_in_one_line_what_the_session_before_it_brought(client: Cli
     with client.terminal() as terminal:
         screen = terminal.see("playbook: 3 bullets \u00b7 last session: pat-001 helpful")
         assert screen.count("SessionStart:startup says:") == 1
-        terminal.see(READY)
-        terminal.type(FIX)
-        terminal.see("The total is right now.")
+        terminal.ask(READY, FIX, "The total is right now.")
         terminal.type("/exit")
         terminal.see("ended with 0")
-    *_, last = client.api.asked_about(FIX)
-    assert "last session:" not in told(last)
-    assert told(last).count("[pat-001] helpful=1 harmful=0 :: Write the failing test first.") == 1
+    last = client.api.told(FIX, -1)
+    assert "last session:" not in last
+    assert last.count("[pat-001] helpful=1 harmful=0 :: Write the failing test first.") == 1
     client.check()
 
 
@@ -61,9 +55,7 @@ def test_what_is_cleared_is_a_session_that_ended_and_what_follows_another(client
     client.api.when(FIX, *FIXED)
     client.api.when(ON, *TAXED)
     with client.terminal() as terminal:
-        terminal.see(READY)
-        terminal.type(FIX)
-        terminal.see("The total is right now.")
+        terminal.ask(READY, FIX, "The total is right now.")
         client.wait_for("Stop")
         terminal.type("/clear")
         client.wait_for("SessionStart", 2)
@@ -75,45 +67,35 @@ def test_what_is_cleared_is_a_session_that_ended_and_what_follows_another(client
     assert _reasons(client) == ["clear", "prompt_input_exit"]
     cleared, ended = client.payloads("SessionEnd")
     assert cleared["session_id"] != ended["session_id"]
-    first, *_ = client.api.asked_about(ON)
-    assert "[pat-001] helpful=" in told(first)
+    assert "[pat-001] helpful=" in client.api.told(ON)
     client.settle()
     assert client.cited() == [("SessionEnd", "pat-001"), ("SessionEnd", "mis-001")]
     client.check()
 
 
-@pytest.mark.parametrize("way", ["/exit", "keys", "window"])
+@pytest.mark.parametrize("way", ["/exit", "keys", "/clear", "window"])
 def test_a_session_that_is_left_without_a_word_is_none(client: Client, way: str) -> None:
     with client.terminal() as terminal:
         terminal.see(READY)
         client.wait_for("SessionStart")
+        if way == "/clear":
+            terminal.type("/clear")
+            client.wait_for("SessionStart", 2)
         if way == "/exit":
             terminal.type("/exit")
-            terminal.see("ended with 0")
-        elif way == "keys":
+        elif way != "window":
             terminal.press("C-d", "C-d")
-            terminal.see("ended with 0")
-        else:
+        if way == "window":
             terminal.close()
+        else:
+            terminal.see("ended with 0")
     client.wait_for("SessionEnd")
     # Nobody waits for the hooks of a closed terminal; this is the last that ours does before it starts the drain.
     client.agent.wait_until((client.agent.state / "fired" / "SessionEnd").exists)
-    assert set(_reasons(client)) <= {"prompt_input_exit", "other"}  # other: also for keys that came very early
+    # other: also for keys that came very early
+    assert set(_reasons(client)) <= {"prompt_input_exit", "other", *(["clear"] if way == "/clear" else [])}
     client.check()
     assert client.agent.events("bullet.tagged") == []
-
-
-def test_what_is_cleared_at_once_is_no_session(client: Client) -> None:
-    with client.terminal() as terminal:
-        terminal.see(READY)
-        client.wait_for("SessionStart")
-        terminal.type("/clear")
-        client.wait_for("SessionStart", 2)
-        terminal.press("C-d", "C-d")
-        terminal.see("ended with 0")
-    assert _reasons(client) == ["clear", "prompt_input_exit"]
-    client.check()
-    assert client.cited() == []
 
 
 def test_a_session_that_is_compacted_twice_counts_each_citation_once(client: Client) -> None:
@@ -121,9 +103,7 @@ def test_a_session_that_is_compacted_twice_counts_each_citation_once(client: Cli
     client.api.when(ON, *TAXED)
     client.api.when("create a detailed summary", step(says("<summary>[pat-001] and [pat-002] were cited.</summary>")))
     with client.terminal() as terminal:
-        terminal.see(READY)
-        terminal.type(FIX)
-        terminal.see("The total is right now.")
+        terminal.ask(READY, FIX, "The total is right now.")
         client.wait_for("Stop")
         terminal.type("/compact")
         client.wait_for("SessionStart", 2)
@@ -137,8 +117,7 @@ def test_a_session_that_is_compacted_twice_counts_each_citation_once(client: Cli
         terminal.see("ended with 0")
     assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", "compact", "compact"]
     assert [payload["trigger"] for payload in client.payloads("PreCompact")] == ["manual", "manual"]
-    first, *_ = client.api.asked_about(ON)
-    assert "[pat-001] helpful=" in told(first)
+    assert "[pat-001] helpful=" in client.api.told(ON)
     client.settle()
     assert client.cited() == [("PreCompact", "pat-001"), ("PreCompact", "mis-001")]
     assert client.agent.counters()["pat-001"] == (1, 0)
@@ -153,9 +132,7 @@ def test_a_client_that_is_killed_is_taken_in_when_a_later_session_starts(client:
         ON, step(says("As [mis-001] says, no mocks."), calls("Bash", command="timeout 30 tail -f Makefile"))
     )
     with client.terminal() as terminal:
-        terminal.see(READY)
-        terminal.type(FIX)
-        terminal.see("The total is right now.")
+        terminal.ask(READY, FIX, "The total is right now.")
         (stop,) = client.wait_for("Stop")
         terminal.type(ON)
         terminal.see("tail -f")

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.client import Client
-from tests.client.messages_api import says, step, told
-from tests.client.test_printed import FIX, FIXED
+from tests.client.scripted import FIX, FIXED, says, step
 
 PLUGIN = Path(__file__).parents[2] / ".claude-plugin" / "reflector"
 
@@ -30,28 +29,21 @@ def plugged(bare: Client) -> Client:
 
 def _advice(client: Client) -> int:
     """How often the first request says what the playbook says."""
-    first, *_ = client.api.asked_about(FIX)
-    return told(first).count("[pat-001] helpful=0 harmful=0 :: Write the failing test first.")
+    return client.api.told(FIX).count("[pat-001] helpful=0 harmful=0 :: Write the failing test first.")
 
 
-def test_the_plugin_tells_the_playbook_and_counts_a_citation_once(plugged: Client) -> None:
+@pytest.mark.parametrize("is_installed", [False, True])
+def test_the_plugin_prints_the_playbook_and_counts_a_citation_once_also_beside_hooks(
+    plugged: Client, is_installed: bool
+) -> None:
+    if is_installed:
+        plugged.agent.run("install")
     plugged.api.when(FIX, *FIXED)
     printed = plugged.prints(FIX)
     (init,) = (line for line in printed.lines if line.get("subtype") == "init")
     assert "reflector" in str(init["plugins"])
     assert any(command.startswith("reflector:playbook") for command in init["slash_commands"])
-    assert _advice(plugged) == 1
-    plugged.settle()
-    assert plugged.cited() == [("SessionEnd", "pat-001")]
-    assert plugged.agent.counters()["pat-001"] == (1, 0)
-    plugged.check()
-
-
-def test_the_plugin_beside_installed_hooks_counts_a_citation_once(plugged: Client) -> None:
-    plugged.agent.run("install")
-    plugged.api.when(FIX, *FIXED)
-    plugged.prints(FIX)
-    assert _advice(plugged) == 2
+    assert _advice(plugged) == 1 + is_installed
     plugged.settle()
     assert plugged.cited() == [("SessionEnd", "pat-001")]
     assert plugged.agent.counters()["pat-001"] == (1, 0)
@@ -78,6 +70,5 @@ def test_without_the_program_the_person_is_told_how_to_get_it_and_the_session_wo
         terminal.see("The total is right now.")
         terminal.type("/exit")
         terminal.see("ended with 0")
-    (first,) = bare.api.asked_about(FIX)
-    assert "reflector is not installed" not in told(first)
+    assert "reflector is not installed" not in bare.api.told(FIX)
     assert not bare.agent.state.exists()

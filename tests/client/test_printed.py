@@ -5,18 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.client.client import Client
-from tests.client.messages_api import calls, says, step, told
-
-FIX = "Please fix the total of the cart."
-FIXED = (
-    step(says("I look at the tests."), calls("Bash", command="make test", description="Run the tests")),
-    step(
-        says("As [pat-001] says, the failing test came first."),
-        calls("Bash", command="sed -i 's/0/sum(items)/' cart.py", description="Add the items up"),
-    ),
-    step(says("Again."), calls("Bash", command="make test", description="Run the tests")),
-    step(says("The total is right now.")),
-)
+from tests.client.scripted import FIX, FIXED, ON, TAXED, calls, says, step
 
 
 @pytest.mark.parametrize("line", ["true", "false"])
@@ -27,9 +16,8 @@ def test_the_model_gets_the_same_text_with_and_without_the_line_for_its_person(c
     text = client.agent.hook("SessionStart")
     client.api.when(FIX, step(says("The total is right now.")))
     printed = client.prints(FIX)
-    first, *_ = client.api.asked_about(FIX)
-    assert text.rstrip("\n") in told(first)
-    assert "playbook: 30 bullets" not in told(first)
+    assert text.rstrip("\n") in client.api.told(FIX)
+    assert "playbook: 30 bullets" not in client.api.told(FIX)
     (ours,) = (hook["stdout"] for hook in printed.hooks if "This project keeps" in hook["stdout"])
     assert ('"systemMessage":"playbook: 30 bullets, ' in ours) == (line == "true")
     client.check()
@@ -38,8 +26,7 @@ def test_the_model_gets_the_same_text_with_and_without_the_line_for_its_person(c
 def test_what_the_playbook_says_is_in_the_first_request_and_a_citation_counts_once(client: Client) -> None:
     client.api.when(FIX, *FIXED)
     printed = client.prints(FIX)
-    first, *_ = client.api.asked_about(FIX)
-    assert "[pat-001] helpful=0 harmful=0 :: Write the failing test first." in told(first)
+    assert "[pat-001] helpful=0 harmful=0 :: Write the failing test first." in client.api.told(FIX)
     assert [payload["hook_event_name"] for payload in client.payloads()] == [
         "SessionStart",
         "UserPromptSubmit",
@@ -73,8 +60,7 @@ def test_a_subagent_is_told_the_playbook_and_its_citation_is_its_own(client: Cli
         step(says("As [pat-002] says, it should stay small.")),
     )
     client.prints(LOOK)
-    first, *_ = client.api.asked_about(WATCH)
-    assert "[pat-002] helpful=3 harmful=1 :: Keep functions small." in told(first)
+    assert "[pat-002] helpful=3 harmful=1 :: Keep functions small." in client.api.told(WATCH)
     (stop,) = client.payloads("SubagentStop")
     assert stop["agent_transcript_path"] != stop["transcript_path"]
     client.settle()
@@ -82,39 +68,16 @@ def test_a_subagent_is_told_the_playbook_and_its_citation_is_its_own(client: Cli
     client.check()
 
 
-ON = "And now add the tax."
-TAXED = (step(says("I follow [mis-001] there, no mocks.")),)
-
-
-def test_a_resumed_session_adds_only_what_is_new(client: Client) -> None:
+@pytest.mark.parametrize("words", [["--resume"], ["--continue"], ["--fork-session", "--resume"]])
+def test_a_session_that_goes_on_adds_only_what_is_new(client: Client, words: list[str]) -> None:
     client.api.when(FIX, *FIXED)
     client.api.when(ON, *TAXED)
     first = client.prints(FIX)
     client.settle()
-    assert client.prints(ON, "--resume", first.session_id).session_id == first.session_id
-    assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", "resume"]
-    client.settle()
-    assert client.cited() == [("SessionEnd", "pat-001"), ("SessionEnd", "mis-001")]
-    client.check()
-
-
-def test_a_continued_session_adds_only_what_is_new(client: Client) -> None:
-    client.api.when(FIX, *FIXED)
-    client.api.when(ON, *TAXED)
-    first = client.prints(FIX)
-    assert client.prints(ON, "--continue").session_id == first.session_id
-    client.settle()
-    assert sorted(client.cited()) == [("SessionEnd", "mis-001"), ("SessionEnd", "pat-001")]
-    client.check()
-
-
-def test_a_forked_session_adds_only_what_is_new(client: Client) -> None:
-    client.api.when(FIX, *FIXED)
-    client.api.when(ON, *TAXED)
-    first = client.prints(FIX)
-    client.settle()
-    forked = client.prints(ON, "--resume", first.session_id, "--fork-session")
-    assert forked.session_id != first.session_id
+    second = client.prints(ON, *words, *([first.session_id] if words[-1] == "--resume" else []))
+    assert (second.session_id == first.session_id) == (len(words) == 1)
+    how = "resume" if len(words) == 1 else "fork"
+    assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", how]
     client.settle()
     assert client.cited() == [("SessionEnd", "pat-001"), ("SessionEnd", "mis-001")]
     assert client.agent.counters()["pat-001"] == (1, 0)
@@ -150,5 +113,5 @@ def test_uninstalled_hooks_leave_the_settings_as_they_were(client: Client) -> No
     client.api.when(FIX, *FIXED)
     printed = client.prints(FIX)
     assert len(printed.hooks) == len(client.payloads()) - 1  # the observer's, without SessionEnd's
-    assert "[pat-001]" not in told(client.api.asked_about(FIX)[0])
+    assert "[pat-001]" not in client.api.told(FIX)
     assert not client.agent.state.exists()
