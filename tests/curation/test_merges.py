@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +16,6 @@ from reflector.events.fold import Playbook, fold
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
-from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
@@ -169,26 +167,6 @@ def test_a_bullet_that_was_removed_into_another_one_is_not_followed(ledger: Ledg
     told(ledger, 7, ("pat-001", "helpful"))
     assert counters(ledger, "pat-002") == (1, 1)
     agree(ledger)
-
-
-@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-def test_an_append_asks_about_merges_only_where_there_is_one(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    execute = Statements.execute
-
-    def noting(self: Statements, sql: str, *values: object) -> Any:
-        asked.append(sql)
-        return execute(self, sql, *values)
-
-    monkeypatch.setattr(Statements, "execute", noting)
-    told(ledger, 7, ("pat-001", "helpful"), ("pat-002", "harmful"))
-    # Beside the policy in force, which every append that counts asks for.
-    assert [sql for sql in asked if "merged" in sql and "policy_id" not in sql] == []
-    before = len(asked)
-    ledger.append([merged("pat-004", "pat-001", "pat-002")])
-    asked.clear()
-    told(ledger, 8, ("pat-001", "helpful"), ("pat-002", "harmful"))
-    assert len(asked) == before + 1
 
 
 def test_a_circle_of_pointers_that_somebody_forged_ends(ledger: Ledger) -> None:

@@ -21,7 +21,6 @@ from reflector.curation.playbook_file import WRITTEN, Kind, forget_counts, look,
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from reflector.project import Project
-from tests.conftest import assert_linear
 from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -532,19 +531,3 @@ def test_an_edit_that_is_saved_while_the_file_is_written_is_kept_and_taken_in(
     agent.call("drain")
     assert agent.counters()["pat-001"] == (2, 0)
     assert agent.call("rebuild", "--check").out == ""
-
-
-def test_many_texts_that_a_person_adds_at_once_are_named_in_linear_time(tmp_path: Path) -> None:
-    def adds(count: int) -> None:
-        project = Project.at(tmp_path / str(count))
-        project.playbook_json.parent.mkdir(parents=True, exist_ok=True)
-        with project.open_ledger() as ledger:
-            add_bullet(ledger, "pat", f"one {len(ledger.rows())}")
-            sync(ledger, project)
-            whole = json.loads(project.playbook_json.read_bytes())
-            whole["sections"]["OTHERS"] = [f"advice number {number}" for number in range(count)]
-            project.playbook_json.write_text(json.dumps(whole))
-            sync(ledger, project)
-            assert len(ledger.bullets()) > count
-
-    assert_linear(adds, 1_000)

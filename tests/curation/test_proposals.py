@@ -180,23 +180,13 @@ def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
 
 
 def test_an_agent_in_a_loop_is_stopped(told: Ledger) -> None:
-    told.append(
-        NewEvent(ev.CHANGE_PROPOSED, identity("x", n), _data(f"Advice {n}."), "agent") for n in range(MOST_PROPOSED)
-    )  # type: ignore[arg-type]
+    said: dict[str, Any] = {"origin": "agent", "trust": "agent", "reason": "", "evidence": [], "basis": []}
+    for n in range(MOST_PROPOSED):
+        data = {**said, "change": new(f"Advice {n}.").to_data()}
+        told.append([NewEvent(ev.CHANGE_PROPOSED, identity("x", n), data, "agent")])
     with pytest.raises(ProposalRefused, match="100 changes within a day"):
         proposed(told, new("One more."))
     assert proposed(told, new("One more."), origin="rules").state == "waiting"
-
-
-def _data(text: str) -> dict[str, object]:
-    return {
-        "change": new(text).to_data(),
-        "origin": "agent",
-        "trust": "agent",
-        "reason": "",
-        "evidence": [],
-        "basis": [],
-    }
 
 
 def test_the_trust_of_a_text_is_that_of_its_least_trusted_source(told: Ledger) -> None:

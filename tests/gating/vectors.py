@@ -1,21 +1,12 @@
-"""The exact values that gated reflection has to give. Run as a module, it prints what this process gives for them."""
+"""The exact values that gated reflection has to give."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from reflector.gated import (
-    GatedConfig,
     ReflectionBundle,
-    canonical_prompt,
-    embed,
-    entry_id,
-    fixture_key,
-    reflect,
-    summarize,
 )
-from reflector.gating.measure import EXAMPLES, measure, read_config
 
 #: utterance, snippets, topk, tokens, summary, summary_len, used_topk
 SUMMARIES: list[tuple[str, list[Any], int, int, str, int, int]] = [
@@ -64,24 +55,3 @@ BENCH_FIXTURES = (
     '{"allow_reflection":true,"backend":"llm","embed":true,"fixture_key":"3295db869434","ms":0.0,"ops":1,"ops_cap":5,'
     '"reason":null,"summary_len":11,"time_budget_ms":6000,"tokens_budget":128}'
 )
-
-
-def given_here() -> dict[str, Any]:
-    """What this process gives for the vectors, as JSON has it."""
-    bundles = [
-        ReflectionBundle({"agent_id": "A", "now_ms": 125_000}, {}, {"reflection": True}, utter, snippets)
-        for utter, snippets, *_ in SUMMARIES
-    ]
-    return {
-        "summaries": [summarize(utter, found, topk=k, tokens=n) for utter, found, k, n, *_ in SUMMARIES],
-        "results": [reflect(bundle, GatedConfig()).as_dict() for bundle in bundles],
-        "prompts": [canonical_prompt(bundle, GatedConfig()) for bundle in bundles],
-        "vectors": [embed(text) for text in FIRST_FOUR],
-        "ids": [entry_id(*parts) for parts in IDS],
-        "key": fixture_key(DOCUMENTED, GatedConfig()),
-        "bench": [measure(GatedConfig(allow_reflection=True)), *(measure(read_config(name)) for name in EXAMPLES)],
-    }
-
-
-if __name__ == "__main__":
-    print(json.dumps(given_here()))
