@@ -340,4 +340,4 @@ class InAnyHands(RuleBasedStateMachine):
 
 
 TestInAnyHands = InAnyHands.TestCase
-TestInAnyHands.settings = settings(max_examples=examples(150), stateful_step_count=25, deadline=None)
+TestInAnyHands.settings = settings(max_examples=examples(100), stateful_step_count=25, deadline=None)
