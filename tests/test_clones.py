@@ -89,19 +89,8 @@ def test_a_committed_ledger_and_a_playbook_that_is_a_link_overwrite_nothing(tmp_
     one_session(agent, tmp_path)
     assert outside(agent) == before
     assert "is tracked by git" in agent.call("list", code=1).err
-
-
-def test_the_detached_drain_overwrites_nothing_either(tmp_path: Path) -> None:
-    def write(claude: Path) -> None:
-        with_ledger(claude)
-        (claude / "playbook.json").unlink()
-        (claude / "playbook.json").symlink_to("../../.bashrc")
-
-    agent = cloned(tmp_path, write)
-    before = outside(agent)
     agent.hook("SessionEnd", spawn=True, session_id="s-1", transcript_path="/nowhere")
-    time.sleep(1)
-    agent.call("drain", code=1)
+    time.sleep(1)  # for the drain that it started
     assert outside(agent) == before
 
 
@@ -236,12 +225,6 @@ def test_nothing_in_the_state_folder_keeps_anybody_waiting(agent: Agent, tmp_pat
         assert "not a regular file" in told or "a link" in told
 
 
-def test_a_hostile_payload_that_names_a_pipe_keeps_nobody_waiting(agent: Agent, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.jsonl")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / "pipe.jsonl"))
-    assert agent.call("drain", code=None).code in (0, 1)
-
-
 POWERS = {
     'ledger_url = "sqlite:////tmp/outside.db"': "below",
     'ledger_url = "sqlite:///../outside.db"': "below",
@@ -325,6 +308,11 @@ def test_a_ledger_that_came_with_a_clone_is_not_ours_until_its_person_says_so(tm
     git(agent.project, "rm", "-rq", "--cached", ".claude/reflector")
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
+    git(agent.project, "reset", "-q", "--hard")
+    git(agent.project, "rm", "-rqf", ".claude/reflector")
+    shutil.rmtree(agent.state, ignore_errors=True)
+    agent.call("add", "mis", "My own.")
+    assert next(event["type"] for event in agent.events()) == "playbook.imported"
 
 
 def test_a_tracked_ledger_is_not_ours_however_its_url_is_written(tmp_path: Path) -> None:
@@ -348,14 +336,6 @@ def test_a_tracked_journal_of_a_ledger_is_not_played_into_it(tmp_path: Path, end
 
     agent = cloned(tmp_path, write)
     assert f"l.db{end} is tracked by git" in agent.call("add", "pat", "x", code=1).err
-
-
-def test_who_removes_a_ledger_that_came_with_a_clone_begins_an_own_one(tmp_path: Path) -> None:
-    agent = cloned(tmp_path, with_ledger)
-    agent.call("list", code=1)
-    git(agent.project, "rm", "-rq", ".claude/reflector")
-    agent.call("add", "mis", "My own.")
-    assert next(event["type"] for event in agent.events()) == "playbook.imported"
 
 
 SWAP = """

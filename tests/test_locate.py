@@ -64,29 +64,22 @@ def repository(home: Path) -> Path:
     return root
 
 
-def test_a_folder_outside_any_repository_is_its_own_project(home: Path, find: Finder) -> None:
-    (home / "notes").mkdir()
-    assert find(home / "notes") == home / "notes"
-
-
-def test_a_sub_folder_belongs_to_the_root_of_its_repository(repository: Path, find: Finder) -> None:
-    assert find(repository / "src/deep") == repository
-
-
-def test_a_sub_folder_belongs_to_the_nearest_playbook_above_it(repository: Path, find: Finder) -> None:
+def test_a_sub_folder_belongs_to_the_nearest_playbook_above_it_else_to_the_root_of_its_repository(
+    repository: Path, home: Path, find: Finder
+) -> None:
+    (home / "link").symlink_to(repository / "src")
+    (repository / "src/.claude").mkdir()  # the agent's settings alone make no project of a folder
+    for folder in ("src/deep", "src", "src/gone/deeper", "../link/deep"):
+        assert find(repository / folder) == repository
     assert find(playbook(repository / "src") / "deep") == repository / "src"
     playbook(repository)
     assert find(repository) == repository
 
 
-def test_the_agents_settings_alone_make_no_project_of_a_folder(repository: Path, find: Finder) -> None:
-    (repository / "src/.claude").mkdir()
-    assert find(repository / "src") == repository
-
-
-def test_the_agents_own_folder_in_the_home_makes_no_project(home: Path, find: Finder) -> None:
-    playbook(home)
+def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agents_own(home: Path, find: Finder) -> None:
     (home / "work").mkdir()
+    assert find(home / "work") == home / "work"
+    playbook(home)
     assert find(home / "work") == home / "work"
     assert find(home) == home
 
@@ -178,17 +171,18 @@ def test_a_submodule_and_a_git_folder_elsewhere_are_projects_of_their_own(
     assert find(home / "apart") == home / "apart"
 
 
-def test_a_folder_that_is_gone_belongs_where_it_lay(repository: Path, find: Finder) -> None:
-    assert find(repository / "src/gone/deeper") == repository
-
-
 @pytest.mark.parametrize("nested", ["", ".claude/worktrees/other"])
-def test_a_worktree_that_the_agent_removed_belongs_where_its_sub_folders_do(
-    repository: Path, find: Finder, nested: str
+def test_a_worktree_that_the_agent_removed_belongs_where_its_sub_folders_do_without_a_note(
+    repository: Path, home: Path, find: Finder, nested: str
 ) -> None:
     playbook(repository)
     playbook(repository / "src")
     gone = repository / nested / ".claude/worktrees/fix"
+    if not nested:
+        git(repository, "worktree", "add", gone)
+        _noted_by_the_hook(gone)
+        git(repository, "worktree", "remove", "--force", gone)
+        assert not (home / ".local").exists()
     assert find(gone) == repository
     assert find(gone / "src/deep") == repository / "src"
 
@@ -252,15 +246,6 @@ def test_the_notes_of_worktrees_stay_short(repository: Path, home: Path, find: F
     assert notes.stat().st_size < locate.MAX_NOTES * 2 / 3
 
 
-def test_no_note_is_needed_of_a_worktree_in_its_main_checkout(repository: Path, home: Path, find: Finder) -> None:
-    fix = repository / ".claude/worktrees/fix"
-    git(repository, "worktree", "add", fix)
-    _noted_by_the_hook(fix)
-    git(repository, "worktree", "remove", "--force", fix)
-    assert find(fix / "src") == repository
-    assert not (home / ".local").exists()
-
-
 def test_git_lists_worktrees_whose_folder_is_gone(repository: Path) -> None:
     git(repository, "worktree", "add", "../fix")
     subprocess.run(["rm", "-rf", str(repository.parent / "fix")], check=True)
@@ -286,32 +271,21 @@ def test_an_archive_cannot_pass_for_a_worktree_of_another_repository(
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"gitdir:", b"gitdir: \0", b"gitdir: " + b"x" * 10_000, b"\xff\xfe", b"nothing"]
+    "content", [b"", b"gitdir:", b"gitdir: \0", b"gitdir: " + b"x" * 10_000, b"\xff\xfe", b"nothing", None]
 )
-def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, find: Finder, content: bytes) -> None:
+def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, find: Finder, content: bytes | None) -> None:
     (home / "odd").mkdir()
-    (home / "odd/.git").write_bytes(content)
+    if content is None:
+        os.mkfifo(home / "odd/.git")
+    else:
+        (home / "odd/.git").write_bytes(content)
     assert find(home / "odd") == home / "odd"
 
 
-def test_a_pipe_for_a_git_file_keeps_nobody_waiting(home: Path, find: Finder) -> None:
-    (home / "odd").mkdir()
-    os.mkfifo(home / "odd/.git")
-    assert find(home / "odd") == home / "odd"
-
-
-def test_a_symlink_to_a_folder_belongs_where_the_folder_does(repository: Path, home: Path, find: Finder) -> None:
-    (home / "link").symlink_to(repository / "src")
-    assert find(home / "link/deep") == repository
-
-
-def test_the_named_project_is_taken_as_it_is(repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REFLECTOR_PROJECT", str(repository / "src"))
-    assert find_project(home) == _by_the_hook(home) == repository / "src"
-
-
-def test_the_agents_variable_says_where_the_session_was_started(
-    repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_variable_names_the_project_or_says_where_the_session_was_started(
+    repository: Path, home: Path, find: Finder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(repository / "src"))
-    assert find_project(home) == _by_the_hook(home) == repository
+    assert find(home) == repository
+    monkeypatch.setenv("REFLECTOR_PROJECT", str(repository / "src"))
+    assert find(home) == repository / "src"
