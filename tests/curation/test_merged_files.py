@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,13 +28,9 @@ def append(agent: Agent, *events: NewEvent) -> None:
     agent.call("drain")
 
 
-def rows(agent: Agent) -> dict[str, tuple[str, int, int]]:
-    return {row["name"]: (row["status"], row["helpful"], row["harmful"]) for row in agent.json("list", "--all")}
-
-
-def entries(agent: Agent) -> dict[str, Any]:
-    sections = json.loads(agent.playbook.read_bytes())["sections"].values()
-    return {bullet["name"]: bullet for bullets in sections for bullet in bullets}
+def rows(agent: Agent) -> list[str]:
+    """Each bullet that there was: its name, what became of it, and its counters."""
+    return [f"{b['name']} {b['status']} {b['helpful']}/{b['harmful']}" for b in agent.json("list", "--all")]
 
 
 @pytest.fixture
@@ -50,64 +46,50 @@ def agent(tmp_path: Path) -> Agent:
     return agent
 
 
+MERGED = ["pat-001 merged 1/0", "pat-002 merged 1/0", "pat-003 live 2/0"]
+
+
 def test_a_merged_source_is_not_in_the_file_and_counts_for_the_merged_bullet(agent: Agent) -> None:
-    assert {name: (of["helpful"], of["harmful"]) for name, of in entries(agent).items()} == {"pat-003": (2, 0)}
-    assert rows(agent) == {"pat-001": ("merged", 1, 0), "pat-002": ("merged", 1, 0), "pat-003": ("live", 2, 0)}
+    assert agent.counters() == {"pat-003": (2, 0)}
+    assert rows(agent) == MERGED
     assert "merged into pat-003" in agent.call("show", "pat-001").out
     assert "reflector blame pat-003" in agent.call("blame", "pat-001").out
     steps = agent.json("blame", "pat-003")
     assert [(step["name"], step["helpful"]) for step in steps] == [("pat-001", 1), ("pat-002", 2), ("pat-003", 2)]
 
 
-def test_an_older_file_with_the_sources_brings_nothing_back(agent: Agent, tmp_path: Path) -> None:
-    before, written = rows(agent), agent.playbook.read_bytes()
-    agent.playbook.write_bytes((tmp_path / "before.json").read_bytes())
+#: What a person makes of the file, from that before the merge and that after it, and the bullets after that.
+EDITS: dict[str, tuple[Callable[[str, str], str], list[str]]] = {
+    "an older file": (lambda before, _: before, MERGED),
+    "an older file with a source in other words": (
+        lambda before, _: before.replace("Run the tests.", "Run all the tests."),
+        [*MERGED, "pat-004 live 0/0"],
+    ),
+    "the sources in place of the merged bullet": (
+        lambda before, after: json.dumps({**json.loads(after), "sections": json.loads(before)["sections"]}),
+        ["pat-001 live 1/0", "pat-002 live 1/0", "pat-003 removed 0/0"],
+    ),
+    "the sources beside the merged bullet": (
+        lambda before, after: after.replace('": [\n      {', f'": [{_entries(before)},\n      {{', 1),
+        [*MERGED, "pat-004 live 0/0", "pat-005 live 0/0"],
+    ),
+}
+
+
+def _entries(file: str) -> str:
+    (there,) = filter(None, json.loads(file)["sections"].values())
+    return ", ".join(map(json.dumps, there))
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_sources_in_the_file_never_count_twice(agent: Agent, tmp_path: Path, edit: str) -> None:
+    makes, wanted = EDITS[edit]
+    after = agent.playbook.read_text("utf-8")
+    agent.playbook.write_text(makes((tmp_path / "before.json").read_text("utf-8"), after), "utf-8")
     agent.call("drain")
-    assert rows(agent) == before
-    assert agent.playbook.read_bytes() == written
-
-
-def test_a_source_that_is_reworded_in_an_older_file_is_a_new_bullet_without_counts(
-    agent: Agent, tmp_path: Path
-) -> None:
-    text = (tmp_path / "before.json").read_text("utf-8")
-    agent.playbook.write_text(text.replace("Run the tests.", "Run all the tests."), "utf-8")
-    agent.call("drain")
-    assert rows(agent) == {
-        "pat-001": ("merged", 1, 0),
-        "pat-002": ("merged", 1, 0),
-        "pat-003": ("live", 2, 0),
-        "pat-004": ("live", 0, 0),
-    }
-
-
-def _edited(agent: Agent, *, merged: bool) -> None:
-    """Put the sources back into the file by hand, beside the merged bullet or in its place."""
-    whole = json.loads(agent.playbook.read_bytes())
-    there = whole["sections"]["PATTERNS & APPROACHES"]
-    kept = there if merged else []
-    there[:] = [*kept, *({"name": name, "text": text, "helpful": 1, "harmful": 0} for name, text in SOURCES.items())]
-    agent.playbook.write_text(json.dumps(whole), "utf-8")
-    agent.call("drain")
-
-
-def test_who_puts_the_sources_back_in_place_of_the_merged_bullet_undoes_the_merge(agent: Agent) -> None:
-    _edited(agent, merged=False)
-    assert rows(agent) == {"pat-001": ("live", 1, 0), "pat-002": ("live", 1, 0), "pat-003": ("removed", 0, 0)}
-    assert [event["type"] for event in agent.events()][-1] == ev.BULLET_UNMERGED
-    assert entries(agent).keys() == SOURCES.keys()
-
-
-def test_who_puts_the_sources_back_beside_the_merged_bullet_gets_new_bullets_without_its_counts(agent: Agent) -> None:
-    _edited(agent, merged=True)
-    found = rows(agent)
-    assert found.pop("pat-003") == ("live", 2, 0)
-    assert found == {
-        "pat-001": ("merged", 1, 0),
-        "pat-002": ("merged", 1, 0),
-        "pat-004": ("live", 0, 0),
-        "pat-005": ("live", 0, 0),
-    }
+    assert rows(agent) == wanted
+    assert (agent.events()[-1]["type"] == ev.BULLET_UNMERGED) == ("pat-003 removed 0/0" in wanted)
+    assert (agent.playbook.read_text("utf-8") == after) == (wanted == MERGED)
 
 
 def test_a_shared_file_of_a_branch_before_the_merge_changes_nothing_and_its_revert_undoes_the_merge(
@@ -118,7 +100,7 @@ def test_a_shared_file_of_a_branch_before_the_merge_changes_nothing_and_its_reve
     first.publish("Two bullets")
     append(first, merged("pat-003", "pat-001", "pat-002", text="Write the test first, and run the tests."))
     first.publish("Merged them")
-    there = {"pat-001": ("merged", 1, 0), "pat-002": ("merged", 0, 0), "pat-003": ("live", 1, 0)}
+    there = ["pat-001 merged 1/0", "pat-002 merged 0/0", "pat-003 live 1/0"]
     assert rows(first) == there
     first.git("checkout", "-q", "HEAD~1")
     first.call("drain")
@@ -129,7 +111,7 @@ def test_a_shared_file_of_a_branch_before_the_merge_changes_nothing_and_its_reve
     assert rows(first) == there
     first.git("revert", "--no-edit", "HEAD")
     first.call("drain")
-    assert rows(first) == {"pat-001": ("live", 1, 0), "pat-002": ("live", 0, 0), "pat-003": ("removed", 0, 0)}
+    assert rows(first) == ["pat-001 live 1/0", "pat-002 live 0/0", "pat-003 removed 0/0"]
     assert first.is_clean()
 
 
@@ -148,7 +130,7 @@ def test_a_clone_that_gets_the_merge_by_git_and_then_the_ledger_counts_what_the_
     for one, other in ((first, second), (second, first)):
         (tmp_path / "history.ndjson").write_text(one.call("export", "--format", "ndjson").out, "utf-8")
         other.call("import", tmp_path / "history.ndjson", "--merge")
-    wanted = {"pat-001": ("merged", 2, 0), "pat-002": ("merged", 0, 0), "pat-003": ("live", 3, 0)}
+    wanted = ["pat-001 merged 2/0", "pat-002 merged 0/0", "pat-003 live 3/0"]
     assert rows(first) == wanted
     assert rows(second) == wanted
 
@@ -161,4 +143,4 @@ def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Ag
         texts = {"pat-003": event.data["text"]}
         assert brought_back(ledger, ledger.head().position, texts) == {"pat-003"}
         assert brought_back(ledger, ledger.head().position, {"pat-003": "Another text."}) == set()
-    assert rows(agent)["pat-003"] == ("live", 2, 0)
+    assert rows(agent) == MERGED
