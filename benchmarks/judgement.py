@@ -5,8 +5,8 @@ is judged with weights and cutoffs of all other groups, and without the wordings
 reader chose because something could be judged there, and points drawn at random, are never mixed.
 
 FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project: other people's sessions.
-`--fit` writes weights and cutoffs of all groups to `reflector/reflection/rules/weights.json`, and the measured curve
-into docs/rules.md; `--precision 90` asks for another policy than 85; `--cases` lists every case.
+`--fit` writes weights, cutoffs and the measured curve of all groups to `reflector/reflection/rules/weights.json`, which
+docs/rules.md shows; `--precision 90` asks for another policy than 85; `--cases` lists every case.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ TAGS: tuple[Verdict, ...] = ("helpful", "harmful", "neutral")
 VERSION = "rules/4"
 POLICY = 85
 WEIGHTS = Path(__file__).parent.parent / "reflector/reflection/rules/weights.json"
-PAGE = WEIGHTS.parents[3] / "docs/rules.md"
 #: What a label counts for in the fit, by how sure the reader was.
 SURE = {"high": 1.0, "medium": 0.8, "low": 0.5}
 #: How much a weight costs: the more, the nearer the weights stay to zero.

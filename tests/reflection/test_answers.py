@@ -305,12 +305,5 @@ PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name":
 # A quadratic parser takes minutes here, which the timeout of every test ends.
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
 def test_a_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
-    for prefix in ("", PREFIXES[-2]):
-        parse_answer(prefix + seed * (30_000 // len(seed)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_long_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
     for prefix in PREFIXES:
-        parse_answer(prefix + seed * (300_000 // len(seed)))
+        parse_answer(prefix + seed * (30_000 // len(seed)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -199,28 +198,6 @@ def test_turns_keep_their_order_and_what_is_not_shown_is_counted(kinds: list[str
     assert len(shown) + found.left_out.get("turns", 0) == len(kinds)
     citing = {number for number, kind in enumerate(kinds) if kind == "cites"}
     assert len(citing - set(shown)) == found.left_out.get("citations", 0)
-
-
-def big_window() -> Iterator[Message]:
-    """About 20 MB of a session, written as it is read."""
-    for number in range(6_000):
-        if number % 50 == 0:
-            yield says(f"Please do the next thing, {number}.", "human")
-        yield says(f"Step {number}" + (" as [pat-001] says" if number % 700 == 3 else ""), thinking="hm " * 50)
-        yield runs("cat file " * 20)
-        yield answers(f"{number} " + "some output of a tool 123\n" * 120, is_error=number % 90 == 0)
-
-
-@pytest.mark.slow
-def test_twenty_megabytes_take_little_memory() -> None:
-    tracemalloc.start()
-    try:
-        found = excerpt(big_window, NAMES, 20_000)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 10_000_000
-    assert estimate_tokens(written(found)) <= 20_000
 
 
 @pytest.mark.parametrize(

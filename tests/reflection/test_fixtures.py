@@ -83,12 +83,35 @@ def test_the_last_of_two_answers_to_one_question_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n  \n"])
-def test_line_ends_and_blank_lines_do_not_matter(tmp_path: Path, end: str) -> None:
-    assert written(tmp_path / "f.jsonl", line("x"), line("Grüße"), end=end).answer(REQUEST).text == "Grüße"
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_line_ends_blank_lines_and_an_editors_mark_do_not_matter(tmp_path: Path, end: str, mark: str) -> None:
+    assert written(tmp_path / "f.jsonl", mark + line("x"), line("Grüße"), end=end).answer(REQUEST).text == "Grüße"
 
 
-def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path: Path) -> None:
-    assert written(tmp_path / "f.jsonl", "\ufeff" + line("x")).answer(REQUEST).text == "x"
+_NO_FIXTURE, _UNREADABLE = r"f\.jsonl, line 3: is not a fixture", r"the fixtures .*f\.jsonl cannot be read"
+#: What stands on the third line of a file, and what is said of it; without a line, what is in the file's place.
+UNREADABLE: dict[str, tuple[str | None, str]] = {
+    **{bad[:30]: (bad, _NO_FIXTURE) for bad in ("{", "[]", "null", '"x"', "{}", "[" * 99_999)},
+    "no text": ('{"prompt_hash": "a", "completion": null}', _NO_FIXTURE),
+    "no key": ('{"prompt_hash": 1, "completion": "x"}', _NO_FIXTURE),
+    "another request": (line("x", replace(REQUEST, cited=())), r"no answer for this request \([0-9a-f]{12}…\); record"),
+    **dict.fromkeys(["missing", "a folder", "not UTF-8"], (None, _UNREADABLE)),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_what_is_no_fixture_is_named(tmp_path: Path, what: str) -> None:
+    bad, said = UNREADABLE[what]
+    fixtures = FixturesBackend(tmp_path / "f.jsonl")
+    if bad is not None:
+        written(fixtures.path, line("other", replace(REQUEST, cited=("x",))), "", bad)
+    elif what == "a folder":
+        fixtures.path.mkdir()
+    elif what == "not UTF-8":
+        fixtures.path.write_bytes(b"\xff\n")
+    with pytest.raises(BackendError, match=said) as failed:
+        fixtures.answer(REQUEST)
+    assert failed.value.stage == "fixtures"
 
 
 @given(st.text())
@@ -96,39 +119,6 @@ def test_any_text_is_read_back(tmp_path_factory: pytest.TempPathFactory, text: s
     text = text.encode("utf-8", "replace").decode()
     path = tmp_path_factory.mktemp("f") / "f.jsonl"
     assert written(path, line(text), line("other", replace(REQUEST, cited=()))).answer(REQUEST).text == text
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        *("{", "[]", "7", "null", '"x"', "{}", "[" * 99_999),
-        *('{"prompt_hash": "a"}', '{"prompt_hash": 1, "completion": "x"}', '{"prompt_hash": "a", "completion": null}'),
-    ],
-    ids=lambda bad: bad[:30],
-)
-def test_a_line_that_is_no_fixture_is_named(tmp_path: Path, bad: str) -> None:
-    fixtures = written(tmp_path / "f.jsonl", line("x"), "", bad)
-    with pytest.raises(BackendError, match=r"f\.jsonl, line 3: is not a fixture") as failed:
-        fixtures.answer(REQUEST)
-    assert failed.value.stage == "fixtures"
-
-
-@pytest.mark.parametrize("what", ["missing", "a folder", "not UTF-8"])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, what: str) -> None:
-    path = tmp_path / "f.jsonl"
-    if what == "a folder":
-        path.mkdir()
-    elif what == "not UTF-8":
-        path.write_bytes(b"\xff\n")
-    with pytest.raises(BackendError, match=r"the fixtures .*f\.jsonl cannot be read"):
-        FixturesBackend(path).answer(REQUEST)
-
-
-def test_a_question_without_an_answer_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(
-        BackendError, match=r"has no answer for this request \([0-9a-f]{12}…\); record one with --record"
-    ):
-        written(tmp_path / "f.jsonl").answer(REQUEST)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "~nobody-of-that-name/f.jsonl"])

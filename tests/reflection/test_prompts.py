@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from reflector import load_template
 from reflector.reflection.answers import parse_answer
-from reflector.reflection.prompts import PLACEHOLDERS, Template, TemplateError, fill, find_template
+from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, fill, find_template
 from reflector.resources import resource_dir
 
 VALUES = {"playbook": "P", "transcript": "T", "cited_ids": "C"}
@@ -76,12 +75,13 @@ def test_the_two_halves_of_a_filled_template_are_the_whole(transcript: str) -> N
 
 
 def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_path: Path) -> None:
+    # An editor's mark at the beginning is not part of a template.
     project, user = tmp_path / "p", tmp_path / "config" / "reflector" / "prompts"
     own = project / ".claude" / "reflector" / "prompts"
     assert find_template("playbook.txt", project).path == resource_dir("prompts") / "playbook.txt"
     for folder, text in ((user, "user {key_points}"), (own, "own {key_points}")):
         folder.mkdir(parents=True)
-        (folder / "playbook.txt").write_text(text)
+        (folder / "playbook.txt").write_text(text, "utf-8-sig")
         assert load_template("playbook.txt", project) == text
     assert load_template("playbook.txt") == "user {key_points}"
 
@@ -110,13 +110,6 @@ def test_a_broken_template_is_an_error_that_names_file_place_and_way_out(
     assert str(path) in str(error.value)
 
 
-def test_the_mark_that_an_editor_puts_before_a_text_is_no_part_of_a_template(tmp_path: Path) -> None:
-    path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
-    path.parent.mkdir(parents=True)
-    path.write_text("mine {key_points}", "utf-8-sig")
-    assert load_template("playbook.txt", tmp_path) == "mine {key_points}"
-
-
 @pytest.mark.parametrize("what", ["folder", "pipe", "dead link"])
 def test_what_stands_in_a_templates_place_and_is_none_is_told_and_not_passed_over(tmp_path: Path, what: str) -> None:
     path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
@@ -136,9 +129,3 @@ def test_a_template_that_does_not_exist_is_an_error_that_names_those_that_do() -
         TemplateError, match=r"'../secrets' is not a prompt template; there are playbook.txt, reflector.txt"
     ):
         load_template("../secrets")
-
-
-def test_a_templates_identity_is_its_text() -> None:
-    one, other = (Template("playbook.txt", Path(place), "x {key_points}") for place in ("a", "b"))
-    assert one.sha256 == other.sha256
-    assert json.loads(json.dumps(one.sha256)) == one.sha256

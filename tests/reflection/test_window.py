@@ -97,14 +97,72 @@ def cut(ledger: Ledger, tmp_path: Path) -> Cut:
     return Cut(ledger, tmp_path / "t.jsonl")
 
 
-def test_thanks_that_come_after_a_compaction_count_once(cut: Cut) -> None:
-    cut.session.cites("pat-001", None)
-    cut.window()
-    cut.session.user(THANKS).agent("Glad to hear it.")
-    cut.window()
-    assert cut.carried() == [[], ["pat-001"]]
-    assert cut.tags() == ["neutral", "helpful"]
-    assert cut.counters() == (1, 0)
+def cites(session: Session) -> None:
+    session.cites("pat-001", None)
+
+
+def thanks(session: Session) -> None:
+    session.user(THANKS).agent("Glad to hear it.")
+
+
+def lists(session: Session) -> None:
+    session.runs("ls", "cart.py")
+
+
+#: The windows of a session by what is said in each, the tags of pat-001, and its counters.
+SESSIONS: dict[str, tuple[list[list[Callable[[Session], object]]], list[str], tuple[int, int]]] = {
+    "thanks after a compaction": ([[cites], [thanks]], ["neutral", "helpful"], (1, 0)),
+    "windows that decide nothing": ([[cites], [lists], [lists], [thanks], [thanks]], ["neutral", "helpful"], (1, 0)),
+    "a verdict that stands": (
+        [
+            [lambda session: session.cites("pat-001", "helpful")],
+            *[[lambda session: session.agent("I keep [pat-001] in mind."), thanks]] * 3,
+        ],
+        ["helpful"],
+        (1, 0),
+    ),
+    "other names of the earlier records": (
+        [[lambda session: session.cites("pat-002", "helpful"), cites], [thanks]],
+        ["neutral", "helpful"],
+        (1, 0),
+    ),
+    "a citation again": (
+        [[cites], [lambda session: session.user(THANKS).agent("Good. I will keep [pat-001] in mind.")]],
+        ["neutral", "helpful"],
+        (1, 0),
+    ),
+    "records that the transcript has lost": (
+        [
+            [lambda session: session.cites("pat-001", "helpful")],
+            [
+                lambda session: session.records.clear(),
+                *[lambda session: session.user("Go on.")] * 9,
+                lambda session: session.agent("As [pat-001] says.").user("Go on."),
+            ],
+        ],
+        ["helpful"],
+        (1, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("windows", "tags", "counters"), SESSIONS.values(), ids=SESSIONS)
+def test_a_session_says_one_thing_wherever_it_was_cut(
+    cut: Cut, windows: list[list[Callable[[Session], object]]], tags: list[str], counters: tuple[int, int]
+) -> None:
+    for said in windows:
+        for say in said:
+            say(cut.session)
+        cut.window()
+    assert (cut.tags(), cut.counters()) == (tags, counters)
+    assert cut.tags("pat-002") in ([], ["helpful"])
+
+
+def test_a_whole_window_counts_what_was_counted_before(cut: Cut) -> None:
+    cut.session.cites("pat-001", "helpful")
+    for mode in ("new", "whole", "whole"):
+        cut.window(mode)
+    assert cut.counters() == (2, 0)
 
 
 def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(cut: Cut) -> None:
@@ -134,15 +192,6 @@ def test_a_backend_of_another_name_that_rereads_says_the_same_wherever_the_sessi
     cut.window(judge=False)
     Runner(cut.ledger, Mine()).finish_pending()
     assert (cut.tags(), cut.counters()) == (["helpful", "neutral"], (0, 0))
-
-
-def test_a_verdict_that_stands_adds_nothing(cut: Cut) -> None:
-    cut.session.cites("pat-001", "helpful")
-    cut.window()
-    for _ in range(3):
-        cut.session.agent("I keep [pat-001] in mind.").user("Thanks!").agent("Fine.")
-        cut.window()
-    assert (cut.tags(), cut.counters()) == (["helpful"], (1, 0))
 
 
 def test_a_citation_that_was_decided_is_not_judged_again_by_a_model(cut: Cut) -> None:
@@ -261,38 +310,6 @@ def test_a_window_is_settled_once_however_often_it_is_finished(cut: Cut) -> None
     assert len(list(cut.ledger.events(types=[ev.EVIDENCE_RETRACTED]))) == 1
 
 
-def test_records_that_the_transcript_has_lost_are_not_judged_as_if_they_said_nothing(cut: Cut) -> None:
-    cut.session.cites("pat-001", "helpful")
-    cut.window()
-    cut.session.records.clear()
-    for _ in range(9):
-        cut.session.user("Go on.")
-    cut.session.agent("As [pat-001] says.").user("Go on.")
-    cut.window()
-    assert cut.counters() == (1, 0)
-
-
-def test_a_citation_waits_through_windows_that_decide_nothing(cut: Cut) -> None:
-    cut.session.cites("pat-001", None)
-    for _ in range(3):
-        cut.window()
-        cut.session.runs("ls", "cart.py")
-    cut.session.user(THANKS).agent("Glad to hear it.")
-    cut.window()
-    cut.session.user(THANKS).agent("Glad to hear it.")
-    cut.window()
-    assert cut.counters() == (1, 0)
-
-
-def test_other_names_of_the_earlier_records_do_not_count_again(cut: Cut) -> None:
-    cut.session.cites("pat-002", "helpful").cites("pat-001", None)
-    cut.window()
-    cut.session.user(THANKS).agent("Glad to hear it.")
-    cut.window()
-    assert (cut.counters("pat-001"), cut.counters("pat-002")) == ((1, 0), (1, 0))
-    assert cut.tags("pat-002") == ["helpful"]
-
-
 def test_the_rules_read_the_session_as_far_as_it_went(cut: Cut) -> None:
     looking = Model(cut.session, "pat-009 neutral", name="rules")
     looking.rereads = True
@@ -302,15 +319,6 @@ def test_the_rules_read_the_session_as_far_as_it_went(cut: Cut) -> None:
     cut.window(judge=False)
     Runner(cut.ledger, looking).finish_pending()
     assert (looking.asked, looking.cited) == ([("pat-002", "pat-001")], [["pat-002", "pat-001"]])
-
-
-def test_a_citation_again_does_not_lose_the_evidence_for_the_first_one(cut: Cut) -> None:
-    cut.session.cites("pat-001", None)
-    cut.window()
-    cut.session.user(THANKS).agent("Good. I will keep [pat-001] in mind.")
-    cut.window()
-    assert cut.carried() == [[], ["pat-001"]]
-    assert cut.counters() == (1, 0)
 
 
 def test_another_session_or_subagent_carries_nothing_of_it(cut: Cut, tmp_path: Path) -> None:
@@ -348,14 +356,6 @@ def test_a_window_that_failed_is_not_judged_for_what_a_later_one_decided(cut: Cu
     assert runner.finish(later).outcome == "completed"
     assert runner.finish(failed).outcome == "completed"
     assert (cut.tags(), cut.counters()) == (["neutral", "helpful"], (1, 0))
-
-
-def test_a_whole_window_counts_what_was_counted_before(cut: Cut) -> None:
-    cut.session.cites("pat-001", "helpful")
-    cut.window()
-    cut.window("whole")
-    cut.window("whole")
-    assert cut.counters() == (2, 0)
 
 
 def test_a_bullet_that_was_removed_meanwhile_is_not_judged(cut: Cut) -> None:
