@@ -283,10 +283,17 @@ MUTATIONS = [
     Mutation(CONFIG, "if key in _LEAST and value < _LEAST[key]:", "if False:", CONFIGURED),
     Mutation(CONFIG, "not is_gits and path.resolve()", "path.resolve()", ("tests/test_clones.py",)),
     # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
-    Mutation(FAST, "if is_project(project) or not exists(project) or", "if is_project(project) or", HOOK),
-    Mutation(FAST, 'if event in STOPS and "parent_agent_id" in payload:', "if False:", ("tests/cli/test_install.py",)),
-    Mutation(FAST, "drain = event not in STOPS", "drain = False", ("tests/hooks/test_drain_start.py",)),
-    Mutation(FAST, 'start = environment("CLAUDE_PROJECT_DIR")\n', 'start = ""\n', HOOK),
+    Mutation(
+        FAST, "if locate.is_project(project) or not locate.exists(project) or", "if locate.is_project(project) or", HOOK
+    ),
+    Mutation(
+        FAST,
+        'if event in handover.STOPS and "parent_agent_id" in payload:',
+        "if False:",
+        ("tests/cli/test_install.py",),
+    ),
+    Mutation(FAST, "drain = event not in handover.STOPS", "drain = False", ("tests/hooks/test_drain_start.py",)),
+    Mutation(FAST, 'start = locate.environment("CLAUDE_PROJECT_DIR")\n', 'start = ""\n', HOOK),
     Mutation(FAST, 'not kept.startswith(stamp + b"\\n") or', "", HOOK),
     Mutation(FAST, ' or payload.get("source") == "compact":', ":", HOOK),
     Mutation(FAST, "return keep_elsewhere(payload, data)", "raise first", HOOK),

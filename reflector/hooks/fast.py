@@ -20,49 +20,7 @@ import sys
 if __name__ == "__main__":
     sys.path.insert(0, __file__.rsplit("/", 3)[0])
 
-from reflector.files import (
-    Folder,
-    error_words,
-    open_state,
-    private_folder,
-    read_all,
-    read_file,
-    state_folder,
-    write_all,
-    write_durably,
-)
-from reflector.handover import (
-    BYTE_ORDER_MARK,
-    LAST_SESSION,
-    MAX_PAYLOAD,
-    MAX_TOLD,
-    STOPS,
-    TOLD,
-    WAITING,
-    Broken,
-    complain,
-    decode,
-    enclosed,
-    injection_stamp,
-    keep,
-    quoted,
-    record,
-    words,
-)
-from reflector.locate import (
-    MAX_NOTES,
-    environment,
-    exists,
-    find_project,
-    home_folder,
-    is_project,
-    linked_worktree,
-    note_of,
-    setting,
-    user_config,
-    user_folder,
-    worktree_notes,
-)
+from reflector import files, handover, locate
 
 MAX_INJECTION = 128 * 1024
 #: How the form for a subagent begins.
@@ -77,17 +35,17 @@ def project_of(payload: dict[str, object]) -> str:
 
     $REFLECTOR_PROJECT names it. Else it is found from the session's folder, as the command line finds it.
     """
-    if named := environment("REFLECTOR_PROJECT"):
+    if named := locate.environment("REFLECTOR_PROJECT"):
         return physical(named)
     start = start_of(payload)
     if not start:
         return ""
-    return find_project(start, user_home(), users_config=user_config(), notes=worktree_notes())
+    return locate.find_project(start, user_home(), users_config=locate.user_config(), notes=locate.worktree_notes())
 
 
 def start_of(payload: dict[str, object]) -> str:
     """Return the session's folder: $CLAUDE_PROJECT_DIR, where it was started, else the payload's cwd, else our own."""
-    start = environment("CLAUDE_PROJECT_DIR")
+    start = locate.environment("CLAUDE_PROJECT_DIR")
     cwd = payload.get("cwd")
     if not start and isinstance(cwd, str) and "\0" not in cwd:
         start = cwd
@@ -96,13 +54,13 @@ def start_of(payload: dict[str, object]) -> str:
 
 def note_worktree(payload: dict[str, object]) -> None:
     """Note whose linked worktree a session is in: when it ends, the worktree may be gone, and git knows nothing."""
-    root, main = linked_worktree(start_of(payload), user_home())
-    note = note_of(root, main).encode()
+    root, main = locate.linked_worktree(start_of(payload), user_home())
+    note = locate.note_of(root, main).encode()
     if not note:
         return
-    folder, _, name = worktree_notes().rpartition("/")
+    folder, _, name = locate.worktree_notes().rpartition("/")
     try:
-        known = read_file(f"{folder}/{name}", MAX_NOTES)
+        known = files.read_file(f"{folder}/{name}", locate.MAX_NOTES)
     except FileNotFoundError:
         from reflector.sessions.fallback import open_own
 
@@ -110,32 +68,32 @@ def note_worktree(payload: dict[str, object]) -> None:
     # The newest note of a worktree is the one that is true.
     if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][-1:] == [note]:
         return
-    append(folder, name, note, known, MAX_NOTES)
+    append(folder, name, note, known, locate.MAX_NOTES)
 
 
 def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
     """Note what a session is told: the drain asks where the agent's transcript does not repeat it."""
-    session = words(payload, "session_id")
+    session = handover.words(payload, "session_id")
     if not told or not session.isprintable() or not 0 < len(session) <= 200:
         return
-    folder, note = state_folder(project), session.encode() + b"\t" + told + b"\n"
+    folder, note = files.state_folder(project), session.encode() + b"\t" + told + b"\n"
     try:
-        known = read_file(f"{folder}/{TOLD}", 2 * MAX_TOLD)
+        known = files.read_file(f"{folder}/{handover.TOLD}", 2 * handover.MAX_TOLD)
     except FileNotFoundError:
         known = b""
     if note not in known:
-        append(folder, TOLD, note, known, MAX_TOLD)
+        append(folder, handover.TOLD, note, known, handover.MAX_TOLD)
 
 
 def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None:
     """Append a line to a file of ours that holds `known`; the older half goes where it would be longer than `most`."""
     if len(known) + len(note) > most:
-        write_durably(folder, known[len(known) // 2 :].partition(b"\n")[2] + note, name)
+        files.write_durably(folder, known[len(known) // 2 :].partition(b"\n")[2] + note, name)
         return
-    with Folder(folder) as state:
+    with files.Folder(folder) as state:
         fd = state.open(name, system.O_WRONLY | system.O_CREAT | system.O_APPEND)
     try:
-        write_all(fd, note)  # in one piece: many sessions may start at once
+        files.write_all(fd, note)  # in one piece: many sessions may start at once
     finally:
         system.close(fd)
 
@@ -161,35 +119,35 @@ def keeper_of(project: str) -> str:
     "" where neither has a playbook: the agent got no playbook, so it cites nothing, and no ledger is created.
     A project that is gone may have had one.
     """
-    if is_project(project) or not exists(project) or environment("REFLECTOR_LEDGER_URL"):
+    if locate.is_project(project) or not locate.exists(project) or locate.environment("REFLECTOR_LEDGER_URL"):
         return project
-    if is_project(user_folder()):
-        return user_folder()
+    if locate.is_project(locate.user_folder()):
+        return locate.user_folder()
     try:
         # A ledger that the user named for all projects may know this one's playbook.
-        return project if b"ledger_url" in read_file(user_config(), MAX_PAYLOAD) else ""
+        return project if b"ledger_url" in files.read_file(locate.user_config(), handover.MAX_PAYLOAD) else ""
     except OSError:  # most people have no such file
         return ""
 
 
 def user_home() -> str:
     """Return the user's home folder, without symlinks."""
-    return physical(home_folder() or "/")
+    return physical(locate.home_folder() or "/")
 
 
 def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
     """Return what a start prints: the person's line about the playbook, what is told in short, the JSON object for a
     subagent, and its text; b"" for what there is not."""
     try:
-        stamp = injection_stamp(project)
+        stamp = handover.injection_stamp(project)
     except (OSError, ValueError):  # without a playbook of the project, the user's own
-        project = user_folder()
+        project = locate.user_folder()
         try:
-            stamp = injection_stamp(project)
+            stamp = handover.injection_stamp(project)
         except (OSError, ValueError):
             return b"", b"", b"", b""
     try:
-        kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
+        kept = files.read_file(files.state_folder(project) + "/injection.txt", MAX_INJECTION)
     except OSError:
         kept = b""
     if not kept.startswith(stamp + b"\n") or kept.count(b"\n") < 4:
@@ -198,8 +156,8 @@ def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
 
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
-            complain(f"the playbook is not shown: {error_words(error)}")
-            return f"playbook: not shown: {error_words(error)}".encode("utf-8", "replace"), b"", b"", b""
+            handover.complain(f"the playbook is not shown: {files.error_words(error)}")
+            return f"playbook: not shown: {files.error_words(error)}".encode("utf-8", "replace"), b"", b"", b""
     _, line, told, as_json, text = kept.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
     is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
@@ -208,24 +166,24 @@ def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
 
 def start_form(project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes) -> bytes:
     """Return what the start of a session prints, in the form that its agent takes."""
-    if environment("GEMINI_SESSION_ID") or environment("COPILOT_PROJECT_DIR"):
+    if locate.environment("GEMINI_SESSION_ID") or locate.environment("COPILOT_PROJECT_DIR"):
         return context_form(as_json)  # Gemini CLI takes plain text for a note to its user
     # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the middle of a session.
-    if not environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
+    if not locate.environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
         return text
-    said = setting("start_message", project + "/.claude/reflector.toml", user_config())
+    said = locate.setting("start_message", project + "/.claude/reflector.toml", locate.user_config())
     if str(said).lower() in ("false", "0"):
         return text
     keeper = keeper_of(project)
     if not (shown := line_of(keeper, line) if keeper else ""):
         return text
-    told = b'{"systemMessage":' + quoted(shown).encode()
+    told = b'{"systemMessage":' + handover.quoted(shown).encode()
     return told + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
 
 
 def context_form(as_json: bytes) -> bytes:
     """Return the text for a subagent, as the agent that calls takes it; its variables tell which one it is."""
-    if not as_json or not environment("COPILOT_PROJECT_DIR"):
+    if not as_json or not locate.environment("COPILOT_PROJECT_DIR"):
         return as_json
     return b'{"additionalContext":' + as_json[len(SUBAGENT) :].rstrip()[:-1]
 
@@ -233,13 +191,13 @@ def context_form(as_json: bytes) -> bytes:
 def line_of(project: str, playbook: bytes) -> str:
     """Return a person's line: about the playbook, what the last session brought if it is processed already, and how
     many proposals wait; without a playbook the latter alone."""
-    state = state_folder(project)
+    state = files.state_folder(project)
     parts = [playbook] if playbook else []
     if playbook and (
-        last := b"still being processed" if has_delivery(state + "/spool") else _left(state, LAST_SESSION)
+        last := b"still being processed" if has_delivery(state + "/spool") else _left(state, handover.LAST_SESSION)
     ):
         parts.append(b"last session: " + last)
-    if waiting := _left(state, WAITING):
+    if waiting := _left(state, handover.WAITING):
         parts.append(waiting)
     line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
@@ -248,7 +206,7 @@ def line_of(project: str, playbook: bytes) -> str:
 def _left(state: str, name: str) -> bytes:
     """Return the first line of what the drain or a command left to be said, b"" for nothing."""
     try:
-        return read_file(f"{state}/{name}", _MOST_SAID).partition(b"\n")[0]
+        return files.read_file(f"{state}/{name}", _MOST_SAID).partition(b"\n")[0]
     except (OSError, ValueError):
         return b""
 
@@ -263,7 +221,7 @@ def has_delivery(folder: str) -> bool:
 
 def start_drain(project: str) -> None:
     """Start `reflector drain` in a session of its own, with none of our files open. Raises OSError."""
-    if environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
+    if locate.environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
         return
     command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain", "--background"]
     try:
@@ -283,13 +241,13 @@ def note_fired(project: str, event: object) -> None:
     """Leave the time of an event's last hook, for `doctor`; a project without a state folder gets none for it."""
     if not project or not isinstance(event, str) or not event.isalnum() or len(event) > 40:
         return
-    folder = state_folder(project) + "/fired"
+    folder = files.state_folder(project) + "/fired"
     try:
         try:
-            with Folder(folder) as fired:
+            with files.Folder(folder) as fired:
                 system.utime(event, dir_fd=fired.fd, follow_symlinks=False)
         except FileNotFoundError:
-            with Folder(private_folder(folder)) as fired:
+            with files.Folder(files.private_folder(folder)) as fired:
                 system.close(fired.open(event, system.O_WRONLY | system.O_CREAT | system.O_TRUNC))
     except OSError:
         pass
@@ -298,22 +256,22 @@ def note_fired(project: str, event: object) -> None:
 def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str:
     """Keep one delivery with its project, or with the user where the project cannot be written."""
     try:
-        return keep(open_state(project), payload, data)
+        return handover.keep(files.open_state(project), payload, data)
     except (OSError, ValueError) as first:
         from reflector.sessions.fallback import keep_elsewhere
 
         try:
             return keep_elsewhere(payload, data)
         except OSError as second:
-            raise OSError(f"{error_words(first)}; {error_words(second)}") from None
+            raise OSError(f"{files.error_words(first)}; {files.error_words(second)}") from None
 
 
 def note_unheard(project: str, error: str) -> None:
     """Print why no payload came, and leave that for `status` if the folder is a project."""
-    complain(error)
+    handover.complain(error)
     try:
-        if not environment("CLAUDE_PROJECT_DIR"):
-            system.stat(state_folder(project))
+        if not locate.environment("CLAUDE_PROJECT_DIR"):
+            system.stat(files.state_folder(project))
     except (OSError, ValueError):
         return
     deliver(project, None, f"{error}\n".encode("utf-8", "replace"))
@@ -322,49 +280,51 @@ def note_unheard(project: str, error: str) -> None:
 def hook() -> None:
     """Take one event from stdin and do what it asks for. Raises what goes wrong."""
     try:
-        raw = read_all(0, MAX_PAYLOAD)
+        raw = files.read_all(0, handover.MAX_PAYLOAD)
     except OSError as error:  # started without a stdin, for one
-        note_unheard(project_of({}), f"nothing was recorded: stdin cannot be read: {error_words(error)}")
+        note_unheard(project_of({}), f"nothing was recorded: stdin cannot be read: {files.error_words(error)}")
         return
     try:
-        if len(raw) > MAX_PAYLOAD:
-            raise Broken(f"more than {MAX_PAYLOAD} bytes")
-        payload, text = decode(raw)
-    except Broken as error:
+        if len(raw) > handover.MAX_PAYLOAD:
+            raise handover.Broken(f"more than {handover.MAX_PAYLOAD} bytes")
+        payload, text = handover.decode(raw)
+    except handover.Broken as error:
         project = project_of({})
-        path = deliver(project and keeper_of(project), None, raw[:MAX_PAYLOAD])
-        complain(f"the payload is broken ({error}); kept as {path}")
+        path = deliver(project and keeper_of(project), None, raw[: handover.MAX_PAYLOAD])
+        handover.complain(f"the payload is broken ({error}); kept as {path}")
         return
     except (ImportError, OSError) as error:
         # The drain parses it again.
         project = project_of({})
-        data = enclosed(project, "null", raw.removeprefix(BYTE_ORDER_MARK))
-        complain(f"the payload was not read ({error}); kept as {deliver(project, {'hook_event_name': ''}, data)}")
+        data = handover.enclosed(project, "null", raw.removeprefix(handover.BYTE_ORDER_MARK))
+        handover.complain(
+            f"the payload was not read ({error}); kept as {deliver(project, {'hook_event_name': ''}, data)}"
+        )
         return
     event = payload["hook_event_name"]
     project = project_of(payload)
     if event in ("SessionStart", "SubagentStart") and not project:
         return
-    if event in STOPS and "parent_agent_id" in payload:
+    if event in handover.STOPS and "parent_agent_id" in payload:
         return  # a subagent of Copilot CLI: its words are in its parent's transcript
     if event == "SubagentStart":
-        write_all(1, context_form(injection(project)[2]))
+        files.write_all(1, context_form(injection(project)[2]))
         note_fired(project, event)
         return
     if event == "SessionStart":
         line, told, as_json, plain = injection(project)
-        write_all(1, start_form(project, payload, line, as_json, plain))
+        files.write_all(1, start_form(project, payload, line, as_json, plain))
         try:  # noqa: SIM105  contextlib is not worth its import
             note_told(keeper_of(project), payload, told)
         except (OSError, ValueError):
             pass
-        spool = state_folder(project) + "/spool"
+        spool = files.state_folder(project) + "/spool"
         drain = has_delivery(spool) or has_delivery(spool + "/waiting")
     else:
         if project and not (project := keeper_of(project)):
             return
-        deliver(project, payload, record(project, payload, text))
-        drain = event not in STOPS
+        deliver(project, payload, handover.record(project, payload, text))
+        drain = event not in handover.STOPS
     note_fired(project, event)
     try:  # noqa: SIM105  contextlib is not worth its import
         note_worktree(payload)
@@ -374,7 +334,9 @@ def hook() -> None:
         try:
             start_drain(project)
         except (OSError, ValueError) as error:
-            complain(f"the drain was not started, the next hook or command starts it: {error_words(error)}")
+            handover.complain(
+                f"the drain was not started, the next hook or command starts it: {files.error_words(error)}"
+            )
 
 
 def main() -> None:
@@ -382,7 +344,7 @@ def main() -> None:
     try:
         hook()
     except BaseException as error:  # noqa: BLE001  the agent takes any other exit code for a verdict on its work
-        complain(f"nothing was recorded: {type(error).__name__}: {error_words(error)}")
+        handover.complain(f"nothing was recorded: {type(error).__name__}: {files.error_words(error)}")
     system._exit(0)
 
 

@@ -30,7 +30,7 @@ def test_a_session_gets_the_playbook_and_counts_once_and_its_resume_adds_only_wh
     other.prints(ON, *other.resume)
     other.settle()
     assert other.cited() == BOTH
-    assert len(other.transcripts()) == (2 if other.name == "gemini" else 1)
+    assert other.name == "gemini" or len(other.transcripts()) == 1  # that one begins a file with each minute
     assert other.agent.counters()["pat-001"] == (1, 0)
     assert {window["data"]["agent"] for window in other.agent.events("session.recorded")} == {other.recorded}
     other.check()

@@ -14,6 +14,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 from unittest.mock import patch
 
+from reflector import files
 from reflector.hooks import fast
 from tests.processes import HOOK
 from tests.road.agent import PATIENCE, Agent
@@ -49,7 +50,7 @@ class InProcess:
 
     @contextmanager
     def _stdin(self, raw: bytes) -> Iterator[None]:
-        read, write, environ = fast.read_all, fast.write_all, self.agent.env()
+        read, write, environ = files.read_all, files.write_all, self.agent.env()
 
         def count(_project: str) -> None:
             self.asked += 1
