@@ -100,7 +100,7 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
             back = (
                 f"{backup_path(path)} keeps it as it is, and `{install_command(agent, 'uninstall', scope)}` restores it"
             )
-            note(f"reflector: {path} is laid out anew, also outside the hooks; --dry-run shows where. {back}")
+            note(f"reflector: {path} is reformatted outside the hooks too; --dry-run shows where. {back}")
         if not dry_run:
             change = install_hooks(path, agent.form, command, private=scope == "user")
     except (SettingsRefused, ValueError) as error:
@@ -147,7 +147,7 @@ def uninstall(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[s
     except SettingsRefused as error:
         raise click.ClickException(str(error)) from error
     if change.reformats:
-        note(f"reflector: {path} {'is' if dry_run else 'was'} laid out anew, also outside the hooks")
+        note(f"reflector: reformatted outside the hooks too: {path}")
     if dry_run:
         _show(change)
     elif change.is_none:

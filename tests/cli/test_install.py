@@ -97,7 +97,7 @@ def test_a_new_layout_is_announced_and_shown_and_undone(agent: Agent) -> None:
     path = put(agent, SHAPES["aligned by hand"])
     for words in (["install", "--dry-run"], ["install"]):
         told = agent.call(*words)
-        assert f"{path} is laid out anew, also outside the hooks; --dry-run shows where" in told.err
+        assert f"{path} is reformatted outside the hooks too; --dry-run shows where" in told.err
         assert ('-{ "model"   : "opus"' in told.out) == ("--dry-run" in words)
     assert agent.call("install").err == ""
     agent.call("uninstall")

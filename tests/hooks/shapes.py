@@ -72,8 +72,8 @@ EXACT: dict[str, bytes] = {
     "nested deep": b'{"x": ' + b"[" * 200 + b"]" * 200 + b"}",
 }
 
-#: Files that we lay out anew, and restore from the backup.
-LAID_OUT_ANEW: dict[str, bytes] = {
+#: Files that the library reformats; `uninstall` restores them from the backup.
+REFORMATTED: dict[str, bytes] = {
     "mixed line ends": _text(_FULL).replace(b"\n", b"\r\n", 7),
     "empty object with blanks": b" { \t } \r\n",
     "empty hooks between others": b'{\n  "a": 1,\n  "hooks": { },\n  "b": 2\n}\n',
@@ -84,7 +84,7 @@ LAID_OUT_ANEW: dict[str, bytes] = {
     "aligned by hand": b'{ "model"   : "opus"\n, "hooks"   : { "Stop" : [ { "hooks" : [ ] } ]\n}}\n',
     "lists on one line each": b'{\n  "hooks": {\n    "Stop": [{"hooks": [{"command": "x"}]}]\n  }\n}\n',
 }
-SHAPES = EXACT | LAID_OUT_ANEW
+SHAPES = EXACT | REFORMATTED
 
 #: Content, and what is said of it.
 REFUSED: dict[str, tuple[bytes, str]] = {

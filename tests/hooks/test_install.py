@@ -98,7 +98,7 @@ def test_an_older_installation_is_replaced(text: str, event: str, more: int) -> 
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_gets_our_hooks_and_only_some_are_laid_out_anew(name: str) -> None:
+def test_a_shape_gets_our_hooks_and_only_some_are_reformatted(name: str) -> None:
     text = SHAPES[name].decode("utf-8-sig")
     installed = install(text, COMMAND)
     assert json.loads(installed) == semantic(json.loads(text) if text.strip() else {}, COMMAND)
