@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +34,9 @@ class GitUnavailable(ValueError):
 
 def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     """Return what git prints in a folder with `given` on its stdin, None where it refuses. Raises GitUnavailable."""
+    import shutil
+    import subprocess
+
     # A relative entry would be a program of the folder that somebody works in.
     path = os.pathsep.join(part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part).is_absolute())
     program = shutil.which("git", path=path)

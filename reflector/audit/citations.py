@@ -13,13 +13,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.ledger.as_of import Past
 from reflector.ledger.cached import usage_at
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.usage import Usage, spans_of
 from reflector.ledger.windows import windows
 
 if TYPE_CHECKING:
+    from reflector.ledger.as_of import Past
     from reflector.ledger.rows import BulletRow, WindowRow
     from reflector.ledger.statements import Statements
     from reflector.ledger.store import Ledger
@@ -165,6 +165,8 @@ def cited_by_session(ledger: Ledger, upto: int) -> dict[str, set[str]]:
 
 def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
     """Return the orphans, as of now or of a moment. Raises LedgerError."""
+    from reflector.ledger.as_of import Past
+
     then = past or Past(ledger)
     names: dict[tuple[str, str], UnknownName] = {}
     seen: set[tuple[str, str, str]] = set()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from reflector.ledger.engines import Engine, migration_transaction, write_transaction
@@ -141,6 +140,8 @@ def schema(dialect: str, *, by_sequence: bool = False) -> dict[str, str]:
 
 def made_digest() -> str:
     """Return the digest of the triggers and views that this code makes."""
+    from hashlib import sha256
+
     texts = (
         text
         for dialect in ("sqlite", "postgresql")

@@ -30,16 +30,6 @@ def test_a_new_ledger_is_empty_and_its_chain_is_the_genesis(ledger: Ledger) -> N
     assert list(verify(ledger)) == []
 
 
-def test_positions_are_one_two_three_over_all_appends(ledger: Ledger) -> None:
-    events = history()
-    answers = [*ledger.append(events[:1]), *ledger.append(events[1:9]), *ledger.append(events[9:])]
-    assert [answer.position for answer in answers] == list(range(1, len(events) + 1))
-    assert all(answer.added for answer in answers)
-    assert [event.position for event in ledger.events()] == list(range(1, len(events) + 1))
-    assert ledger.head().position == len(events)
-    assert list(verify(ledger)) == []
-
-
 def test_what_is_read_back_is_what_was_appended(ledger: Ledger) -> None:
     event = NewEvent(
         ev.REFLECTION_SKIPPED,
@@ -64,17 +54,6 @@ def test_an_event_without_a_time_of_its_own_occurred_when_it_was_recorded(ledger
     ledger.append([added()])
     (event,) = ledger.events()
     assert event.occurred_at == event.recorded_at == ledger.head().recorded_at
-
-
-def test_the_same_event_again_answers_with_its_first_position_and_adds_nothing(
-    ledger: Ledger, open_ledger: OpenLedger
-) -> None:
-    events = history()
-    first = ledger.append(events)
-    head, rows, windows = ledger.head(), ledger.rows(), ledger.windows()
-    again = open_ledger().append(events)
-    assert again == [replace(answer, added=False) for answer in first]
-    assert (ledger.head(), ledger.rows(), ledger.windows()) == (head, rows, windows)
 
 
 def test_the_same_event_twice_in_one_batch_is_added_once(ledger: Ledger) -> None:
@@ -108,19 +87,6 @@ def test_meta_and_header_do_not_decide_whether_an_event_is_the_same(ledger: Ledg
     ledger.append([added()])
     (answer,) = ledger.append([replace(added(), meta={"host": "elsewhere"}, actor="import")])
     assert not answer.added
-
-
-def test_key_order_and_tuples_do_not_make_other_data(ledger: Ledger) -> None:
-    one = NewEvent(ev.REFLECTION_SKIPPED, "x", {"a": [1, 2.5], "b": {"c": 1, "d": 2}}, "rules")
-    two = replace(one, data={"b": {"d": 2, "c": 1}, "a": (1, 2.5)})
-    ledger.append([one])
-    assert not ledger.append([two])[0].added
-
-
-def test_nothing_is_appended_for_no_events(ledger: Ledger) -> None:
-    head = ledger.head()
-    assert ledger.append([]) == []
-    assert ledger.head() == head
 
 
 def test_each_append_is_recorded_later_than_the_one_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,27 +179,6 @@ def test_a_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool)
         assert isinstance(caught.value, Conflict)
     assert ledger.head().position == position
     assert [(row.name, row.helpful, row.harmful) for row in ledger.rows()] == [("pat-001", 7, 2)]
-
-
-def test_a_tombstone_says_where_the_bullet_went(ledger: Ledger) -> None:
-    ledger.append([added("pat-001"), added("pat-002")])
-    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", reason="merged", into="pat-002")])
-    assert [bullet.name for bullet in ledger.bullets()] == ["pat-002"]
-    tombstone = ledger.rows()[0]
-    assert (tombstone.status, tombstone.reason, tombstone.removed_into) == ("removed", "merged", "pat-002")
-
-
-def test_playbooks_in_one_database_have_their_own_positions_bullets_and_chains(open_ledger: OpenLedger) -> None:
-    one, two = open_ledger("one"), open_ledger("two")
-    one.append(history())
-    two.append([added("pat-001", "Another bullet altogether"), *reflected("r1", window(), ("pat-001", "harmful"))[1:]])
-    assert two.head().position == 2
-    assert [(row.text, row.harmful) for row in two.rows()] == [("Another bullet altogether", 1)]
-    assert one.head().origin != two.head().origin
-    for ledger in (one, two):
-        ledger.rebuild()
-        assert list(verify(ledger)) == []
-    assert open_ledger("one").bullets() == one.bullets()
 
 
 def test_events_can_be_read_by_range_type_session_target_and_position(ledger: Ledger) -> None:

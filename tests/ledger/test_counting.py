@@ -22,11 +22,68 @@ def _counts(ledger: Ledger) -> dict[str, tuple[int, int]]:
     return {row.name: (row.helpful, row.harmful) for row in ledger.rows()}
 
 
-def test_each_verdict_counts_once_and_a_neutral_one_not_at_all(ledger: Ledger) -> None:
-    ledger.append([imported(("pat-001", 3, 1), ("oth-001", 0, 0), ("ctx-001", 1, 1)), window()])
-    tags = [("pat-001", "helpful"), ("oth-001", "harmful"), ("ctx-001", "neutral", "neutral")]
-    ledger.append(reflected("r1", window(), *tags))
-    assert _counts(ledger) == {"pat-001": (4, 1), "oth-001": (0, 1), "ctx-001": (1, 1)}
+UP, DOWN, NEUTRAL = ("pat-001", "helpful"), ("pat-001", "harmful"), ("pat-001", "neutral", "neutral")
+_ONE, _TWO = window(1), window(2)
+_FIRST = reflected("r1", _ONE, UP, UP, DOWN)
+_MANY = reflected("r9", _ONE, *[UP] * MAX_TAGS)
+_AGAIN = [retracted(_ONE)]
+for _ in range(6):
+    _AGAIN.append(retracted(_AGAIN[-1]))
+
+
+def _recounted(helpful: int, harmful: int) -> NewEvent:
+    return changed(ev.BULLET_RECOUNTED, "pat-001", helpful=helpful, harmful=harmful)
+
+
+#: What is appended, one transaction a list, behind an import of pat-001 at 3/1 and two windows; and its counters then.
+HISTORIES: dict[str, tuple[list[list[NewEvent]], tuple[int, int]]] = {
+    "each verdict counts once, a neutral one not at all": ([reflected("r1", _ONE, UP, DOWN, NEUTRAL)], (4, 2)),
+    "a tag is retracted": ([_FIRST, [retracted(_FIRST[1])]], (4, 2)),
+    "a reflection is retracted": ([_FIRST, reflected("r2", _ONE, UP), [retracted(_FIRST[0])]], (4, 1)),
+    "a window is retracted": ([_FIRST, reflected("r2", _ONE, UP), [retracted(_ONE)]], (3, 1)),
+    "a retraction is taken back": ([_FIRST, [retracted(_ONE)], [retracted(retracted(_ONE))]], (5, 2)),
+    "retractions of retractions": ([_FIRST, *([one] for one in _AGAIN)], (3, 1)),
+    "one of two retractions is taken back": (
+        [_FIRST, [retracted(_ONE), retracted(_FIRST[1])], [retracted(retracted(_ONE))]],
+        (4, 2),
+    ),
+    "a window is retracted before its reflection": ([[retracted(_ONE)], _FIRST, reflected("r2", _TWO, DOWN)], (3, 2)),
+    "a reflection has as many tags as the runner keeps": ([_MANY], (3 + MAX_TAGS, 1)),
+    "all of its many tags are retracted": ([_MANY, [retracted(_ONE)]], (3, 1)),
+    "a new baseline": ([_FIRST, [_recounted(10, 1)], reflected("r2", _ONE, DOWN)], (10, 2)),
+    "what is behind a new baseline is retracted and taken back": (
+        [_FIRST, [_recounted(10, 1)], [retracted(_FIRST[0])], [retracted(retracted(_FIRST[0]))]],
+        (10, 1),
+    ),
+    "an unknown policy": ([[adopted("twice_as_much")], _FIRST], (5, 2)),
+    "an id from outside that looks like a position": (
+        [
+            [adopted("once_per_session")],
+            [tagged(None, 1, *UP, session=None), tagged(None, 2, *UP, session="position:5")],
+        ],
+        (5, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_counter_is_its_baseline_and_the_tags_that_count(ledger: Ledger, name: str) -> None:
+    histories, expected = HISTORIES[name]
+    ledger.append([imported(("pat-001", 3, 1)), _ONE, _TWO])
+    for events in histories:
+        ledger.append(events)
+    for again in (lambda: None, ledger.rebuild, ledger.recount):
+        again()
+        assert _counts(ledger) == {"pat-001": expected}
+
+
+def test_a_tag_given_before_its_bullet_existed_is_not_part_of_its_count(ledger: Ledger) -> None:
+    early = reflected("r1", _ONE, UP)
+    ledger.append([_ONE, *early, added("pat-001", helpful=2), *reflected("r2", _ONE, UP)])
+    ledger.append([retracted(early[1])])
+    ledger.append([retracted(retracted(early[1]))])
+    ledger.recount()
+    assert _counts(ledger) == {"pat-001": (3, 0)}
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -72,82 +129,6 @@ def test_only_sound_tags_of_live_verdicts_count_whatever_else_an_answer_held(led
     assert _counts(ledger) == {"pat-001": (2, 1)}
 
 
-def test_a_tag_given_before_its_bullet_existed_is_not_part_of_its_count(ledger: Ledger) -> None:
-    first = window()
-    early = reflected("r1", first, ("pat-001", "helpful"))
-    ledger.append([first, *early])
-    ledger.append([added("pat-001", helpful=2), *reflected("r2", first, ("pat-001", "helpful"))])
-    assert _counts(ledger) == {"pat-001": (3, 0)}
-    ledger.recount()
-    assert _counts(ledger) == {"pat-001": (3, 0)}
-    # Neither does it come in by being retracted and taken back.
-    ledger.append([retracted(early[1])])
-    ledger.append([retracted(retracted(early[1]))])
-    assert _counts(ledger) == {"pat-001": (3, 0)}
-
-
-def test_a_recount_sets_a_new_baseline_and_later_tags_count_on_top(ledger: Ledger) -> None:
-    first = window()
-    before = reflected("r1", first, ("pat-001", "helpful"), ("pat-001", "helpful"))
-    ledger.append([added("pat-001"), first, *before])
-    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", helpful=10, harmful=1)])
-    assert _counts(ledger) == {"pat-001": (10, 1)}
-    ledger.append(reflected("r2", first, ("pat-001", "harmful")))
-    # What the recount covered is not counted again when it is retracted and taken back.
-    ledger.append([retracted(before[0])])
-    assert _counts(ledger) == {"pat-001": (10, 2)}
-    ledger.append([retracted(retracted(before[0]))])
-    assert _counts(ledger) == {"pat-001": (10, 2)}
-
-
-@pytest.mark.parametrize(("what", "left"), [("tag", (2, 1)), ("reflection", (1, 0)), ("window", (0, 0))])
-def test_a_retraction_takes_out_a_tag_a_reflection_or_all_of_a_window(
-    ledger: Ledger, what: str, left: tuple[int, int]
-) -> None:
-    first = window()
-    one = reflected("r1", first, ("pat-001", "helpful"), ("pat-001", "helpful"), ("pat-001", "harmful"))
-    two = reflected("r2", first, ("pat-001", "helpful"))
-    ledger.append([added("pat-001"), first, *one, *two])
-    target = {"tag": one[1], "reflection": one[0], "window": first}[what]
-    ledger.append([retracted(target)])
-    assert _counts(ledger) == {"pat-001": left}
-    ledger.append([retracted(retracted(target))])
-    assert _counts(ledger) == {"pat-001": (3, 1)}
-
-
-def test_a_retraction_of_a_retraction_of_a_retraction_takes_out_again(ledger: Ledger) -> None:
-    first = window()
-    ledger.append([added("pat-001"), first, *reflected("r1", first, ("pat-001", "helpful"))])
-    target: NewEvent = first
-    for number in range(1, 8):
-        target_next = retracted(target)
-        ledger.append([target_next])
-        assert _counts(ledger) == {"pat-001": ((number + 1) % 2, 0)}
-        target = target_next
-
-
-def test_a_tag_under_two_retractions_counts_again_only_when_both_are_taken_back(ledger: Ledger) -> None:
-    first = window()
-    events = reflected("r1", first, ("pat-001", "helpful"))
-    ledger.append([added("pat-001"), first, *events])
-    ledger.append([retracted(first), retracted(events[1])])
-    assert _counts(ledger) == {"pat-001": (0, 0)}
-    ledger.append([retracted(retracted(first))])
-    assert _counts(ledger) == {"pat-001": (0, 0)}
-    ledger.append([retracted(retracted(events[1]))])
-    assert _counts(ledger) == {"pat-001": (1, 0)}
-
-
-def test_a_window_retracted_before_its_reflection_completes_never_counts(ledger: Ledger) -> None:
-    first, second = window(1), window(2)
-    ledger.append([added("pat-001"), first, second, retracted(first)])
-    ledger.append(reflected("r1", first, ("pat-001", "helpful")))
-    ledger.append(reflected("r2", second, ("pat-001", "harmful")))
-    assert _counts(ledger) == {"pat-001": (0, 1)}
-    ledger.append([retracted(retracted(first))])
-    assert _counts(ledger) == {"pat-001": (1, 1)}
-
-
 @pytest.mark.parametrize("together", [True, False])
 def test_a_target_is_retracted_once_only(ledger: Ledger, together: bool) -> None:
     first = window()
@@ -160,12 +141,6 @@ def test_a_target_is_retracted_once_only(ledger: Ledger, together: bool) -> None
         ledger.append([retracted(first), another])
     assert ledger.head().position == position
     assert _counts(ledger) == {"pat-001": (int(together), 0)}
-
-
-def test_the_same_retraction_twice_is_one(ledger: Ledger) -> None:
-    ledger.append([added("pat-001"), window()])
-    ledger.append([retracted(window())])
-    assert not ledger.append([retracted(window())])[0].added
 
 
 def test_tags_far_behind_a_completion_are_not_its_own(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,14 +157,6 @@ def test_tags_far_behind_a_completion_are_not_its_own(ledger: Ledger, monkeypatc
     assert _counts(ledger) == {"pat-001": (1, 2)}
     ledger.rebuild()
     assert _counts(ledger) == {"pat-001": (1, 2)}
-
-
-def test_a_reflection_may_have_as_many_tags_as_the_runner_keeps(ledger: Ledger) -> None:
-    first = window()
-    ledger.append([added("pat-001"), first, *reflected("r1", first, *[("pat-001", "helpful")] * MAX_TAGS)])
-    assert _counts(ledger) == {"pat-001": (MAX_TAGS, 0)}
-    ledger.append([retracted(first)])
-    assert _counts(ledger) == {"pat-001": (0, 0)}
 
 
 @pytest.mark.parametrize(
@@ -210,19 +177,6 @@ def test_a_policy_decides_which_tags_are_one(ledger: Ledger, counting: str, expe
     assert _counts(ledger) == {"pat-001": expected}
     ledger.append([adopted("as_applied", 2)])
     assert _counts(ledger) == {"pat-001": (7, 2)}
-
-
-def test_no_id_from_outside_can_pass_for_another_tags_own(ledger: Ledger) -> None:
-    ledger.append([added("pat-001"), adopted("once_per_session")])
-    ledger.append([tagged(None, 1, "pat-001", "helpful", session=None)])
-    ledger.append([tagged(None, 2, "pat-001", "helpful", session="position:3")])
-    assert _counts(ledger) == {"pat-001": (2, 0)}
-
-
-def test_a_policy_without_a_known_counting_changes_none(ledger: Ledger) -> None:
-    ledger.append([added("pat-001"), adopted("twice_as_much")])
-    assert ledger.counting() == "as_applied"
-    assert _counts(ledger) == {"pat-001": (0, 0)}
 
 
 def test_a_counter_is_counted_and_never_subtracted(ledger: Ledger) -> None:
@@ -271,36 +225,6 @@ def test_a_window_goes_from_pending_to_its_end_and_stays_there(ledger: Ledger) -
     assert states() == [("given_up", 2), ("completed", 0), ("skipped", 0)]
     assert ledger.open_windows() == []
     assert [row.session_id for row in ledger.windows("s1")] == ["s1", "s1"]
-
-
-def test_a_window_that_was_skipped_or_given_up_may_still_be_judged(ledger: Ledger) -> None:
-    one, two = window(1, "s1"), window(2, "s2")
-    ledger.append([one, two, about(ev.REFLECTION_FAILED, one, 1, final=True), about(ev.REFLECTION_SKIPPED, two)])
-    ledger.append([about(ev.REFLECTION_ANSWERED, one, 1), about(ev.REFLECTION_FAILED, two, 1)])
-    assert [(row.state, row.attempts) for row in ledger.windows()] == [("answered", 1), ("failed", 1)]
-    ledger.append([*reflected("r1", one), *reflected("r2", two)])
-    assert [row.state for row in ledger.windows()] == ["completed", "completed"]
-    assert list(verify(ledger)) == []
-
-
-def test_a_rebuild_appends_nothing_and_gives_the_very_same_rows(ledger: Ledger) -> None:
-    first, second = window(1), window(2, "s2", keys=[5, 6])
-    events = reflected("r1", first, ("pat-001", "helpful"), ("mis-001", "harmful"))
-    ledger.append([imported(("pat-001", 1, 2), ("mis-001", 0, 0)), first, *events, second, retracted(events[2])])
-    ledger.append([adopted("once_per_session"), *reflected("r2", second, ("pat-001", "helpful"))])
-    ledger.append([changed(ev.BULLET_RECOUNTED, "mis-001", helpful=4, harmful=4), about(ev.REFLECTION_FAILED, second)])
-    ledger.append([changed(ev.BULLET_REMOVED, "mis-001", reason="pruned", into=None)])
-
-    def everything() -> list[list[tuple[object, ...]]]:
-        names = ("bullet", "tag", "session_window", "retraction", "record", "projection", "playbook", "event")
-        return [sorted(sql.rows(ledger, f"SELECT * FROM {name}"), key=repr) for name in names]
-
-    before = everything()
-    for _ in range(2):
-        ledger.rebuild()
-        assert everything() == before
-    ledger.recount()
-    assert everything() == before
 
 
 def test_a_failing_rebuild_leaves_the_tables_as_they_were(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

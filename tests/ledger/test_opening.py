@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import random
@@ -17,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from reflector.events import event as ev
 from reflector.ledger import lock
 from reflector.ledger.errors import (
     LedgerAway,
@@ -158,15 +156,6 @@ def test_another_programs_database_is_refused_untouched(tmp_path: Path) -> None:
     connection.close()
     _refused(path, LedgerCorrupt, r"holds tables that are not a ledger's \(users\); nothing was changed")
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["other.db"]
-
-
-def test_another_programs_alembic_database_is_refused_untouched(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
-        connection.execute("INSERT INTO alembic_version VALUES ('0001')")
-    connection.close()
-    _refused(path, LedgerCorrupt, "holds tables that are not a ledger's")
 
 
 @pytest.mark.postgres
@@ -333,22 +322,6 @@ def test_a_real_file_system_that_is_full_loses_nothing(small_disk: Path) -> None
         assert list(verify(ledger)) == []
 
 
-def test_a_full_file_system_has_no_room_for_a_first_ledger_and_leaves_nothing_that_hinders_one(
-    small_disk: Path,
-) -> None:
-    filler = small_disk / "filler"
-    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(b"x" * 4096):
-            pass
-    path = small_disk / "ledger.db"
-    with pytest.raises(LedgerUnavailable, match=f"{path}"):
-        Ledger.open_file(path)
-    filler.unlink()
-    with Ledger.open_file(path) as ledger:
-        ledger.append([added()])
-        assert list(verify(ledger)) == []
-
-
 @pytest.fixture
 def read_only(path: Path) -> Iterator[Callable[[], None]]:
     """Makes the ledger's folder read-only, for root too where that can be done."""
@@ -406,14 +379,6 @@ def test_the_newest_sqlite_that_is_installed_is_the_one_that_runs(path: Path) ->
         assert sql.rows(ledger, "SELECT sqlite_version()") == [(chosen.sqlite_version,)]
 
 
-def test_a_ledger_in_memory_works_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with Ledger.open("sqlite://") as ledger:
-        ledger.append(history())
-        assert list(verify(ledger)) == []
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -454,11 +419,6 @@ def test_a_port_that_no_server_has_is_refused_for_good(url: str) -> None:
     assert not isinstance(caught.value, LedgerAway)
 
 
-def test_one_of_several_servers_that_is_right_is_asked() -> None:
-    with pytest.raises(LedgerAway, match="no connection to its server"):
-        Ledger.open("postgresql://ada@127.0.0.1:99999,127.0.0.1:1/ledger")
-
-
 def test_an_error_of_a_server_names_the_database(postgres: Postgres) -> None:
     with postgres.database() as url:
         pass
@@ -489,9 +449,3 @@ def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
     assert path.stat().st_size > 0
     with Ledger.open_file(path) as ledger:
         assert ledger.head().position == 1
-
-
-def test_a_closed_ledger_opens_again_by_itself(ledger: Ledger) -> None:
-    ledger.close()
-    ledger.append([added()])
-    assert [event.type for event in ledger.events()] == [ev.BULLET_ADDED]

@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep
@@ -18,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from reflector.audit.citations import tally_of
-from reflector.ledger.errors import LedgerAway, LedgerCorrupt, LedgerError, LedgerLocked, LedgerUnavailable
+from reflector.ledger.errors import LedgerAway, LedgerCorrupt, LedgerLocked, LedgerUnavailable
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, with_setting
@@ -26,7 +25,7 @@ from tests.scale.clusters import clusters
 from tests.servers import postgres_server
 
 from . import sql
-from .events import added, retracted, window
+from .events import added, window
 
 pytestmark = pytest.mark.postgres
 
@@ -228,52 +227,6 @@ def test_a_server_that_fails_over_is_told_as_a_server_at_each_step_and_the_ledge
         ledger.append([added("pat-002")])
         assert [bullet.name for bullet in ledger.bullets()] == ["pat-001", "pat-002"]
         assert list(verify(ledger)) == []
-
-
-@pytest.mark.slow
-def test_a_server_that_starts_is_away_even_if_it_has_started_when_it_is_asked_again() -> None:
-    """What it says while it starts passes by itself; it was told as a refusal for good, which no drain waits for."""
-    told: list[LedgerError] = []
-    done = threading.Event()
-
-    def use(url: str) -> None:
-        while not done.is_set():
-            try:
-                Ledger.open(url).close()
-            except LedgerError as error:
-                told.append(error)
-
-    with clusters(1) as (server,):
-        Ledger.open(server.url).close()
-        users = [threading.Thread(target=use, args=(server.url,)) for _ in range(6)]
-        for one in users:
-            one.start()
-        for _ in range(12):
-            server.kill()
-            server.start()
-        done.set()
-        for one in users:
-            one.join()
-    assert any("starting up" in str(error) for error in told)
-    assert [error for error in told if not isinstance(error, LedgerAway)] == []
-
-
-def test_a_refused_append_leaves_no_line_of_the_driver_where_a_host_logs(
-    postgres: Postgres, caplog: pytest.LogCaptureFixture
-) -> None:
-    with postgres.database() as url, Ledger.open(url) as ledger:
-        first = window()
-        ledger.append([first])
-        ledger.append([retracted(first)])
-        for refused in (retracted(added("pat-001")), replace(retracted(first), event_id="again")):
-            with pytest.raises(LedgerError):
-                ledger.append([refused])
-        with psycopg.connect(url) as other:
-            other.execute("SELECT 1 FROM playbook FOR UPDATE")
-            limited_url = with_setting(url, "statement_timeout", "1000")
-            with Ledger.open(limited_url) as limited, pytest.raises(LedgerLocked):
-                limited.append([added("pat-001")])
-    assert [record.getMessage() for record in caplog.records if record.name == "psycopg"] == []
 
 
 def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(postgres: Postgres) -> None:

@@ -106,13 +106,3 @@ def test_a_server_that_does_not_answer_keeps_nobody_for_long(
     # A machine that is gone says nothing: without these the system waits for two hours.
     assert int(told["keepalives_idle"]) + int(told["keepalives_interval"]) * int(told["keepalives_count"]) <= 60
     assert int(told["tcp_user_timeout"]) <= 60_000
-
-
-def test_servers_that_are_all_away_are_told_as_servers_that_may_come_back(postgres: Postgres) -> None:
-    url = spelled(postgres.server.render_as_string(hide_password=False), "libpq", nobody(), nobody())
-    with pytest.raises(LedgerAway) as caught:
-        Ledger.open(url)
-    assert "has no connection to its server" in str(caught.value)
-    assert "refused" in str(caught.value)
-    assert "disk" not in str(caught.value)
-    assert "folder" not in str(caught.value)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from reflector.audit.blame import blame
-from reflector.audit.citations import citations
-from reflector.audit.session import session_story
 from reflector.audit.targets import target_named
 from reflector.curation.counts import RetractionRefused, retract, undo
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.exchange.merge import merge
-from reflector.exchange.transfer import exported, load
+from reflector.exchange.transfer import exported
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
-from . import sql
-from .events import added, changed, learned, lesson, outcome, reflected, told, trajectory, window
+from .events import added, changed, learned, lesson, outcome, told, trajectory, window
 
 
 def counters(ledger: Ledger, name: str = "pat-001") -> tuple[int, int]:
@@ -44,25 +38,6 @@ def test_the_tags_of_a_trajectory_count_and_its_retraction_takes_them_out(ledger
     assert counters(ledger) == (0, 1)
     ledger.rebuild()
     assert (counters(ledger), list(verify(ledger))) == ((0, 1), [])
-
-
-def test_a_trajectory_is_counted_once_under_the_policy_once_per_session(ledger: Ledger) -> None:
-    run = trajectory()
-    twice = [*reflected("rt1", run, ("pat-001", "helpful")), *reflected("rt2", run, ("pat-001", "helpful"))]
-    policy = NewEvent(ev.POLICY_ADOPTED, "p", {"policy": "p", "counting": "once_per_session"}, "human")
-    ledger.append([added(), run, *twice, policy])
-    assert counters(ledger) == (1, 0)
-
-
-def test_blame_the_session_and_the_citations_name_the_trajectory(ledger: Ledger) -> None:
-    ledger.append([added(), *learned()])
-    step = blame(ledger, "pat-001")[-1]
-    assert (step.tag, step.session_id, step.reflection_id) == ("harmful", "trajectory-t1", "rt1")
-    story = session_story(ledger, "trajectory-t1")
-    assert [window.state for window in story.windows] == ["completed"]
-    (cited,) = citations(ledger)
-    assert (cited.cited, cited.judged) == (1, 1)
-    assert [row[0] for row in sql.rows(ledger, "SELECT session_id FROM sessions")] == ["trajectory-t1"]
 
 
 def test_lessons_outcomes_and_revisions_can_be_retracted_and_what_was_told_cannot(ledger: Ledger) -> None:
@@ -126,10 +101,3 @@ def test_a_wrong_value_is_refused_with_its_name(ledger: Ledger, event: NewEvent,
     with pytest.raises(LedgerError, match=fault):
         ledger.append([event])
     assert ledger.head().position == 1
-
-
-def test_an_export_is_read_back_as_it_is(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.append([added(), *learned()])
-    with Ledger.open_file(tmp_path / "copy.db") as copy:
-        assert load(copy, exported(ledger)) == ledger.head()
-        assert (counters(copy), list(verify(copy))) == ((0, 1), [])

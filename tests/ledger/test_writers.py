@@ -52,17 +52,6 @@ def test_eight_processes_may_open_a_ledger_first_at_the_same_time(ledger_url: st
     _sound(ledger)
 
 
-def test_writers_that_deliver_the_same_events_append_them_once(ledger_url: str, open_ledger: OpenLedger) -> None:
-    prepare(ledger_url)
-    with writers(ledger_url, 5, 5, 5, batches=10) as made:
-        _run(made)
-    spans = [[(ack.first, ack.last) for ack in writer.acks] for writer in made]
-    assert spans[0] == spans[1] == spans[2]
-    ledger = open_ledger()
-    assert ledger.head().position == 2 + 1 + 10 * 5
-    _sound(ledger)
-
-
 def _kill_and_look(url: str, open_ledger: OpenLedger, kills: int) -> None:
     prepare(url)
     chance = random.Random(kills)
@@ -119,28 +108,3 @@ def test_processes_killed_while_they_first_open_a_ledger_leave_it_to_the_next(
         with writers(ledger_url, number, batches=None, wait=False):
             time.sleep(chance.uniform(0.0, 0.2))
     _sound(open_ledger())
-
-
-def test_recounts_and_rebuilds_while_others_append_lose_no_count(ledger_url: str, open_ledger: OpenLedger) -> None:
-    prepare(ledger_url)
-    ledger = open_ledger()
-    with writers(ledger_url, 1, 2, batches=40) as made:
-        for writer in made:
-            writer.begin()
-        while any(writer.process.is_alive() and not _is_done(writer) for writer in made):
-            ledger.recount()
-            ledger.set_checkpoint("playbook.json", 1, "0" * 64)
-            ledger.rebuild()
-        for writer in made:
-            writer.process.join(30)
-    assert [(row.helpful, row.harmful) for row in ledger.rows()] == [(160, 0), (0, 160)]
-    _sound(ledger)
-
-
-def _is_done(writer: Writer) -> bool:
-    while writer.pipe.poll():
-        said = writer.pipe.recv()
-        if said is None:
-            return True
-        assert not isinstance(said, str), said
-    return False

@@ -5,23 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
-from reflector.exchange import transfer
-from reflector.exchange.transfer import copy, exported, load
-from reflector.ledger.projection import rebuild
+from reflector.exchange.transfer import copy
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, with_setting
-from tests.ledger import sql
-from tests.ledger.events import added, reflected, window
+from tests.ledger.events import window
 from tests.ledger.test_rebuilding import lived
 from tests.ledger.writer import prepare, writers
 from tests.scale.clusters import clusters
@@ -65,40 +60,6 @@ def _counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
     return {bullet.name: (bullet.helpful, bullet.harmful) for bullet in ledger.bullets()}
 
 
-def test_two_ledgers_of_a_database_are_rebuilt_at_the_same_time(teams: tuple[str, str]) -> None:
-    """They once staged their rows in one schema: each threw the other's away and began again, or was refused there."""
-    both = threading.Barrier(2, timeout=60)
-    for url in teams:
-        with Ledger.open(url) as ledger:
-            lived(ledger)
-    with Ledger.open(teams[1]) as ledger:  # what is counted in one is not what is counted in the other
-        more = window(9999)
-        ledger.append([more, *reflected("more", more, ("pat-001", "helpful"))])
-
-    def rebuilt(url: str) -> int:
-        reached = [0]
-
-        def progress(position: int) -> None:
-            if reached == [0]:
-                both.wait()
-            assert position > reached[-1], f"{position} after {reached}: it began again"
-            reached.append(position)
-
-        with Ledger.open(url) as ledger:
-            sql.run(ledger, "UPDATE bullet SET helpful = 7, harmful = 7")
-            ledger.rebuild(progress)
-        return reached[-1]
-
-    with ThreadPoolExecutor() as pool:
-        tasks = [pool.submit(rebuilt, url) for url in teams]
-    assert [task.exception() for task in tasks] == [None, None]
-    for url, task, helpful in zip(teams, tasks, (1499, 1500), strict=True):
-        with Ledger.open(url) as ledger:
-            assert task.result() == ledger.head().position
-            assert _counters(ledger) == {"pat-001": (helpful, 0), "mis-001": (2, 1499)}
-            assert list(verify(ledger)) == []
-
-
 def test_each_ledger_of_a_database_erases_its_own_text_while_the_other_is_rebuilt(teams: tuple[str, str]) -> None:
     """A redaction once looked for staged rows in a schema of the other's."""
     with Ledger.open(teams[0]) as one, Ledger.open(teams[1]) as two:
@@ -116,34 +77,6 @@ def test_each_ledger_of_a_database_erases_its_own_text_while_the_other_is_rebuil
         for ledger in (one, two):
             assert _counters(ledger) == {"pat-001": (1499, 0), "mis-001": (2, 1499)}
             assert list(verify(ledger)) == []
-
-
-def test_a_neighbour_appends_and_begins_a_playbook_while_another_is_rebuilt_or_loaded(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Within the transaction of the rebuild, so a lock that it held would never be let go."""
-    with postgres.database() as url, Ledger.open(url, "neighbour") as neighbour, Ledger.open(url, "big") as big:
-        lived(big)
-        lines = list(exported(big))
-        number = iter(range(1000))
-
-        def append(_: int) -> None:
-            neighbour.append([added(f"pat-{next(number):03}")])
-            with Ledger.open(url, f"new-{next(number)}") as new:
-                new.append([added("pat-001")])
-
-        with psycopg.connect(url, autocommit=True) as connection:
-            # A neighbour that had to wait would be told so at once.
-            connection.execute(f"ALTER DATABASE {sa.make_url(url).database} SET statement_timeout = '10s'")
-        big.rebuild(append)
-        with postgres.database() as other, Ledger.open(other, "neighbour") as neighbour:
-            url = other
-            # The end of a load, whose head has moved already: its transaction is open.
-            monkeypatch.setattr(transfer, "rebuild", lambda sql: (rebuild(sql), append(0)))
-            with Ledger.open(other, "big") as copied:
-                load(copied, lines, append)
-                assert list(verify(copied)) == []
-            assert list(verify(neighbour)) == []
 
 
 def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(tmp_path: Path) -> None:
