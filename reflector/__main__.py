@@ -24,10 +24,10 @@ def main() -> "NoReturn":
             statusline.main()
             _end(0)
         case ["--project", project, "drain", "--background"]:
-            from reflector.sessions import background
+            from reflector.sessions import drain
 
             _be_short_lived()
-            code = background.run(project)
+            code = drain.run(project)
             if code is not None:
                 _end(code)
     from reflector.cli import main as cli_main

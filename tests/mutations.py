@@ -73,7 +73,7 @@ STATE, EFFECTS, BULLETS = (f"reflector/events/{name}.py" for name in ("state", "
 STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
     f"reflector/ledger/{name}.py" for name in ("store", "append", "append", "projection", "counters", "as_of")
 )
-SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "deliveries"))
+SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "drain"))
 ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/agreement.py"
 WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("walk", "tables", "verify"))
@@ -85,7 +85,7 @@ CONFIG, BOOK = "reflector/config.py", "reflector/lessons/book.py"
 HOOK_LIST, HOOK_FILE, AGENTS, FAST = (
     f"reflector/hooks/{name}.py" for name in ("install", "settings_file", "agents", "fast")
 )
-PAUSES, INJECTION = (f"reflector/sessions/{name}.py" for name in ("pauses", "injection"))
+PAUSES, INJECTION = (f"reflector/sessions/{name}.py" for name in ("spool", "injection"))
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI, BUILDING, ORIGINS, CITATIONS = (
     f"reflector/transcripts/{name}.py"
     for name in ("claude_code", "codex", "copilot", "gemini", "opencode", "pi", "building", "origins", "citations")
@@ -170,10 +170,8 @@ MUTATIONS = [
     Mutation(TAKEN, "_cited_names(found, own)", "_cited_names(found, frozenset(found.keys))", INTAKE),
     Mutation(TAKEN, "for name in names if name in known))", "for name in names if name in ()))", INTAKE),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
-    Mutation(PIPED, "aside[spool.fail(delivery, error)] = said", "spool.settle(delivery)", PIPELINE),
-    Mutation(
-        "reflector/sessions/pipeline.py", "again = bool(spool.ready_for(project.root))", "again = False", PIPELINE
-    ),
+    Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
+    Mutation(PIPED, "any(one.path not in met for one in spool.ready_for(project.root))", "False", PIPELINE),
     Mutation(
         PIPED,
         "        taken = pipeline.take(source)\n",

@@ -212,10 +212,10 @@ class Place:
         A question never waits for a drain that is at work, and without a playbook it leaves
         nothing behind.
         """
-        from reflector.sessions import freshness
+        from reflector.sessions import drain
 
         project = self.project()
-        if freshness.is_untouched(project):
+        if drain.is_untouched(project):
             from reflector.ledger.store import Ledger
 
             if project.outer is not None:
@@ -226,17 +226,15 @@ class Place:
                 yield nothing
             return
         with project.open_ledger() as ledger:
-            before = freshness.seen(project, ledger)
-            if freshness.was_seen(project, before):
+            before = drain.seen(project, ledger)
+            if drain.was_seen(project, before):
                 yield ledger
                 return
-        from reflector.sessions.pipeline import refresh
-
-        notes = refresh(project)
+        notes = drain.refresh(project)
         try:
             with project.open_ledger() as ledger:
-                if not notes and before is not None and freshness.seen(project, ledger) == before:
-                    freshness.keep(project, before)
+                if not notes and before is not None and drain.seen(project, ledger) == before:
+                    drain.keep_seen(project, before)
                 yield ledger
         finally:  # below the answer, where a long one leaves them in sight
             self._tell(notes)

@@ -25,7 +25,7 @@ from reflector.config import BACKENDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reflector.sessions.deliveries import Drained
+    from reflector.sessions.drain import Drained
     from reflector.sessions.intake import Taken, WindowMode
     from reflector.sessions.pipeline import Pipeline
 
@@ -51,7 +51,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     A file that cannot be recorded is named with the reason, and the others are recorded. The exit code is 1 if a file
     or a reflection failed.
     """
-    from reflector.sessions.pipeline import ask_model
+    from reflector.sessions.drain import ask_model
 
     project = place.project(backend=backend)
     found: list[tuple[Path, Taken | None]] = []
@@ -168,8 +168,8 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool, as_jso
     attempts. An outage of the API uses up no attempt. Windows that waited for a budget are judged when the budget
     allows it. The exit code is 1 if a delivery or a reflection failed.
     """
-    from reflector.sessions.deliveries import Drained
-    from reflector.sessions.pipeline import drain as run
+    from reflector.sessions.drain import Drained
+    from reflector.sessions.drain import drain as run
 
     ran = run(place.project(), wait=wait, retry="all" if retry_failed else "due" if background else "left")
     done = ran or Drained()
@@ -184,7 +184,7 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool, as_jso
 
 
 def _as_json(done: Drained) -> dict[str, Any]:
-    from reflector.sessions.deliveries import NOT_A_PAYLOAD
+    from reflector.sessions.drain import NOT_A_PAYLOAD
 
     return {
         "recorded": done.taken,
@@ -199,7 +199,7 @@ def _as_json(done: Drained) -> dict[str, Any]:
 
 
 def _print(place: Place, done: Drained) -> None:
-    from reflector.sessions.deliveries import NOT_A_PAYLOAD
+    from reflector.sessions.drain import NOT_A_PAYLOAD
 
     for item in done.reflected:
         if item.outcome == "completed" and item.detail:

@@ -86,7 +86,7 @@ def list_(
     """
     from reflector.audit.citations import use
     from reflector.ledger.as_of import Past
-    from reflector.sessions.ranks import ranks, told_names
+    from reflector.sessions.injection import ranks, told_names
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
@@ -173,7 +173,7 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     from reflector.audit.citations import use
     from reflector.audit.log import about, summary
     from reflector.audit.log import as_json as event_json
-    from reflector.sessions.ranks import ranks, told_names
+    from reflector.sessions.injection import ranks, told_names
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)

@@ -48,8 +48,8 @@ def _facts(project: Project) -> dict[str, Any]:
     from reflector.ledger.errors import LedgerError
     from reflector.reflection.backends import described
     from reflector.sessions import spool
-    from reflector.sessions.pauses import MOST_ATTEMPTS
-    from reflector.sessions.user_playbook import told_beside
+    from reflector.sessions.injection import told_beside
+    from reflector.sessions.spool import MOST_ATTEMPTS
 
     counts = spool.counts(project.spool_dir)
     beside = told_beside(project)
@@ -203,7 +203,7 @@ def _print(place: Place, facts: dict[str, Any]) -> None:
         lines.append(("", f"tried again later by itself; now with: {place.command('drain --retry-failed')}"))
         lines.append(("", "or give a delivery up: remove its file from the spool's folder failed/"))
     if spool["broken"]:
-        from reflector.sessions.deliveries import NOT_A_PAYLOAD
+        from reflector.sessions.drain import NOT_A_PAYLOAD
 
         lines += [("broken", f"{name}: {NOT_A_PAYLOAD}") for name in spool["broken"]]
     for failure in facts["failures"]:

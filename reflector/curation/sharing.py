@@ -8,6 +8,7 @@ checked out neither removes nor rewords what the ledger learned elsewhere.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -44,11 +45,18 @@ def attributes_file(root: Path) -> Path:
 
 def is_shared(root: Path) -> bool:
     """Return whether a project's playbook.json is shared through git."""
+    file = attributes_file(root)
     try:
-        raw = read_bounded(attributes_file(root), _MOST_ATTRIBUTES)
+        found = file.stat()
+        return _has_ours(file, (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size))
     except OSError:
         return False
-    return ATTRIBUTES.encode() in raw.splitlines()
+
+
+@lru_cache(maxsize=8)
+def _has_ours(file: Path, _state: tuple[int, ...]) -> bool:
+    """Return whether a file in this state says so: a command asks again and again."""
+    return ATTRIBUTES.encode() in read_bounded(file, _MOST_ATTRIBUTES).splitlines()
 
 
 def version_in_git(root: Path) -> Version | None:

@@ -44,8 +44,8 @@ from reflector.reflection.backends import described
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
+from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
-from reflector.sessions.user_playbook import told_beside
 from reflector.text.secrets import found
 
 _LITTLE_SPACE = 200 * 2**20
@@ -437,7 +437,7 @@ def _draining(project: Project) -> Fix | None:
 
 
 def _drain(project: Project) -> None:
-    from reflector.sessions.pipeline import drain
+    from reflector.sessions.drain import drain
 
     drain(project)
 

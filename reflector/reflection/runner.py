@@ -6,10 +6,11 @@ transaction, and goes on after a crash at any of them without asking again for w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from reflector.events import event as ev
@@ -25,6 +26,7 @@ from reflector.reflection.window import Session, names_in
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed
+    from reflector.transcripts.message import Message
 
 #: Which failed reflections are tried: those whose pause is over, all that have attempts left (but not before the API
 #: wants to be asked again), or simply all.
@@ -32,7 +34,12 @@ Retry = Literal["due", "left", "all"]
 
 
 class Runner(Recorder):
-    """Finishes open windows of one ledger with one backend."""
+    """Finishes open windows of one ledger with one backend.
+
+    held  messages of windows as their scans read them, by window
+    """
+
+    held: Mapping[str, Sequence[Message]] = MappingProxyType({})
 
     def finish_pending(self, *, retry: Retry = "due") -> list[Reflected]:
         """Finish every open window, oldest first."""
@@ -97,7 +104,7 @@ class Runner(Recorder):
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in known.values() if row.status == "live" or row.name in cited),
             cited=cited,
-            messages=partial(read.messages, known.keys()),
+            messages=partial(read.messages, known.keys(), self.held.get(recorded.event_id, ())),
             passed=read.passed,
             judged=read.judged,
             settled=read.settled,

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +149,10 @@ class Session:
             return self._limited(read, backend)
         last = {one.name: one.verdict for one in self.given}
         undecided = frozenset(name for name in carried if last.get(name) == "neutral")
-        return SessionText(self.recorded, [(event, undecided) for event in before] if undecided else [])
+        start = transcript_of(self.recorded).get("since", 0)
+        return SessionText(
+            self.recorded, [(event, undecided) for event in before] if undecided else [], start, is_told=True
+        )
 
     def _limited(self, read: SessionText, backend: Backend) -> SessionText:
         """Return a text that begins where the window's own scan began, where an answer settled the verdicts on all
@@ -178,6 +182,7 @@ class SessionText:
     passed   how many records of the session come before it
     judged   how many come before the first record whose citations are judged
     settled  the verdicts on citations before that one, by name
+    is_told  whether the reader needs a person's first message, which says what the session is about
     """
 
     recorded: Event
@@ -186,6 +191,7 @@ class SessionText:
     passed: int = 0
     judged: int = 0
     settled: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_told: bool = False
 
     @property
     def carried(self) -> list[str]:
@@ -193,10 +199,11 @@ class SessionText:
         again = frozenset[str]().union(*(names for _, names in self.earlier))
         return [name for name in names_in(self.recorded, "carried") if name in again]
 
-    def messages(self, live: Collection[str]) -> Iterator[Message]:
+    def messages(self, live: Collection[str], held: Sequence[Message] = ()) -> Iterator[Message]:
         """Yield the messages, oldest first, from the file that the window was recorded from.
 
-        Of the `live` names, those that are not judged again stand without brackets in the earlier records.
+        Of the `live` names, those that are not judged again stand without brackets in the earlier records. `held` are
+        the messages as the window's scan read them, where they were kept.
         Raises OSError and UnknownTranscript.
         """
         transcript = transcript_of(self.recorded)
@@ -204,9 +211,12 @@ class SessionText:
         again: dict[int, frozenset[str]] = {}
         for event, names in self.earlier:
             again.update(dict.fromkeys(keys_of(event), names))
-        begun = bool(self.start)
+        begun = bool(self.start and self.earlier)
         path, limit = Path(transcript["path"]), transcript["bytes"]
-        for message in read_messages(path, limit=limit, start=self.start):
+        if self.is_told and begun:
+            yield from islice((one for one in read_messages(path, limit=limit) if one.origin == "human"), 1)
+        is_held = held and self.start == transcript.get("since", 0)
+        for message in held if is_held else read_messages(path, limit=limit, start=self.start):
             if message.key in own:
                 begun = True
                 yield message

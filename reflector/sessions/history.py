@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from reflector.sessions.drain import ask_model
 from reflector.sessions.intake import Source
-from reflector.sessions.pipeline import ask_model, open_pipeline
+from reflector.sessions.pipeline import open_pipeline
 from reflector.transcripts.reading import scan
 
 if TYPE_CHECKING:

@@ -12,6 +12,11 @@ name that the agent cites means the bullet that its citation counts for.
 
 The bullets are those of the project's playbook and of the user's own, and a name in it means one bullet: where both
 give it out, the project's is meant.
+
+What a ranking knows of each bullet besides its counters is kept for the hook, which opens no ledger. It changes only
+when the playbook, the settings of the ranking, or the turn does, so that all starts between two changes get the same
+bytes. A turn is `TURN` texts that were told: a playbook whose counters stand still moves on as well, and no clock is
+asked.
 """
 
 from __future__ import annotations
@@ -24,23 +29,25 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from reflector.files import error_words, open_ours, open_state, read_file, state_folder, write_durably
+from reflector.files import error_words, open_ours, open_state, read_file, read_ours, state_folder, write_durably
 from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp
 from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
-from reflector.playbook.ranking import Standing, choose
+from reflector.playbook.ranking import RANKINGS, Standing, choose
 from reflector.reflection.prompts import fill, find_template
-from reflector.sessions.ranks import standing_of
 from reflector.text.secrets import quote
 from reflector.transcripts.telling import Telling, telling_of
 
 if TYPE_CHECKING:
+    from reflector.config import Config
     from reflector.curation.playbook_file import Known
+    from reflector.ledger.store import Ledger
     from reflector.lessons.book import LessonBook
+    from reflector.project import Project
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
@@ -55,6 +62,13 @@ LESSONS: Final = "LESSONS"
 LESSONS_FILE: Final = "lessons.ndjson"
 _MOST_LESSONS: Final = 20
 _MAX_LESSONS: Final = 64 * 1024
+
+
+#: In the state folder: what the ranking knows.
+RANKS: Final = "ranks.json"
+#: Texts that were told, after which others have their turn.
+TURN: Final = 10
+_MOST_RANKS: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +180,15 @@ def lessons_to_tell(project: Path) -> list[Told]:
         return []
 
 
-def keep_lessons(project: Path, book: LessonBook) -> bool:
-    """Leave the best lessons to be told to the sessions that start from now on; return whether they changed."""
+def keep_lessons(project: Path, book: LessonBook) -> None:
+    """Leave the best lessons to be told to the sessions that start from now on."""
     best = [one for one in book.best() if one.bullet is None and one.kind != "summary"][:_MOST_LESSONS]
     kept = [Told(one.id, LESSONS, quote(one.text, 300), one.successes, one.failures) for one in best]
     if kept == lessons_to_tell(project):
-        return False
+        return
     fields = ({"id": one.name, "text": one.text, "helpful": one.helpful, "harmful": one.harmful} for one in kept)
     content = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in fields).encode()
     write_durably(open_state(os.fspath(project)), content, LESSONS_FILE)
-    return True
 
 
 def _left_out(count: int, files: Sequence[str], seed: str) -> str:
@@ -326,3 +339,75 @@ def _of_ledger(folder: Path) -> Known | None:
     except (ConfigError, LedgerError) as error:
         complain(f"the ledger is not read: {error}")
         return None
+
+
+def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
+    """Return what is known up to a position; None for now. Raises LedgerError."""
+    from reflector.ledger.cached import tellings
+
+    known = tellings(ledger, upto)
+    return Standing(config.ranking, config.pinned, known.told, known.idle, known.texts // TURN)
+
+
+def keep_ranks(root: Path, ledger: Ledger, config: Config) -> None:
+    """Leave what the ranking knows to the sessions that start from now on."""
+    from reflector.ledger.windows import told_texts
+
+    turn = told_texts(ledger) // TURN
+    of = [config.ranking, list(config.pinned), ledger.updated_at(), turn]
+    if _kept_ranks(root).get("of", [RANKINGS[0], [], ledger.updated_at(), 0]) == of:
+        return
+    found = ranks(ledger, config)
+    content = {"of": of, "told": dict(found.told), "idle": dict(found.idle)}
+    write_durably(open_state(os.fspath(root)), json.dumps(content).encode(), RANKS)
+
+
+def standing_of(root: Path, users: Path) -> Standing:
+    """Return what the last writing of the playbook left to the ranking, and that of the user's own playbook beside."""
+    found = [_kept_ranks(users), _kept_ranks(root)] if users != root else [_kept_ranks(root)]
+    try:
+        told, idle = ({n: int(k) for one in found for n, k in one.get(key, {}).items()} for key in ("told", "idle"))
+        policy, pinned, _, turn = found[-1].get("of", [RANKINGS[0], [], None, 0])
+        return Standing(str(policy), tuple(map(str, pinned)), told, idle, int(turn))
+    except (ValueError, TypeError, AttributeError):
+        return Standing()
+
+
+def _kept_ranks(root: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_file(f"{state_folder(os.fspath(root))}/{RANKS}", _MOST_RANKS))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def told_names(project: Path) -> set[str] | None:
+    """Return the names of the bullets that the next session is told; None where no text is rendered."""
+    try:
+        text = read_file(f"{state_folder(os.fspath(project))}/injection.txt", 1 << 20)
+    except OSError:
+        return None
+    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The user's bullets beside a project's: how many, and the names that mean another bullet in the project's."""
+
+    bullets: int
+    hidden: tuple[str, ...]
+
+
+def told_beside(project: Project) -> Beside | None:
+    """Return what the agent gets of the user's playbook beside a project's; None if empty or the project itself."""
+    if project.is_users:
+        return None
+    names: list[set[str]] = []
+    for path, first in ((Path(user_folder()) / ".claude" / "playbook.json", USER_FIRST), (project.playbook_json, 0)):
+        try:
+            loaded = load(read_ours(path, MAX_BYTES), first=first)
+        except OSError:  # missing; of other trouble `status` tells
+            names.append(set())
+        else:
+            names.append({bullet.name for bullet in loaded.bullets} - loaded.named_here)
+    return Beside(len(names[0]), tuple(sorted(names[0] & names[1]))) if names[0] else None

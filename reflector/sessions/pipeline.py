@@ -1,43 +1,47 @@
-"""The drain: from the spool into the ledger, and from the ledger to playbook.json.
+"""A project with its ledger open and its lock held, and the user's own playbook beside it.
 
-Invariant: a delivery is settled after what it says is committed, so a drain that is killed at any point
-leaves the rest to the next one, and taking the same delivery in again adds nothing. One process at a time
-drains a project; one that leaves because another holds the lock can do so because the holder looks again
-after it let go.
+Invariant: what a person wrote is recorded before anything else, and playbook.json is written once, at the end. A
+transcript goes into the user's ledger after it is in the project's and before its delivery is settled. Each ledger
+knows by itself which records it has, so after a crash in between the delivery is recorded again and adds what is
+missing, once. Locks are taken in one order, the project's and then the user's, the second for one step each time; no
+process that holds the user's asks for a project's.
+
+A user's playbook that cannot be opened is an error of the delivery, which waits in the spool; what the project counts
+does not wait for it.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reflector.curation.adoption import of_another
+from reflector.config import ConfigError
+from reflector.curation.adoption import PlaybookRefused, of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, sync
-from reflector.curation.proposals import proposals, sweep
+from reflector.curation.proposals import proposals
 from reflector.events.event import LESSON_RECORDED
-from reflector.locate import user_folder
-from reflector.sessions import last_session, locks, seen_head, spool
-from reflector.sessions.injection import keep_lessons, lessons_to_tell, told_by_hook, write_injection
-from reflector.sessions.ranks import keep_ranks
+from reflector.ledger.errors import LedgerError
+from reflector.locate import agent_folder, user_folder
+from reflector.project import Project
+from reflector.sessions import last_session, locks, seen_head
+from reflector.sessions.injection import keep_lessons, keep_ranks, lessons_to_tell, told_by_hook, write_injection
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
-    from reflector.ledger.store import Ledger, WindowRow
-    from reflector.project import Project
+    from reflector.ledger.store import Ledger
     from reflector.reflection.recording import Reflected
     from reflector.reflection.runner import Retry, Runner
-    from reflector.sessions.deliveries import Drained
     from reflector.sessions.intake import Source, Taken, WindowMode
-    from reflector.sessions.spool import Delivery
-    from reflector.sessions.user_playbook import Users
+    from reflector.transcripts.message import Message
+    from reflector.transcripts.reading import Scan
 
-#: No time at which a playbook changed.
-_NEVER = "never"
+_TROUBLE = (LedgerError, ConfigError, OSError)
 
 
 class Pipeline:
@@ -50,19 +54,23 @@ class Pipeline:
         self.project = project
         self.ledger = ledger
         self.users = users
-        #: The state of the playbook that the start hook prints; a shared file says nothing about it.
-        self._rendered: str | None = _NEVER
+        #: Whether playbook.json and what is made of it say what the ledger said when it was written last.
+        self.is_written = False
         self.notes: list[str] = []
         #: Whether a server lets us ask and nothing more.
         self.only_reads = False
         self.reflected: list[Reflected] = []
         #: What people said in each window, as far as it is asked for.
         self.heard: dict[str, Sequence[Any]] = {}
+        #: The messages of each window as it was scanned.
+        self._held: dict[str, Sequence[Message]] = {}
 
     @cached_property
     def runner(self) -> Runner:
         """What judges, by the project's settings. Raises ConfigError."""
-        return runner_of(self.project, self.ledger)
+        runner = runner_of(self.project, self.ledger)
+        runner.held = self._held
+        return runner
 
     def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
         """Record a window; its reflection follows with `finish`.
@@ -76,6 +84,7 @@ class Pipeline:
         taken = take_in(self.ledger, source, window=window, gather=curator.gatherer(self.project.config))
         if taken.event_id is not None:
             self.heard[taken.event_id] = taken.gathered
+            self._held[taken.event_id] = taken.found.messages
         if self.users is not None:
             self.users.take(source, taken.found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
@@ -99,57 +108,167 @@ class Pipeline:
             self._note(curator.ask(self.ledger, self.runner))
             self._note(curator.propose(self.project.config, self.ledger))
         if self.users is not None:
-            judged = self.users.finish(retry)
-            self.reflected += judged
-            if judged:
-                self._rendered = _NEVER
+            self.reflected += self.users.finish(retry)
             for text in self.users.notes:
                 self._note(text)
+        self._held.clear()
+
+    def adopt(self) -> None:
+        """Record what a person wrote into playbook.json and its mirrors. Notes for the user go to `notes`."""
+        for text in take_mirrored(self.ledger, self.project):
+            self._note(text)
+        self._sync(write=False)
 
     def write(self, *, file: bool = True) -> None:
-        """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.
+        """Write playbook.json, its mirrors and what the start hook prints.
 
-        A question leaves the `file` as it is: it may be under version control. Notes for the user go to
-        `notes`.
+        A question leaves the `file` as it is: it may be under version control.
         """
-        edited = take_mirrored(self.ledger, self.project)
-        synced = sync(self.ledger, self.project, write=file)
-        for text in [*edited, *(write_mirrored(self.ledger, self.project) if file else ())]:
+        self.is_written = True
+        self._sync(write=file)
+        for text in write_mirrored(self.ledger, self.project) if file else ():
             self._note(text)
-        if synced.of_another is not None:
-            self._note(of_another(self.project.playbook_json, synced.of_another))
-        for problem in synced.problems[:20]:
-            self._note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
-        updated_at = self.ledger.updated_at()
-        learned = False
         with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
-            learned = self._keep_lessons()
-            learned |= keep_ranks(self.project.root, self.ledger, self.project.config)
-        if (synced.written or learned or self._rendered != updated_at) and self.project.playbook_json.exists():
-            self._rendered = updated_at
+            self._keep_lessons()
+            keep_ranks(self.project.root, self.ledger, self.project.config)
+        if self.project.playbook_json.exists():
             try:
                 write_injection(self.project.root, partial(known, self.ledger, self.project))
             except ValueError as error:  # a person's own template; counting does not wait for its mending
                 self._note(f"the agent does not get the current playbook: {error}")
 
-    def _keep_lessons(self) -> bool:
-        if not self.ledger.has(LESSON_RECORDED) and not lessons_to_tell(self.project.root):
-            return False
-        from reflector.lessons.book import lesson_book
+    def _sync(self, *, write: bool) -> None:
+        synced = sync(self.ledger, self.project, write=write)
+        if synced.of_another is not None:
+            self._note(of_another(self.project.playbook_json, synced.of_another))
+        for problem in synced.problems[:20]:
+            self._note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
 
-        return keep_lessons(self.project.root, lesson_book(self.ledger))
+    def _keep_lessons(self) -> None:
+        if self.ledger.has(LESSON_RECORDED) or lessons_to_tell(self.project.root):
+            from reflector.lessons.book import lesson_book
+
+            keep_lessons(self.project.root, lesson_book(self.ledger))
 
     def _note(self, text: str) -> None:
         if text and text not in self.notes:
             self.notes.append(text)
 
 
+class UsersPlaybookError(ValueError):
+    """The user's playbook did not take a transcript in; the text says why."""
+
+
+class Users:
+    """The user's playbook while the pipeline of the project at `root` is open. Its ledger, and the pipeline over it,
+    are opened when they are needed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.notes: list[str] = []
+        self._pipeline: Pipeline | None = None
+        self._closing = ExitStack()
+
+    @property
+    def asks_model(self) -> Project | None:
+        """The user's playbook where windows of it wait for a model."""
+        pipeline = self._pipeline
+        if pipeline is None or not pipeline.runner.backend.is_model:
+            return None
+        return pipeline.project if pipeline.ledger.open_windows() or pipeline.runner.reopened() else None
+
+    def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
+        """Record what a transcript says of the user's bullets; `beside` are the project's names.
+
+        A transcript that may have come with the project is recorded only if a person names it. Raises
+        UsersPlaybookError.
+        """
+        from reflector import curator
+        from reflector.sessions.intake import safe_id, take_in
+
+        if source.trigger != "ingest" and self._may_have_come_along(source.path):
+            if found.cited:
+                self._note(
+                    f"{source.path} lies in the project, so it may have come with an archive, and nothing of it counts "
+                    f"in your own playbook; where it is yours, run: reflector ingest {shlex.quote(str(source.path))}"
+                )
+            return
+        try:
+            with self._held() as pipeline:
+                session_id = safe_id(source.session_id or found.session_id)
+                known = pipeline.ledger.windows(session_id) if session_id else []
+                own = {row.name for row in pipeline.ledger.rows()}.difference(beside)
+                if not known and not own.intersection(_names(source, found)):
+                    return
+                gather = curator.gatherer(pipeline.project.config)
+                taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside, gather=gather)
+                if taken.event_id is not None:
+                    pipeline.heard[taken.event_id] = taken.gathered
+        except _TROUBLE as error:
+            raise UsersPlaybookError(f"the user's playbook recorded nothing: {error}") from error
+
+    def _may_have_come_along(self, transcript: Path) -> bool:
+        """Return whether a transcript lies in the project, and the person's agent keeps its own elsewhere.
+
+        An archive can bring both a transcript and the delivery that names it.
+        """
+        root, transcripts = self._root.resolve(), Path(agent_folder()).expanduser() / "projects"
+        return transcript.resolve().is_relative_to(root) and not transcripts.resolve().is_relative_to(root)
+
+    def finish(self, retry: Retry) -> list[Reflected]:
+        """Judge what waits and write playbook.json; return the reflections. What fails becomes a note."""
+        try:
+            with self._held() as pipeline:
+                pipeline.finish(retry=retry)
+                done, pipeline.reflected = pipeline.reflected, []
+                self._with_notes(pipeline, pipeline.write)
+                return done
+        except _TROUBLE as error:
+            self._note(f"the user's playbook was not brought up to date: {error}")
+            return []
+
+    def close(self) -> None:
+        """Release the ledger."""
+        self._pipeline = None
+        self._closing.close()
+
+    @contextmanager
+    def _held(self) -> Iterator[Pipeline]:
+        project = self._pipeline.project if self._pipeline else Project.of_user()
+        with locks.held(project.make_state_dir(), "drain.lock", wait=True):
+            if self._pipeline is None:
+                self._pipeline = Pipeline(project, self._closing.enter_context(project.open_ledger()))
+                # So that what a person wrote into playbook.json is known when it is cited.
+                self._with_notes(self._pipeline, self._pipeline.adopt)
+            yield self._pipeline
+
+    def _with_notes(self, pipeline: Pipeline, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except PlaybookRefused as error:  # the ledger knows what stood there before
+            self._note(str(error))
+        for text in pipeline.notes:
+            self._note(text)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def _names(source: Source, found: Scan) -> set[str]:
+    """Return all bullets that a transcript cites or was told."""
+    session_id = source.session_id or found.session_id
+    told = [*(telling for _, telling in found.told), *(source.told(session_id) if session_id else ())]
+    return {name for _, names in found.cited for name in names}.union(*(telling.bullets for telling in told))
+
+
 @contextmanager
 def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) -> Iterator[Pipeline | None]:
     """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
 
-    Edits of playbook.json are recorded; the file itself is left as it is unless `write`. A question to a ledger that
-    may only be read records nothing. Raises LedgerError, PlaybookRefused and ConfigError.
+    What a person wrote is recorded first, so that it is known when it is cited; what the playbook says is written last,
+    playbook.json itself only if `write`. A question to a ledger that may only be read records nothing.
+    Raises LedgerError, PlaybookRefused and ConfigError.
     """
     state = project.make_state_dir()
     with locks.held(state, "drain.lock", wait=wait) as held:
@@ -162,62 +281,29 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
                 pipeline.only_reads = True
                 yield pipeline
                 return
-            # First of all, so that what a person wrote into playbook.json is known when it is cited.
-            pipeline.write(file=write)
-            lost = seen_head.missed(project, ledger)
-            if lost is not None:
+            pipeline.adopt()
+            if lost := seen_head.missed(project, ledger):
                 pipeline.notes.append(f"{lost}; {lost.remedy}")
             yield pipeline
-            if lost is None:
+            if not pipeline.is_written:
+                pipeline.write(file=write)
+            if not lost:
                 seen_head.keep(project, ledger)
             last_session.leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
 
 
-def _users_beside(project: Project) -> AbstractContextManager[Users | None]:
-    # Most people have none, and this module is loaded at every session's end.
-    if not Path(user_folder()).is_dir():
-        return nullcontext()
-    from reflector.sessions.user_playbook import users_beside
-
-    return users_beside(project, Pipeline)
-
-
-def drain(
-    project: Project,
-    *,
-    wait: bool = False,
-    retry: Retry = "due",
-    progress: Callable[[Delivery], None] | None = None,
-) -> Drained | None:
-    """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
-
-    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
-    otherwise are tried when their pause is over.
-    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
-    """
-    from reflector.sessions.deliveries import Drained, take_deliveries
-
-    done = Drained()
-    asking: list[Project] = []
-    round_ = retry
-    again = True
-    while again:
-        with open_pipeline(project, wait=wait) as pipeline:
-            if pipeline is None:
-                # The holder of the lock looks into the spool once more after releasing it.
-                return done if done.taken or done.empty or done.failed or done.broken else None
-            take_deliveries(pipeline, done, retry=round_, progress=progress)
-            asking = [project] if project.config.asks_model else []
-            if pipeline.users is not None and (waits := pipeline.users.asks_model):
-                asking.append(waits)
-        round_ = "due"
-        again = bool(spool.ready_for(project.root))
-    for one in asking:
-        asked = ask_model(one, retry=retry, wait=wait)
-        last_session.leave(one.root, asked.reflected)
-        done.reflected += asked.reflected
-        done.notes += asked.notes
-    return done
+@contextmanager
+def _users_beside(project: Project) -> Iterator[Users | None]:
+    """Yield the user's playbook beside a project; None where there is none, and beside itself."""
+    claude = Path(user_folder(), ".claude")
+    if project.is_users or not ((claude / "reflector" / "ledger.db").exists() or (claude / "playbook.json").exists()):
+        yield None
+        return
+    users = Users(project.root)
+    try:
+        yield users
+    finally:
+        users.close()
 
 
 def runner_of(project: Project, ledger: Ledger) -> Runner:
@@ -232,97 +318,3 @@ def runner_of(project: Project, ledger: Ledger) -> Runner:
         gate=Gate(project.config, project.root),
         max_attempts=project.config.max_attempts,
     )
-
-
-def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> Drained:
-    """Finish what is pending with a model, each window tried once, while others may use the project.
-
-    If another process is at it, the windows are left to it. When the API cannot be reached or refuses us, the
-    other windows wait for a later drain. Raises as `drain` does.
-    """
-    from reflector import curator
-    from reflector.sessions.deliveries import Drained
-
-    done = Drained()
-    tried: set[str] = set()
-    left = True
-    while left:
-        with locks.held(project.make_state_dir(), "model.lock", wait=wait) as held:
-            if not held:
-                break
-            with project.open_ledger() as ledger:
-                runner = runner_of(project, ledger)
-                done.reflected += _ask_about(runner, tried, retry)
-                done.notes.append(curator.ask(ledger, runner))
-        # After releasing the lock: a window that another process recorded before that is left to this one.
-        with project.open_ledger() as ledger:
-            left = bool(_untried(ledger, tried))
-    if done.reflected:
-        with open_pipeline(project) as pipeline:
-            assert pipeline is not None  # it waited
-            pipeline.notes.append(curator.propose(project.config, pipeline.ledger))
-            pipeline.write()
-            done.notes += pipeline.notes
-    done.notes = [text for text in done.notes if text]
-    return done
-
-
-def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
-    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest first. All count as
-    tried as soon as the API cannot be reached or refuses us."""
-    from reflector.reflection.protocol import OUTAGES
-
-    open_ = _untried(runner.ledger, tried)
-    if runner.api_rests(open_, retry):
-        tried.update(window.event_id for window in open_)
-        return
-    reopened = {window.event_id: window for window in runner.reopened() if window.event_id not in tried}
-    windows = sorted([*open_, *reopened.values()], key=lambda window: window.position)
-    month_is_spent = False
-    for window in windows:
-        tried.add(window.event_id)
-        waited = window.event_id in reopened
-        if (waited and month_is_spent) or not runner.is_due(window, retry):
-            continue
-        reflected = runner.finish(window)
-        if waited and reflected.outcome == "skipped":  # it waits as before
-            month_is_spent = "monthly" in reflected.detail
-            continue
-        yield reflected
-        if reflected.outcome == "failed" and reflected.stage in {*OUTAGES, "request"}:
-            tried.update(other.event_id for other in windows)
-            return
-
-
-def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
-    return [window for window in ledger.open_windows() if window.event_id not in tried]
-
-
-def refresh(project: Project) -> list[str]:
-    """Process the spool before a question is answered, unless another process is at it.
-
-    playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
-    project. What a model would be asked waits for the drain. Returns notes for the user: also on what the answer lacks.
-    """
-    with open_pipeline(project, wait=False, write=False) as pipeline:
-        if pipeline is None:
-            drains = spool.counts(project.spool_dir).pending
-            what = "a session is still being processed" if drains else "another command is at work on this playbook"
-            return [f"{what}; ask again in a moment"]
-        if pipeline.only_reads:
-            waits = len(spool.ready_for(project.root))
-            return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
-        aside: list[str] = []
-        if spool.ready_for(project.root):
-            from reflector.sessions.deliveries import NOT_A_PAYLOAD, Drained, take_deliveries
-
-            done = Drained()
-            take_deliveries(pipeline, done, retry="due", progress=None)
-            aside = [f"{where}: {error}; kept in the spool" for where, error in done.failed]
-            aside += [f"{path}: {NOT_A_PAYLOAD}" for path in done.broken]
-        else:
-            sweep(pipeline.ledger)
-        notes = [*pipeline.notes, *aside]
-        if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
-            notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
-        return notes

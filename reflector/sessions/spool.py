@@ -18,27 +18,33 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     spool/silent/           ends of sessions that never had a transcript: opened and left without a word
     spool/failed/           deliveries that could not be recorded; `<same name>.error` says why, how often
 
-A delivery in `failed/` becomes pending again by itself after a growing pause, `pauses.MOST_ATTEMPTS` times at most.
+A delivery in `failed/` becomes pending again by itself after a growing pause, `MOST_ATTEMPTS` times at most. A time in
+the future is not a reason to wait: a clock that was ahead and is right again delays nothing longer.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reflector import files
 from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, words
 from reflector.sessions.fallback import is_of, stand_ins
-from reflector.sessions.pauses import is_over
 
 #: What no path has: half a surrogate pair too, but for those that stand for bytes that are not UTF-8.
 _NO_PATH = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+#: How often a delivery is tried without being asked to. With the pauses between them that takes a month at least.
+MOST_ATTEMPTS = 40
+_FIRST_NS = 60 * 1_000_000_000
+_LONGEST_NS = 24 * 3600 * 1_000_000_000
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
 LEFT_BEHIND_SECONDS = 3600.0
 #: Ends of sessions without a word that are kept; more of them say nothing more.
@@ -99,9 +105,20 @@ class Counts:
     oldest_ns: int | None
 
 
-def pending_for(project: Path) -> list[Delivery]:
-    """Return a project's pending deliveries, its own and those kept with the user, oldest first; as `pending` does."""
-    return _of(project, pending)
+@dataclass(slots=True)
+class Aside:
+    """What was set aside: what could not be recorded, each with its error, and files that are not deliveries."""
+
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    broken: list[Path] = field(default_factory=list)
+
+
+def pending_for(project: Path, aside: Aside | None = None) -> list[Delivery]:
+    """Return a project's pending deliveries, its own and those kept with the user, oldest first.
+
+    Under `drain.lock`: a record that cannot be read is moved, which `aside` notes.
+    """
+    return _of(project, partial(pending, aside=aside))
 
 
 def ready_for(project: Path) -> list[Delivery]:
@@ -109,9 +126,12 @@ def ready_for(project: Path) -> list[Delivery]:
     return _of(project, lambda spool_dir: _readable(_records(spool_dir)))
 
 
-def waiting_for(project: Path) -> list[Delivery]:
-    """Return the newest Stop of each of a project's sessions that have not ended, wherever it is kept, oldest first."""
-    return _of(project, waiting)
+def waiting_for(project: Path, aside: Aside | None = None) -> list[Delivery]:
+    """Return the newest Stop of each of a project's sessions that have not ended, oldest first; as `pending_for` does.
+
+    `claim` one to take it in.
+    """
+    return _of(project, partial(pending, part="waiting", aside=aside))
 
 
 def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
@@ -119,16 +139,6 @@ def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]
     for state in stand_ins():
         found += [delivery for delivery in read(state / "spool") if is_of(project, delivery.project)]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
-
-
-def pending(spool_dir: Path) -> list[Delivery]:
-    """Return the pending deliveries, oldest first. Under `drain.lock`: a record that cannot be read is moved."""
-    return _read_all(spool_dir)
-
-
-def waiting(spool_dir: Path) -> list[Delivery]:
-    """Return the newest Stop of each session that has not ended, oldest first. `claim` one to take it in."""
-    return sorted(_read_all(spool_dir, "waiting"), key=lambda delivery: delivery.received_at_ns)
 
 
 def failed(spool_dir: Path, project: Path | None = None) -> list[Failure]:
@@ -255,15 +265,20 @@ def keep_silent(delivery: Delivery) -> None:
         old.unlink(missing_ok=True)
 
 
-def retry_failed(spool_dir: Path) -> None:
-    """Make every failed or silent delivery pending again. Notes stay, to count the attempts."""
-    for part in ("failed", "silent"):
-        _make_pending(_records(spool_dir / part), spool_dir)
+def tidy(project: Path, *, everything: bool = False) -> None:
+    """Look after what killed hooks left of a project, and `retry` wherever its deliveries are kept."""
+    own = Path(files.state_folder(str(project))) / "spool"
+    sweep(own)
+    for spool_dir in (own, *(state / "spool" for state in stand_ins())):
+        retry(spool_dir, everything=everything)
 
 
-def retry_due(spool_dir: Path) -> None:
-    """Make the failed deliveries pending again whose pause is over."""
-    due = [one.path for one in failed(spool_dir) if is_over(one.attempts, one.failed_at_ns)]
+def retry(spool_dir: Path, *, everything: bool = False) -> None:
+    """Make the failed deliveries pending again whose pause is over, or every failed and silent one. Notes stay, to
+    count the attempts."""
+    if everything:
+        _make_pending(_records(spool_dir / "silent"), spool_dir)
+    due = [one.path for one in failed(spool_dir) if everything or is_over(one.attempts, one.failed_at_ns)]
     _make_pending(due, spool_dir)
 
 
@@ -329,21 +344,22 @@ def _readable(paths: Sequence[Path]) -> list[Delivery]:
     return found
 
 
-def _read_all(spool_dir: Path, part: str = "") -> list[Delivery]:
-    found = []
+def pending(spool_dir: Path, part: str = "", aside: Aside | None = None) -> list[Delivery]:
+    """Return the deliveries of one part of a spool, oldest first; as `pending_for` does."""
+    found, aside = [], aside or Aside()
     for path in _records(spool_dir / part):
         try:
             found.append(_read(path))
         except FileNotFoundError:  # settled meanwhile
             continue
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
-            _set_aside(path, spool_dir, error)
+            aside.failed.append((str(_set_aside(path, spool_dir, error)), files.error_words(error)))
         except ValueError:
-            aside = Path(files.private_folder(str(spool_dir / "broken")))
+            broken = Path(files.private_folder(str(spool_dir / "broken")))
             with suppress(FileNotFoundError):  # another reader was first
-                path.rename(aside / f"{time.time_ns():020d}-{path.name}")
-            _sync(aside, path.parent)
-    return found
+                aside.broken.append(path.rename(broken / f"{time.time_ns():020d}-{path.name}"))
+            _sync(broken, path.parent)
+    return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
 class _Newer(ValueError):
@@ -398,3 +414,27 @@ def _failure(path: Path) -> Failure:
 def _sync(*parts: Path) -> None:
     for folder in parts:
         files.sync_folder(str(folder))
+
+
+def is_over(attempts: int, failed_at_ns: int) -> bool:
+    """True where the pause after a failed attempt is over: 1, 2, 4 … minutes, a day at most; never after the last."""
+    pause = min(_FIRST_NS << max(attempts - 1, 0), _LONGEST_NS)
+    return attempts < MOST_ATTEMPTS and not 0 <= time.time_ns() - failed_at_ns < pause
+
+
+def heard_at_ns(file: Path, received_at_ns: int) -> int:
+    """Return when what a file holds was received, nanoseconds since the epoch.
+
+    A time in the future counts from when it is first looked at, which the time of its file keeps.
+    """
+    now = time.time_ns()
+    if received_at_ns <= now:
+        return received_at_ns
+    try:
+        seen = file.stat().st_mtime_ns
+        if seen <= now:
+            return seen
+        os.utime(file)
+    except FileNotFoundError:  # recorded meanwhile
+        pass
+    return now

@@ -42,6 +42,8 @@ DOCUMENT_LIMIT = 128 * 1024 * 1024
 _SNIFF_LINES = 200
 _SNIFF_BYTES = 64 * 1024 * 1024
 _BUFFER = 1024 * 1024
+#: A scan keeps the messages of so many bytes for whoever judges them; of more, they are read again.
+_HELD = 4 * 1024 * 1024
 #: Places are at least so many messages apart.
 _APART = 20
 #: How files begin that hold transcripts in a form that is not read, and what to do about it.
@@ -92,6 +94,7 @@ class Scan:
     sha256       hex digest of the bytes between
     places       where a later reading can begin
     gathered     what was to be known of the messages whose role is "user"
+    messages     all of them where one cites and they are few enough to be kept, else none
     """
 
     agent: str
@@ -112,6 +115,7 @@ class Scan:
     tally: Tally
     places: tuple[Place, ...]
     gathered: tuple[Any, ...]
+    messages: tuple[Message, ...] = ()
 
 
 def scan(
@@ -119,7 +123,7 @@ def scan(
 ) -> Scan:
     """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat memory.
 
-    `gather` is given the messages whose role is "user", without what tools answered.
+    `gather` is given the messages whose role is "user", perhaps without what tools answered.
     Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for what a line contains.
     """
     with Transcript(path) as transcript:
@@ -195,13 +199,15 @@ class Transcript:
         """Return what one pass over the file finds."""
         self._file.seek(start)
         tally, conversation, keys = Tally(), self.format.converse(), array("q")
-        conversation.brief = True
+        size = os.fstat(self._file.fileno()).st_size
+        conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
         cited: list[tuple[int, tuple[str, ...]]] = []
         told: list[tuple[int, Telling]] = []
         gathered: list[Any] = []
         places: list[Place] = []
         answered: int | None = None
         first = last = ended_at = ""
+        held: list[Message] = []
         here = -1
 
         def come_to(offset: int) -> None:
@@ -216,6 +222,8 @@ class Transcript:
             if message.offset == here and (not places or len(keys) - places[-1].passed >= _APART):
                 places.append(Place(here, key, len(keys)))
             keys.append(key)
+            if not conversation.brief:
+                held.append(message)
             if message.origin == "model":
                 answered = key
                 told += ((key, telling) for telling in conversation.heard)
@@ -245,6 +253,7 @@ class Transcript:
             tally=tally,
             places=tuple(places),
             gathered=tuple(gathered),
+            messages=tuple(held) if cited else (),
         )
 
     def _messages(

@@ -229,7 +229,7 @@ def test_a_session_that_waits_to_be_taken_in_loses_the_text_and_is_counted(
     assert "1 waiting session kept without the text" in ran.out
     assert holding(told) == []
     for waiting in (told.spool / "waiting").glob("*.json"):
-        spool.claim(spool.waiting(told.spool)[0])
+        spool.claim(spool.pending(told.spool, "waiting")[0])
         assert not waiting.exists()
     told.call("drain")
     assert told.counters()["pat-001"] == (helpful + 1, harmful)

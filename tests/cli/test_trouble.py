@@ -18,8 +18,8 @@ import pytest
 
 from reflector.ledger import lock
 from reflector.ledger.store import Ledger
-from reflector.sessions import background, fallback
-from reflector.sessions.pauses import MOST_ATTEMPTS
+from reflector.sessions import drain, fallback
+from reflector.sessions.spool import MOST_ATTEMPTS
 from tests.conftest import Postgres
 from tests.ledger.events import added
 from tests.proof import forger
@@ -515,7 +515,7 @@ def test_where_no_file_can_be_locked_a_ledger_on_a_server_does_everything(
     with postgres.database() as url:
         agent.environ |= {"REFLECTOR_LEDGER_URL": url}
         with patch.dict(os.environ, agent.env()):
-            assert background.run(str(agent.project)) == 0
+            assert drain.run(str(agent.project)) == 0
         assert agent.counters()["pat-001"] == (1, 0)
         agent.call("add", "pat", "More.")
         assert agent.call("verify").out == ""
@@ -607,5 +607,5 @@ def test_too_little_memory_is_told_without_a_traceback(agent: Agent, monkeypatch
     def drain(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("reflector.sessions.pipeline.drain", drain)
+    monkeypatch.setattr("reflector.sessions.drain.drain", drain)
     assert_told(agent, "drain", about="not enough memory")

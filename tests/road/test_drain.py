@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from reflector.project import Project
 from reflector.reflection.runner import Retry
+from reflector.sessions.drain import drain
 from reflector.sessions.pipeline import Pipeline
 from tests.road.agent import Agent
 from tests.road.sessions import Session, as_bytes
@@ -144,3 +152,41 @@ def test_the_road_is_the_same_on_each_engine(agent: Agent, tmp_path: Path, ledge
     assert agent.playbook.read_bytes() == written
     assert agent.call("rebuild", "--check").out == agent.call("verify").out == ""
     assert not agent.ledger.exists()
+
+
+def test_a_sessions_end_opens_and_lists_each_thing_once(agent: Agent) -> None:
+    agent.ended(id="s-0")
+    agent.call("drain")
+    transcript = agent.ended(id="s-1")
+    with patch.dict(os.environ, agent.env(), clear=True), watched() as seen:
+        drain(Project.at(agent.project))
+    assert agent.counters()["pat-001"] == (2, 0)
+    opened = Counter(Path(name).name for what, name in seen if what == "open")
+    assert opened[transcript.name] == opened["drain.lock"] == opened["ledger.db.lock"] == 1
+    # Read first, compared and written at the end, and rendered from what was written.
+    assert opened["playbook.json"] <= 5
+    listed = Counter(name for what, name in seen if what == "os.listdir")
+    # The spool itself once, and once more after the lock is free.
+    assert (listed[str(agent.state / "spool")], listed[str(agent.state / "spool" / "waiting")]) == (2, 1)
+    assert listed[str(agent.state / "spool" / "failed")] == 1
+
+
+_SEEN: list[list[tuple[str, str]]] = []
+
+
+def _hear(event: str, args: tuple[object, ...]) -> None:
+    # The built-in open comes by os.open as well, with its own flags.
+    if _SEEN and event in ("open", "os.listdir") and isinstance(args[0], str) and (event != "open" or args[1] is None):
+        _SEEN[-1].append((event, args[0]))
+
+
+@contextmanager
+def watched() -> Iterator[list[tuple[str, str]]]:
+    """What this process opens and lists meanwhile. An audit hook stays, so it hears nobody afterwards."""
+    if not _SEEN:
+        sys.addaudithook(_hear)
+    _SEEN.append([])
+    try:
+        yield _SEEN[-1]
+    finally:
+        _SEEN.pop()

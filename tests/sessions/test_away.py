@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from reflector.sessions import pauses
+from reflector.sessions import drain
 from tests.conftest import Postgres
 from tests.ledger.test_several_servers import at_a_port, nobody, spelled
 from tests.road.agent import Agent
@@ -58,7 +58,7 @@ def test_the_drain_of_a_hook_waits_for_the_server_by_itself(tmp_path: Path, url:
 
 
 def test_a_drain_waits_five_minutes_for_a_server() -> None:
-    assert sum(pauses.OUTAGE_PAUSES) == 300
+    assert sum(drain.OUTAGE_PAUSES) == 300
 
 
 def test_events_that_a_server_lost_are_missed_until_a_person_has_seen_it(

@@ -12,7 +12,7 @@ import pytest
 from reflector import project as ours
 from reflector.hooks import fast
 from reflector.sessions import locks, spool
-from reflector.sessions.pipeline import drain
+from reflector.sessions.drain import drain
 from reflector.sessions.spool import counts
 from tests.hooks.conftest import Project, event
 
@@ -108,7 +108,7 @@ def test_a_drain_names_no_failure_of_another_project_in_the_users_folder(
     project.claude.mkdir(exist_ok=True)
     looks = spool.pending_for
 
-    def meanwhile(root: Path) -> list[spool.Delivery]:
+    def meanwhile(root: Path, aside: spool.Aside | None) -> list[spool.Delivery]:
         """A delivery of another project, which is kept with the user, fails in the drain of that project; one that
         cannot be read as a delivery may be anybody's."""
         project.environ = {"CLAUDE_PROJECT_DIR": "/nowhere/else"}
@@ -117,7 +117,7 @@ def test_a_drain_names_no_failure_of_another_project_in_the_users_folder(
             spool.fail(delivery, ValueError("not a transcript"))
         (project.fallback / "00000000000000000001-1-1.json").write_bytes(b'{"v": 2}')
         monkeypatch.setattr(spool, "pending_for", looks)
-        return looks(root)
+        return looks(root, aside)
 
     monkeypatch.setattr(spool, "pending_for", meanwhile)
     done = drain(ours.Project.at(project.path))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.sessions import locks, pauses, spool
+from reflector.sessions import locks, spool
 from tests.hooks.conftest import Project, event, files
 
 
@@ -33,7 +33,7 @@ def test_a_relative_path_of_a_transcript_begins_where_the_hook_ran(project: Proj
     (project.path / "sub").mkdir()
     (project.path / "sub/t.jsonl").write_text("12345")
     project.hook(event(name, transcript_path="t.jsonl"), cwd=project.path / "sub")
-    (found,) = (spool.pending if name == "SessionEnd" else spool.waiting)(project.spool)
+    (found,) = spool.pending(project.spool, "" if name == "SessionEnd" else "waiting")
     assert (found.transcript_path, found.transcript_bytes) == (str(project.path / "sub/t.jsonl"), 5)
 
 
@@ -86,8 +86,7 @@ def test_a_record_that_may_not_be_read_is_set_aside_and_keeps_no_other_one_waiti
         if os.geteuid() == 0:
             pytest.skip("root may read everything")
         path.touch(0)
-    read = spool.waiting if part else spool.pending
-    assert len(read(project.spool)) == 1
+    assert len(spool.pending(project.spool, part)) == 1
     (failure,) = spool.failed(project.spool)
     assert (failure.path.name, failure.error.startswith(f"{path}: ")) == (path.name, True)
 
@@ -100,14 +99,14 @@ def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(
     (path,) = (path for path in files(project.spool) + files(project.spool / "waiting"))
     old = path.read_bytes()
     path.write_bytes(old.replace(b'"v":1', b'"v":2'))
-    assert spool.pending(project.spool) == spool.waiting(project.spool) == spool.broken(project.spool) == []
+    assert spool.pending(project.spool) == spool.pending(project.spool, "waiting") == spool.broken(project.spool) == []
     (failure,) = spool.failed(project.spool)
     assert "newer reflector" in failure.error
-    spool.retry_due(project.spool)
+    spool.retry(project.spool)
     assert spool.pending(project.spool) == []
     failure.path.write_bytes(old)  # what the newer program can read
-    monkeypatch.setattr(pauses, "_FIRST_NS", 0)
-    spool.retry_due(project.spool)
+    monkeypatch.setattr(spool, "_FIRST_NS", 0)
+    spool.retry(project.spool)
     assert [delivery.event for delivery in spool.pending(project.spool)] == [name]
 
 
@@ -128,33 +127,33 @@ def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project
     (failure,) = spool.failed(project.spool)
     assert (failure.error, failure.attempts) == ("disk on fire", 1)
 
-    spool.retry_failed(project.spool)
+    spool.retry(project.spool, everything=True)
     (again,) = spool.pending(project.spool)
     assert again == delivery
     spool.fail(again, OSError("still burning"))
     assert [(failure.error, failure.attempts) for failure in spool.failed(project.spool)] == [("still burning", 2)]
 
-    spool.retry_failed(project.spool)
+    spool.retry(project.spool, everything=True)
     spool.settle(again)
     assert files(project.spool) == files(project.spool / "failed") == []
 
 
 def test_a_stop_waits_until_it_is_claimed(project: Project) -> None:
     project.hook(event("Stop"))
-    (stop,) = spool.waiting(project.spool)
+    (stop,) = spool.pending(project.spool, "waiting")
     assert spool.pending(project.spool) == []
     claimed = spool.claim(stop)
     assert claimed is not None
     assert spool.pending(project.spool) == [claimed]
     assert claimed.payload == stop.payload
-    assert spool.waiting(project.spool) == []
+    assert spool.pending(project.spool, "waiting") == []
     assert spool.claim(stop) is None
 
 
 def test_stops_wait_in_the_order_in_which_they_came_not_in_that_of_their_sessions(project: Project) -> None:
     for session in ("c", "a", "b"):
         project.hook(event("Stop", session_id=session))
-    assert [delivery.session_id for delivery in spool.waiting(project.spool)] == ["c", "a", "b"]
+    assert [delivery.session_id for delivery in spool.pending(project.spool, "waiting")] == ["c", "a", "b"]
 
 
 def test_of_the_ends_without_a_word_the_newest_are_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +171,7 @@ def test_a_stop_that_came_after_the_listing_is_not_ended_with_the_listed_one(
     project: Project, end: Callable[[spool.Delivery], object]
 ) -> None:
     project.hook(event("Stop", number=1))
-    (stop,) = spool.waiting(project.spool)
+    (stop,) = spool.pending(project.spool, "waiting")
     project.hook(event("Stop", number=2))
     end(stop)
     assert [delivery.payload["number"] for delivery in spool.pending(project.spool)] == [2]
@@ -181,7 +180,7 @@ def test_a_stop_that_came_after_the_listing_is_not_ended_with_the_listed_one(
 def test_a_waiting_stop_can_be_settled_or_failed(project: Project) -> None:
     project.hook(event("Stop", session_id="a"))
     project.hook(event("Stop", session_id="b"))
-    first, second = spool.waiting(project.spool)
+    first, second = spool.pending(project.spool, "waiting")
     spool.settle(first)
     spool.fail(second, OSError("no"))
     assert spool.counts(project.spool) == spool.Counts(0, 0, 1, 0, 0, None)
@@ -195,7 +194,7 @@ def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(p
     project.hook(event("Stop", session_id="resumed"))
     for delivery in spool.pending(project.spool):
         spool.settle(delivery)
-    assert {delivery.session_id for delivery in spool.waiting(project.spool)} == {"resumed", "other"}
+    assert {delivery.session_id for delivery in spool.pending(project.spool, "waiting")} == {"resumed", "other"}
 
 
 def test_the_counts_say_where_everything_lies(project: Project) -> None:
@@ -213,7 +212,7 @@ def test_a_payload_from_a_file_takes_the_same_road(project: Project) -> None:
     payload = event("Stop", n=1)
     delivery = spool.accept(project.path, json.dumps(payload).encode())
     project.hook(payload)
-    (stop,) = spool.waiting(project.spool)
+    (stop,) = spool.pending(project.spool, "waiting")
     assert [delivery] == spool.pending(project.spool)
     for name in ("project", "event", "session_id", "transcript_path", "payload"):
         assert getattr(delivery, name) == getattr(stop, name)

@@ -1,0 +1,374 @@
+"""The drain: from the spool into the ledger, and from the ledger to playbook.json.
+
+Invariant: a delivery is settled after what it says is committed, and one that cannot be recorded is kept with its
+error. So a drain that is killed at any point leaves the rest to the next one, and taking the same delivery in again
+adds nothing. One process at a time drains a project; one that leaves because another holds the lock can do so because
+the holder looks once more after it let go.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from reflector import __version__, files
+from reflector.curation.proposals import sweep
+from reflector.git import repository
+from reflector.handover import state_of
+from reflector.locate import AGENT_FILES
+from reflector.project import Project
+from reflector.sessions import last_session, locks, spool
+from reflector.sessions.fallback import stand_ins
+from reflector.sessions.pipeline import Pipeline, open_pipeline, runner_of
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger, WindowRow
+    from reflector.reflection.recording import Reflected
+    from reflector.reflection.runner import Retry, Runner
+    from reflector.sessions.spool import Delivery
+
+#: What is said of a file in the spool's folder `broken/`.
+NOT_A_PAYLOAD: Final = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
+#: The pauses of a drain in the background that finds the ledger's server away, in seconds: five minutes. A cluster has
+#: another primary within one; a server that stays away is asked by the next drain.
+OUTAGE_PAUSES: Final = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
+#: In the state folder: on what the last answer to a question depended.
+_SEEN: Final = "seen"
+
+
+@dataclass(slots=True)
+class Drained:
+    """What a drain did: deliveries recorded, those set aside with their error, files that are not deliveries,
+    reflections, and notes for the user."""
+
+    taken: int = 0
+    empty: int = 0
+    aside: spool.Aside = field(default_factory=spool.Aside)
+    reflected: list[Reflected] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[tuple[str, str]]:
+        """What could not be recorded, each with its error."""
+        return self.aside.failed
+
+    @property
+    def broken(self) -> list[Path]:
+        """Files that are not deliveries."""
+        return self.aside.broken
+
+
+def run(project: str) -> int | None:
+    """Drain a project for a hook. Returns the exit code, None after an error: the command line meets it again, and has
+    its words and its exit code.
+
+    While the ledger's server is away, as in a failover, one drain of the project waits for it.
+    """
+    try:
+        root = Path(project).absolute()
+        if not root.is_dir():
+            return None
+        done = _drain_patiently(Project.at(root))
+    except Exception:  # noqa: BLE001  the command line meets it again
+        return None
+    return 1 if done is not None and (done.failed or done.broken) else 0
+
+
+def _drain_patiently(project: Project) -> Drained | None:
+    from reflector.ledger.errors import LedgerAway
+
+    for pause in OUTAGE_PAUSES:
+        try:
+            return drain(project)
+        except LedgerAway:
+            # Held for the pause alone, so that who holds it looks into the spool after who leaves.
+            with locks.held(project.state_dir, "away.lock", wait=False) as held:
+                if not held:
+                    return None
+                time.sleep(pause)
+    return drain(project)
+
+
+def drain(
+    project: Project,
+    *,
+    wait: bool = False,
+    retry: Retry = "due",
+    progress: Callable[[Delivery], None] | None = None,
+) -> Drained | None:
+    """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
+
+    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
+    otherwise are tried when their pause is over.
+    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
+    """
+    done = Drained()
+    asking: list[Project] = []
+    met: set[Path] = set()
+    round_ = retry
+    again = True
+    while again:
+        with open_pipeline(project, wait=wait) as pipeline:
+            if pipeline is None:
+                # The holder of the lock looks into the spool once more after releasing it.
+                return done if done.taken or done.empty or done.failed or done.broken else None
+            met |= _take_deliveries(pipeline, done, retry=round_, progress=progress)
+            asking = [project] if project.config.asks_model else []
+            if pipeline.users is not None and (waits := pipeline.users.asks_model):
+                asking.append(waits)
+        round_ = "due"
+        # One that is there though it was settled is left to the next drain.
+        again = any(one.path not in met for one in spool.ready_for(project.root))
+    for one in asking:
+        asked = ask_model(one, retry=retry, wait=wait)
+        last_session.leave(one.root, asked.reflected)
+        done.reflected += asked.reflected
+        done.notes += asked.notes
+    return done
+
+
+def _take_deliveries(
+    pipeline: Pipeline, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None = None
+) -> set[Path]:
+    """Record what waits in the spool, finish what is pending, and write playbook.json; `done` takes what came of it.
+
+    Returns the paths of the deliveries. Raises as `drain` does.
+    """
+    from reflector.reflection.recording import Reflected
+
+    root = pipeline.project.root
+    spool.tidy(root, everything=retry == "all")
+    _claim_idle(pipeline, done)
+    deliveries = spool.pending_for(root, done.aside)
+    for delivery in deliveries:
+        if progress is not None:
+            progress(delivery)
+        _take_delivery(pipeline, delivery, done)
+    pipeline.finish(retry=retry)
+    sweep(pipeline.ledger)
+    pipeline.write()
+    # The model is asked when the project is free again.
+    asked = pipeline.ledger.open_windows() if done.taken and pipeline.project.config.asks_model else []
+    waiting = [Reflected(one.event_id, "waiting", session_id=one.session_id) for one in asked]
+    last_session.leave(root, [*pipeline.reflected, *waiting])
+    done.reflected += pipeline.reflected
+    done.notes += pipeline.notes
+    return {delivery.path for delivery in deliveries}
+
+
+def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> None:
+    from reflector.sessions.intake import source_of
+
+    source = source_of(delivery)
+    if source is None:
+        spool.settle(delivery)
+        done.empty += 1
+        return
+    try:
+        taken = pipeline.take(source)
+    except (OSError, ValueError) as error:
+        if _says_nothing(pipeline, delivery, source.path):
+            if delivery.event == "SessionEnd" and not source.path.exists():
+                spool.keep_silent(delivery)
+            else:
+                spool.settle(delivery)
+            done.empty += 1
+            return
+        # The path stands before it already.
+        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
+        done.failed.append((str(source.path), said))
+        spool.fail(delivery, error)
+        return
+    if taken.event_id is None:
+        done.empty += 1
+    else:
+        done.taken += 1
+    spool.settle(delivery)
+
+
+def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
+    """Return whether there never was anything to record, so that nothing is lost.
+
+    An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
+    error. But two never exist: that of a client's own summariser run, and that of a session which was opened and
+    left without a word. Of the latter nothing but start and end is heard; a turn would have left its Stop.
+    """
+    try:
+        return transcript.stat().st_size == 0 and not delivery.transcript_bytes
+    except FileNotFoundError:
+        if delivery.transcript_bytes is not None:
+            return False
+        if delivery.event == "SubagentStop":
+            return True
+        from reflector.sessions.intake import safe_id
+
+        session_id = safe_id(delivery.session_id)
+        if session_id is None or delivery.event != "SessionEnd":
+            return False
+        return not spool.has_stop(delivery) and not pipeline.ledger.windows(session_id)
+    except OSError:
+        return False
+
+
+def _claim_idle(pipeline: Pipeline, done: Drained) -> None:
+    """Claim the stops of sessions whose end never came, once nothing was heard for `idle_minutes`."""
+    oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
+    for delivery in spool.waiting_for(pipeline.project.root, done.aside):
+        if spool.heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
+            spool.claim(delivery)
+
+
+def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> Drained:
+    """Finish what is pending with a model, each window tried once, while others may use the project.
+
+    If another process is at it, the windows are left to it. When the API cannot be reached or refuses us, the
+    other windows wait for a later drain. Raises as `drain` does.
+    """
+    from reflector import curator
+
+    done = Drained()
+    tried: set[str] = set()
+    left = True
+    while left:
+        with locks.held(project.make_state_dir(), "model.lock", wait=wait) as held:
+            if not held:
+                break
+            with project.open_ledger() as ledger:
+                runner = runner_of(project, ledger)
+                done.reflected += _ask_about(runner, tried, retry)
+                done.notes.append(curator.ask(ledger, runner))
+        # After releasing the lock: a window that another process recorded before that is left to this one.
+        with project.open_ledger() as ledger:
+            left = bool(_untried(ledger, tried))
+    if done.reflected:
+        with open_pipeline(project) as pipeline:
+            assert pipeline is not None  # it waited
+            pipeline.notes.append(curator.propose(project.config, pipeline.ledger))
+            pipeline.write()
+            done.notes += pipeline.notes
+    done.notes = [text for text in done.notes if text]
+    return done
+
+
+def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
+    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest first. All count as
+    tried as soon as the API cannot be reached or refuses us."""
+    from reflector.reflection.protocol import OUTAGES
+
+    open_ = _untried(runner.ledger, tried)
+    if runner.api_rests(open_, retry):
+        tried.update(window.event_id for window in open_)
+        return
+    reopened = {window.event_id: window for window in runner.reopened() if window.event_id not in tried}
+    windows = sorted([*open_, *reopened.values()], key=lambda window: window.position)
+    month_is_spent = False
+    for window in windows:
+        tried.add(window.event_id)
+        waited = window.event_id in reopened
+        if (waited and month_is_spent) or not runner.is_due(window, retry):
+            continue
+        reflected = runner.finish(window)
+        if waited and reflected.outcome == "skipped":  # it waits as before
+            month_is_spent = "monthly" in reflected.detail
+            continue
+        yield reflected
+        if reflected.outcome == "failed" and reflected.stage in {*OUTAGES, "request"}:
+            tried.update(other.event_id for other in windows)
+            return
+
+
+def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
+    return [window for window in ledger.open_windows() if window.event_id not in tried]
+
+
+def refresh(project: Project) -> list[str]:
+    """Process the spool before a question is answered, unless another process is at it.
+
+    playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
+    project. What a model would be asked waits for the drain. Returns notes for the user: also on what the answer lacks.
+    """
+    with open_pipeline(project, wait=False, write=False) as pipeline:
+        if pipeline is None:
+            drains = spool.counts(project.spool_dir).pending
+            what = "a session is still being processed" if drains else "another command is at work on this playbook"
+            return [f"{what}; ask again in a moment"]
+        if pipeline.only_reads:
+            waits = len(spool.ready_for(project.root))
+            return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
+        aside: list[str] = []
+        if spool.ready_for(project.root):
+            done = Drained()
+            _take_deliveries(pipeline, done, retry="due")
+            aside = [f"{where}: {error}; kept in the spool" for where, error in done.failed]
+            aside += [f"{path}: {NOT_A_PAYLOAD}" for path in done.broken]
+        else:
+            sweep(pipeline.ledger)
+        notes = [*pipeline.notes, *aside]
+        if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
+            notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
+        return notes
+
+
+def is_untouched(project: Project) -> bool:
+    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read."""
+    return not (project.has_ledger() or project.playbook_json.exists() or spool.ready_for(project.root))
+
+
+def seen(project: Project, ledger: Ledger) -> str | None:
+    """Return what an answer depends on, as a text; None where a delivery waits. Raises LedgerError.
+
+    The same text as before says that `refresh` would change nothing and say nothing. Another one costs time, never an
+    answer. It is compared as it is: to import a hash function takes longer, and nothing in it is secret.
+    """
+    if any(map(_has_delivery, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
+        return None
+    head, root = ledger.head(), project.root
+    # A URL may hold a password.
+    settings = repr(replace(project.config, ledger_url="", base_url=""))
+    names = (".claude/playbook.json", ".claude/.gitattributes", *AGENT_FILES)
+    places = [*(root / name for name in names), project.state_dir / "prompts" / "playbook.txt"]
+    if (git := repository(root)[1]) is not None:
+        places += [git / "HEAD", git / "index"]
+    is_rendered = (project.state_dir / "injection.txt").exists()
+    parts = [__version__, ledger.engine.url.place, settings, head.chain, str(ledger.updated_at()), str(is_rendered)]
+    return "\n".join([*parts, *map(_state, places)])
+
+
+def was_seen(project: Project, now: str | None) -> bool:
+    """Return whether the last question left this text."""
+    try:
+        return now is not None and files.read_file(f"{project.state_dir}/{_SEEN}", 1 << 20) == _bytes(now)
+    except (OSError, ValueError):
+        return False
+
+
+def keep_seen(project: Project, now: str) -> None:
+    """Leave the text to the next question, where the state folder can be written."""
+    with suppress(OSError, ValueError):
+        files.write_durably(files.open_state(os.fspath(project.root)), _bytes(now), _SEEN)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _state(path: Path) -> str:
+    try:
+        return state_of(path.stat())
+    except OSError:
+        return "-"
+
+
+def _has_delivery(folder: Path) -> bool:
+    """Return whether a folder holds a delivery, be it of another project."""
+    try:
+        return any(name.endswith(".json") for name in os.listdir(folder))  # noqa: PTH208
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
