@@ -124,23 +124,15 @@ class EventType:
 
     def faults(self, data: Data) -> Iterator[str]:
         """Yield what is wrong with an event's data, field by field."""
-        yield from _faults(self.fields, data, "", _fault_of)
+        yield from _faults(self.fields, data, "")
 
     def unreadable(self, data: Data) -> str | None:
         """Return why data cannot be read as this type's, None where it can: the one check of an event that is read."""
-        return next(_faults(self.fields, data, "", _shape_of, has_needed=self.checked), None)
-
-
-def _fault_of(one: Field) -> Fault:
-    return one.fault
-
-
-def _shape_of(one: Field) -> Fault:
-    return one.shape or one.fault
+        return next(_faults(self.fields, data, "", reads=True, has_needed=self.checked), None)
 
 
 def _faults(
-    fields: Mapping[str, Field], value: Data, where: str, asked: Callable[[Field], Fault], *, has_needed: bool = True
+    fields: Mapping[str, Field], value: Data, where: str, *, reads: bool = False, has_needed: bool = True
 ) -> Iterator[str]:
     for name, one in fields.items():
         if name not in value:
@@ -148,14 +140,14 @@ def _faults(
                 yield f"{where}{name} is missing"
             continue
         found = value[name]
-        if what := asked(one)(found):
+        if what := (one.shape if reads and one.shape is not None else one.fault)(found):
             yield f"{where}{name} is {_show.repr(found)}: {what}"
         elif one.within:
             # Of an import, people count the bullets from 1.
             several = enumerate(found, start=1) if isinstance(found, list) else [(0, found)]
             for number, inner in several:
                 place = f"{name} {number}: " if number else f"{name}."
-                yield from _faults(one.within, inner, place, asked, has_needed=has_needed)
+                yield from _faults(one.within, inner, place, reads=reads, has_needed=has_needed)
 
 
 _show = reprlib.Repr()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from reflector.events.event import BULLET_ASSERTED
+from reflector.events.event import BULLET_ASSERTED, BULLET_TAGGED, EVIDENCE_RETRACTED, POLICY_ADOPTED
 from reflector.ledger.cached import is_sound
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
@@ -20,12 +20,13 @@ from reflector.ledger.projection import REBUILDABLE, Projector
 from reflector.ledger.rows import Projected
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.statements import CODE_VERSION, TABLES, Statements, set_checkpoint
+from reflector.ledger.windows import one_of
 from reflector.mistakes import Finding
 from reflector.playbook.counting import DEFAULT
 from reflector.proof.reading import REBUILD, stream
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
-_PAGE: Final = 1000
+_PAGE: Final = 4000
 #: The most differences of a table that are named: a table that was emptied is one trouble, not a million.
 _MOST: Final = 20
 #: What the projector asks of events.
@@ -35,6 +36,9 @@ _EVENTS: Final = (
     " WITHOUT ROWID",
     "CREATE INDEX event_by_id ON event (playbook_id, event_id)",
     "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
+)
+_COUNTS_AGAIN: Final = (
+    f"SELECT 1 FROM event WHERE playbook_id = ? AND {one_of((EVIDENCE_RETRACTED, POLICY_ADOPTED))} LIMIT 1"  # noqa: S608
 )
 #: The columns of each table, those of its key first and their number.
 _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
@@ -51,16 +55,19 @@ _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
 class Rebuilt:
     """The tables as a rebuild would leave them; takes each event once, in order."""
 
-    def __init__(self, playbook_id: int) -> None:
+    def __init__(self, ledger: Statements) -> None:
         self._connection = sqlite_module().connect("", isolation_level=None, check_same_thread=False)
         self._connection.execute("PRAGMA cache_size=-8000")
+        self._connection.execute("PRAGMA journal_mode=OFF")
         self._connection.execute("BEGIN")
         for name, statement in schema("sqlite").items():
             if name in (*REBUILDABLE, "projection", "tag_count", "retraction_by_target"):
                 self._connection.execute(statement)
         for statement in _EVENTS:
             self._connection.execute(statement)
-        self.sql = Statements(self._connection.cursor(), "sqlite", playbook_id)
+        self.sql = Statements(self._connection.cursor(), "sqlite", ledger.id)
+        #: Tags are most events, and only what counts tags again looks for theirs.
+        self._counts_again = ledger.run(_COUNTS_AGAIN).fetchone() is not None
         set_checkpoint(self.sql, TABLES, DEFAULT, 0, "")
         self._projector = Projector(self.sql)
         self._page: list[Projected] = []
@@ -81,7 +88,8 @@ class Rebuilt:
 
     def _project(self) -> None:
         page, self._page = self._page, []
-        self.sql.insert("event", _HEADER, [(e.position, e.event_id, e.type, *e[4:7]) for e in page])
+        rare = page if self._counts_again else [event for event in page if event.type != BULLET_TAGGED]
+        self.sql.insert("event", _HEADER, [(e.position, e.event_id, e.type, *e[4:7]) for e in rare])
         self._projector.project(page)
 
     def _assertion(self, position: int, data: Any) -> Finding | None:

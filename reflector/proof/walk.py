@@ -46,7 +46,7 @@ class Walk:
     def findings(self) -> Iterator[Finding]:
         """Yield every finding of the events, of the head, of the anchors and of the rows that stand beside events."""
         sql = self.sql
-        folding = Rebuilt(sql.id) if self.since is None else None
+        folding = Rebuilt(sql) if self.since is None else None
         head = sql.run("SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?").fetchone()
         if head is None:
             yield Finding("head", None, "the playbook's row is gone", RESTORE)
@@ -103,7 +103,8 @@ class Walk:
             if position in wanted:
                 there.add(Anchor(position, f"{PREFIX}{link.hex()}"))
             try:
-                yield from self._read(row, folding)
+                if wrong := self._read(row, folding):
+                    yield wrong
             except MALFORMED as error:
                 unfit = True
                 yield Finding("data", position, f"the data of this {type_} cannot be read ({error!r})", RESTORE)
@@ -132,18 +133,17 @@ class Walk:
                 return position
         return None
 
-    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None) -> Iterator[Finding]:
-        """Read the data of an event, and fold it. Raises for a row that no event has."""
+    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None) -> Finding | None:
+        """Read the data of an event, and fold it; return what is wrong. Raises for a row that no event has."""
         position, event_id, type_, text = row[0], row[1], row[2], row[10]
         data, fault = read(type_, row[5], text, kept_of(self.sql, [event_id])[event_id] if text is None else None)
-        if fault:
-            what = f"this {type_} cannot be read, so it changes nothing: {fault}"
-            yield Finding("data", position, what, RESTORE)
+        wrong = None
         if folding is not None:
             header = (position, event_id, type_, row[5], row[7], row[8], row[9])
             wrong = folding.take(Projected(*header, data, row[6], row[12], fault))
-            if wrong is not None:
-                yield wrong
+        if not fault:
+            return wrong
+        return Finding("data", position, f"this {type_} cannot be read, so it changes nothing: {fault}", RESTORE)
 
     def _erased(self, row: tuple[Any, ...], erased: set[str]) -> Iterator[Finding]:
         position, event_id, type_ = row[:3]
