@@ -26,7 +26,7 @@ from reflector.curation.adoption import kept_of_others, read
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
-from reflector.events.event import LEDGER_MERGED, SESSION_RECORDED
+from reflector.events.event import LEDGER_MERGED
 from reflector.hooks import git_setup
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.reach import Check, Fix, checks_of_hooks, error, missing_program, ok, warning
@@ -51,13 +51,6 @@ from reflector.text.secrets import found
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_NS = 3600 * 1_000_000_000
 _OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
-#: The first session of a ledger, or without one the first event: an added bullet and an adopted playbook.json can be
-#: the same event in two ledgers.
-_FIRST = (
-    "SELECT playbook.origin, event.event_id, event.data_hash"
-    " FROM event JOIN playbook ON playbook.id = event.playbook_id"
-    " ORDER BY event.type <> ?, event.playbook_id, event.position LIMIT 1"
-)
 _Part = Callable[[Project], Iterator[Check]]
 
 
@@ -330,10 +323,14 @@ def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
     try:
         with _read_only(file) as connection:
             ((events,),) = connection.execute("SELECT count(*) FROM event").fetchall()
-            first = connection.execute(_FIRST, [SESSION_RECORDED]).fetchone()
+            origins = {origin for (origin,) in connection.execute("SELECT origin FROM playbook").fetchall()}
     except sqlite3.Error:  # not a ledger, or not a sound one: nobody counts in it
         return
-    if first is not None and not _holds(ledger, *first):
+    known = {
+        ledger.head().origin,
+        *((event.data or {}).get("origin") for event in ledger.events(types=[LEDGER_MERGED])),
+    }
+    if events and not origins & known:
         old = f"REFLECTOR_LEDGER_URL={quote(sqlite_url(file))} REFLECTOR_PLAYBOOK=default"
         yield warning(
             "ledger",
@@ -342,17 +339,6 @@ def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
             f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson --merge; or "
             "reflector config unset ledger_url",
         )
-
-
-def _holds(ledger: Ledger, origin: str, event_id: str, data_hash: str) -> bool:
-    """Return whether another ledger's history is in this one, by its origin and one of its events."""
-    if ledger.head().origin == origin:  # copied or moved
-        return True
-    here = ledger.event(event_id)
-    if here is not None and here.data_hash == data_hash:
-        return True
-    # A merge may give other names, and an event that has one has another id and hash.
-    return any((event.data or {}).get("origin") == origin for event in ledger.events(types=[LEDGER_MERGED]))
 
 
 @contextmanager

@@ -358,18 +358,6 @@ def test_a_ledger_that_was_copied_to_where_the_settings_point_is_no_trouble(agen
     assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
 
 
-@pytest.mark.parametrize("text", ["Read the log.", "Ask the team."])
-def test_two_ledgers_that_named_their_first_bullet_alike_are_not_taken_for_one(tmp_path: Path, text: str) -> None:
-    agent = Agent.in_folder(tmp_path, {})
-    agent.call("add", "pat", "Read the log.")
-    agent.counted()
-    agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "team.db")}
-    agent.playbook.unlink()
-    agent.call("add", "pat", text)
-    (_, check) = found(agent, "ledger")
-    assert (check["state"], str(agent.ledger) in check["text"]) == ("warning", True)
-
-
 def test_a_ledger_that_was_merged_under_other_names_is_no_trouble(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
     agent.call("add", "pat", "Read the log.")
