@@ -24,23 +24,8 @@ from tests.reflection.truth.cases import TEXTS, attempt, bullet, insight
 
 TAGS = ("helpful", "harmful", "neutral")
 INSIGHTS = st.builds(Insight, **dict.fromkeys(Insight.model_fields, TEXTS))
-RESULTS = st.builds(
-    ReflectionResult,
-    insights=st.lists(INSIGHTS, max_size=3),
-    bullet_evaluations=st.lists(
-        st.builds(BulletEvaluation, bullet_id=TEXTS, tag=st.sampled_from(TAGS), reason=TEXTS), max_size=3
-    ),
-    trajectory_query=TEXTS,
-    trajectory_dataset=TEXTS,
-    iteration_count=st.integers(0, 10),
-)
-TRAJECTORIES = st.builds(
-    Trajectory,
-    **dict.fromkeys(("query", "dataset", "generated_answer"), TEXTS),
-    **dict.fromkeys(("reasoning_steps", "used_bullet_ids"), st.lists(TEXTS, max_size=3)),
-    status=st.sampled_from(["success", "failure"]),
-    error_message=st.none() | TEXTS,
-)
+RESULTS = st.builds(ReflectionResult, insights=st.lists(INSIGHTS, max_size=3), trajectory_query=TEXTS)
+TRAJECTORIES = st.builds(Trajectory, query=TEXTS, generated_answer=TEXTS, error_message=st.none() | TEXTS)
 WRONG = st.none() | st.integers() | st.booleans() | st.floats() | st.binary() | st.lists(st.text()) | st.just({})
 
 
