@@ -144,6 +144,7 @@ def cut(at: int) -> Behaviour:
 
 NO_MESSAGE, NO_JSON = "the API's answer is not a message", "the API's answer is not JSON"
 TWICE = (2.0, 4.0)
+PAST, FUTURE = "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 2999 23:59:59 GMT"
 ROWS: dict[str, Row] = {
     "an answer": Row([sound("hello")], "", 1, "hello"),
     **{
@@ -168,6 +169,8 @@ ROWS: dict[str, Row] = {
     "a short time": Row([limited(**{"retry-after": "0.5"})] * 3, "transport", 3, "HTTP 429", TWICE, rest=0.5),
     "a time long ago": Row([limited(**{"retry-after": "-5"})] * 3, "transport", 3, "HTTP 429", TWICE),
     "a time in words": Row([limited(**{"retry-after": "soon"})] * 3, "transport", 3, "HTTP 429", TWICE),
+    "a date long ago": Row([limited(**{"retry-after": PAST})] * 3, "transport", 3, "HTTP 429", TWICE),
+    "a date to come": Row([limited(529, **{"retry-after": FUTURE})], "transport", 1, "HTTP 529", rest=86_400),
     # Beyond the deadline nobody waits: a later drain asks.
     "a time beyond the deadline": Row([limited(**{"retry-after": "70"})], "transport", 1, "HTTP 429", rest=70),
     "a time without end": Row([limited(529, **{"retry-after": "inf"})], "transport", 1, "HTTP 529", rest=86_400),

@@ -16,8 +16,10 @@ import random
 import re
 import reprlib
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -209,12 +211,15 @@ def _refuses_schema(error: anthropic.APIError) -> bool:
 
 def _rest_in(error: Exception) -> float:
     """Return the seconds for which the API asks to be left alone, 0.0 where it does not."""
-    if not isinstance(error, anthropic.APIStatusError):
-        return 0.0
+    asked = error.response.headers.get("retry-after", "") if isinstance(error, anthropic.APIStatusError) else ""
     try:
-        return min(_LONGEST_REST, max(0.0, float(error.response.headers.get("retry-after", ""))))
+        rest = float(asked)
     except ValueError:
-        return 0.0
+        try:
+            rest = parsedate_to_datetime(asked).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return 0.0
+    return min(_LONGEST_REST, max(0.0, rest))
 
 
 def _failure(error: Exception, attempts: int, key: str) -> CallFailed:
