@@ -21,7 +21,6 @@ from reflector.ledger.redaction import Takes
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
-from tests.pages import lacking
 
 from . import slow, sql
 from .events import about, added, adopted, changed, history, imported, learned, merged, reflected, window
@@ -247,22 +246,3 @@ def test_a_second_text_that_another_machine_erased_is_erased_here_by_a_merge(led
     assert not any("About pat-00" in str(row) for row in sql.content(ledger))
     assert list(verify(ledger)) == []
     assert merge(ledger, lambda: list(exported(ledger))).added == 0
-
-
-def test_the_page_says_which_fields_are_prose() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "ledger-format.md").read_text(encoding="utf-8")
-
-    def prose(fields: Mapping[str, Field], before: str = "") -> list[str]:
-        found: list[str] = []
-        for name, field in fields.items():
-            found += [f"`{before}{name}`"] if field.prose is not None else []
-            found += prose(field.within, f"{before}{name}.")
-        return found
-
-    rows = [
-        f"| `{type_}` | {'yes' if kind.all_prose else ''} | {', '.join(prose(kind.fields))} |"
-        for type_, kind in EVENT_TYPES.items()
-        if kind.holds_prose
-    ]
-    lacks = lacking(page, "|---|---|---|", rows)
-    assert not lacks, "\n".join(["docs/ledger-format.md, what a redaction erases, lacks or misplaces", *lacks])
