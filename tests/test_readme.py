@@ -71,14 +71,14 @@ def test_the_recorded_session_is_what_the_program_prints(tmp_path: Path) -> None
 def test_the_install_command_of_the_readme_leads_to_hooks_and_its_counterpart_out_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reflector.hooks.install import EVENTS, handlers
+    from reflector.hooks.install import EVENTS, HookList
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     assert run(re.findall(r"\$ reflector (install)\n", README)) == 0
     settings = tmp_path / "home" / ".claude" / "settings.json"
-    assert [handler.event for handler in handlers(settings.read_text("utf-8"))] == list(EVENTS)
+    assert [handler.event for handler in HookList(EVENTS).handlers(settings.read_text("utf-8"))] == list(EVENTS)
     assert "`reflector uninstall`" in README
     assert run(["uninstall"]) == 0
     assert not settings.exists()

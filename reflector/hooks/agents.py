@@ -10,31 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from reflector.hooks import install
-from reflector.hooks.install import EVENTS
+from reflector.hooks.install import EVENTS, HookList
 from reflector.hooks.module_file import ModuleFile
 from reflector.locate import environment, home_folder
 
 Scope = Literal["user", "project", "local"]
 SCOPES: tuple[Scope, ...] = ("user", "project", "local")
-
-
-@dataclass(frozen=True, slots=True)
-class HookList:
-    """The form of a JSON file with `hooks`: an event's name, matcher groups, handlers.
-
-    events  that ours are registered for, each with its timeout in the file's own unit
-    """
-
-    events: Mapping[str, int]
-    uninstall = staticmethod(install.uninstall)
-    handlers = staticmethod(install.handlers)
-    foreign = staticmethod(install.foreign)
-    is_exact = staticmethod(install.is_exact)
-
-    def install(self, text: str, command: str) -> str:
-        """See `install.install`."""
-        return install.install(text, command, self.events)
 
 
 #: How our hooks are written in a text. Methods raise MalformedSettings for a text that cannot hold them.

@@ -44,9 +44,7 @@ class Handler:
     """One hook in a settings file that calls us."""
 
     event: str
-    matcher: str
     command: str
-    timeout: float | None
     own: bool
     """Written by us, or as we would; False for one that calls us in its own way, which we leave alone."""
 
@@ -102,60 +100,66 @@ def parsed(text: str) -> dict[str, Any]:
     return _is(value, dict, "the document")  # type: ignore[no-any-return]
 
 
-def handlers(text: str) -> list[Handler]:
-    """Return every hook that calls us, in the order of the file. Raises MalformedSettings."""
-    found = []
-    for event, matcher, handler in _all(parsed(text)):
-        command = _command(handler)
-        if (own := is_own(command)) or _CALLS_US.search(command):
-            matcher = matcher if isinstance(matcher, str) else ""
-            found.append(Handler(event, matcher, command, _timeout(handler), own))
-    return found
+@dataclass(frozen=True, slots=True)
+class HookList:
+    """Our hooks in a JSON text with `hooks`: an event's name, matcher groups, handlers.
 
-
-def install(text: str, command: str, events: Mapping[str, int] = EVENTS) -> str:
-    """Return the text with our hook at each event; an older one of ours is replaced in its place.
-
-    Raises MalformedSettings where the text is not JSON, or something else is in the place of hooks. A blank text
-    becomes a document.
+    events  that ours are registered for, each with its timeout in the file's own unit
+    All methods raise MalformedSettings.
     """
-    missing = dict(events)
 
-    def renewed(event: str, handler: dict[str, Any]) -> dict[str, Any] | None:
-        if (timeout := missing.pop(event, None)) is None:
-            return None
-        # A time that a person chose stays.
-        is_current = handler.get("type") == "command" and _command(handler) == command
-        return handler if is_current and _timeout(handler) is not None else _handler(command, timeout)
+    events: Mapping[str, int]
 
-    before = parsed(text)
-    _check(before, events)
-    settings = _with_own(before, renewed)
-    for event, timeout in missing.items():
-        settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [_handler(command, timeout)]})
-    return text if settings == before else dumped(settings, text if text.strip(_BLANKS) else "{}" + (text or "\n"))
+    def handlers(self, text: str) -> list[Handler]:
+        """Return every hook that calls us, in the order of the file."""
+        found = ((event, _command(handler)) for event, handler in _all(parsed(text)))
+        return [
+            Handler(event, command, own)
+            for event, command in found
+            if (own := is_own(command)) or _CALLS_US.search(command)
+        ]
 
+    def install(self, text: str, command: str) -> str:
+        """Return the text with our hook at each event; an older one of ours is replaced in its place.
 
-def uninstall(text: str) -> str:
-    """Return the text without our hooks, and without the lists that held nothing else. Raises MalformedSettings."""
-    before = parsed(text)
-    settings = _with_own(before, lambda _event, _handler: None)
-    return text if settings == before else dumped(settings, text)
+        A blank text becomes a document.
+        """
+        missing = dict(self.events)
 
+        def renewed(event: str, handler: dict[str, Any]) -> dict[str, Any] | None:
+            if (timeout := missing.pop(event, None)) is None:
+                return None
+            # A time that a person chose stays.
+            is_current = handler.get("type") == "command" and _command(handler) == command
+            return handler if is_current and _timeout(handler) is not None else _handler(command, timeout)
 
-def foreign(text: str) -> str:
-    """Return what a text says beside our hooks, in one form, without empty lists. Raises MalformedSettings."""
-    settings = _with_own(parsed(text), lambda _event, _handler: None)
-    if isinstance(hooks := settings.get("hooks"), dict):
-        settings["hooks"] = {event: groups for event, groups in hooks.items() if groups != []}
-        if not settings["hooks"]:
-            del settings["hooks"]
-    return json.dumps(settings)
+        before = parsed(text)
+        hooks = _is(before.get("hooks", {}), dict, "hooks")
+        for event in self.events:
+            _is(hooks.get(event, []), list, f"hooks.{event}")
+        settings = _with_own(before, renewed)
+        for event, timeout in missing.items():
+            settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [_handler(command, timeout)]})
+        return text if settings == before else dumped(settings, text if text.strip(_BLANKS) else "{}" + (text or "\n"))
 
+    def uninstall(self, text: str) -> str:
+        """Return the text without our hooks, and without the lists that held nothing else."""
+        before = parsed(text)
+        settings = _with_own(before, lambda _event, _handler: None)
+        return text if settings == before else dumped(settings, text)
 
-def is_exact(text: str) -> bool:
-    """Return whether a change leaves each line that is not about our hooks as it is. Raises MalformedSettings."""
-    return not text.strip(_BLANKS) or dumped(parsed(text), text) == text
+    def foreign(self, text: str) -> str:
+        """Return what a text says beside our hooks, in one form, without empty lists of hooks."""
+        settings = _with_own(parsed(text), lambda _event, _handler: None)
+        if isinstance(hooks := settings.get("hooks"), dict):
+            settings["hooks"] = {event: groups for event, groups in hooks.items() if groups != []}
+            if not settings["hooks"]:
+                del settings["hooks"]
+        return json.dumps(settings)
+
+    def is_exact(self, text: str) -> bool:
+        """Return whether a change leaves each line that is not about our hooks as it is."""
+        return not text.strip(_BLANKS) or dumped(parsed(text), text) == text
 
 
 def dumped(settings: dict[str, Any], like: str) -> str:
@@ -194,14 +198,14 @@ def _timeout(handler: dict[str, Any]) -> float | None:
     return timeout if isinstance(timeout, int | float) and not isinstance(timeout, bool) else None
 
 
-def _all(settings: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield event, matcher and handler of every hook, in their order; what has another shape is passed over."""
+def _all(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield event and handler of every hook, in their order; what has another shape is passed over."""
     hooks = settings.get("hooks")
     for event, groups in hooks.items() if isinstance(hooks, dict) else ():
         for group in groups if isinstance(groups, list) else ():
             inner = group.get("hooks") if isinstance(group, dict) else None
             if isinstance(inner, list):
-                yield from ((event, group.get("matcher"), handler) for handler in inner)
+                yield from ((event, handler) for handler in inner)
 
 
 _Renew = Callable[[str, dict[str, Any]], dict[str, Any] | None]
@@ -232,16 +236,6 @@ def _group(event: str, group: Any, renew: _Renew) -> Any:
         return group | {"hooks": left}
     # A group without handlers does nothing, whatever it matches.
     return None if group.keys() <= {"matcher", "hooks"} else group | {"hooks": []}
-
-
-def _check(settings: dict[str, Any], events: Mapping[str, int]) -> None:
-    """Raise MalformedSettings if hooks cannot be added to what is there."""
-    hooks = _is(settings.get("hooks", {}), dict, "hooks")
-    for event in events:
-        for group in _is(hooks.get(event, []), list, f"hooks.{event}"):
-            inner = _is(group, dict, f"a matcher group of {event}").get("hooks", [])
-            for handler in _is(inner, list, f"the hooks of a group of {event}"):
-                _is(handler, dict, f"a hook of {event}")
 
 
 def _is(value: Any, kind: type, name: str) -> Any:

@@ -49,7 +49,7 @@ class ModuleFile:
             command = str(json.loads(found[1]))
         except ValueError:  # somebody edited it
             return []
-        return [Handler(event, "", command, None, own=True) for event in self.events]
+        return [Handler(event, command, own=True) for event in self.events]
 
     def foreign(self, text: str) -> str:
         """Return what a text says beside our hooks."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from reflector.hooks.install import install
+from reflector.hooks.install import EVENTS, HookList
 from reflector.ledger import append
 from reflector.ledger.url import sqlite_url
 from tests.road.agent import BULLETS, Agent
@@ -259,7 +259,7 @@ def test_fix_renews_our_hooks_and_leaves_everything_else(agent: Agent) -> None:
 def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agent) -> None:
     agent.call("uninstall")
     shared = agent.claude / "settings.json"
-    shared.write_text(install("", "/gone/bin/python -I -S /gone/reflector/hooks/fast.py"))
+    shared.write_text(HookList(EVENTS).install("", "/gone/bin/python -I -S /gone/reflector/hooks/fast.py"))
     handler = {"type": "command", "command": "/gone/tool && reflector hook"}
     (agent.claude / "settings.local.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}))
     checks = found(agent, "hooks", code=1)
@@ -270,10 +270,10 @@ def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agen
 
 def test_fix_says_what_it_could_not_mend(agent: Agent) -> None:
     document = json.loads(settings(agent).read_text())
-    document["hooks"]["PreCompact"] = [{"hooks": 7}]
+    document["hooks"]["PreCompact"] = 7
     settings(agent).write_text(json.dumps(document))
     said = agent.call("doctor", "--fix", code=None).err
-    assert said.startswith(f"hooks: not fixed: {settings(agent)}: the hooks of")
+    assert said.startswith(f"hooks: not fixed: {settings(agent)}: hooks.PreCompact is not an array")
 
 
 def test_fix_removes_what_a_killed_command_left_an_hour_ago(agent: Agent) -> None:

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from reflector import files
-from reflector.hooks.agents import AGENTS, HookList
-from reflector.hooks.install import EVENTS, hook_command, install
+from reflector.hooks.agents import AGENTS
+from reflector.hooks.install import EVENTS, HookList, hook_command
 from tests.hooks.shapes import REFUSED, SHAPES
 from tests.road.agent import Agent
 
+install = HookList(EVENTS).install
 SCOPES = ("user", "project", "local")
 EVERY_FILE = [(name, scope) for name in AGENTS for scope in AGENTS[name].files]
 LISTS = [name for name in AGENTS if isinstance(AGENTS[name].form, HookList)]
@@ -340,12 +341,12 @@ def test_a_write_of_another_program_meanwhile_is_not_lost(agent: Agent, monkeypa
     path = put(agent, OPUS)
     edits = iter([None, b'{"model": "sonnet"}', b'{"model": "haiku"}'])  # the first is the look before it writes
 
-    def and_meanwhile(text: str, command: str, events: dict[str, int]) -> str:
+    def and_meanwhile(_: HookList, text: str, command: str) -> str:
         if edit := next(edits, None):
             path.write_bytes(edit)
-        return install(text, command, events)
+        return install(text, command)
 
-    monkeypatch.setattr("reflector.hooks.install.install", and_meanwhile)
+    monkeypatch.setattr(HookList, "install", and_meanwhile)
     agent.call("install")
     assert json.loads(path.read_bytes())["model"] == "haiku"
     assert len(commands(path)) == len(EVENTS)
@@ -386,8 +387,10 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(agent: Agent) -> Non
 @pytest.mark.parametrize("name", LISTS)
 def test_timeouts_are_in_the_agents_own_unit(agent: Agent, name: str) -> None:
     agent.call("install", "--agent", name)
-    found = AGENTS[name].form.handlers(file_of(agent, name).read_text())
-    seconds = {handler.event: (handler.timeout or 0) / (1000 if name == "gemini" else 1) for handler in found}
+    hooks = json.loads(file_of(agent, name).read_bytes())["hooks"]
+    seconds = {
+        event: groups[0]["hooks"][0]["timeout"] / (1000 if name == "gemini" else 1) for event, groups in hooks.items()
+    }
     assert seconds == {**dict.fromkeys(seconds, 10), **({"SessionEnd": 3} if name == "codex" else {})}
 
 
