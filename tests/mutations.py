@@ -223,8 +223,8 @@ MUTATIONS = [
     Mutation(HOOK_LIST, "return _OURSELVES.fullmatch(ourselves) is not None", "return True", INSTALLED),
     Mutation(
         HOOK_LIST,
-        "            return None\n        # A time that a person",
-        "            return handler\n        # A time that a person",
+        "                return None\n            # A time that a person",
+        "                return handler\n            # A time that a person",
         INSTALLED,
     ),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
