@@ -211,28 +211,6 @@ def test_what_a_colleague_removed_or_reworded_is_removed_and_reworded_by_git(fir
     assert second.actors() == {"git", "rules"}
 
 
-def test_advice_that_a_revert_brings_back_comes_back_in_every_clone(first: Clone, second: Clone) -> None:
-    first.call("add", "pat", "Two.")
-    first.publish("Added")
-    first.git("revert", "--no-edit", "HEAD")
-    assert first.counts().keys() == {"pat-001"}
-    first.push()
-    second.pull()
-    assert second.counts().keys() == {"pat-001"}
-    first.git("revert", "--no-edit", "HEAD")
-    first.push()
-    second.pull()
-    for clone in (first, second):
-        for _ in range(2):
-            assert [text for text, *_ in clone.counts().values()] == ["Run the tests.", "Two."]
-        assert clone.is_clean()
-    first.call("add", "pat", "Three.")
-    assert {text for text, *_ in first.counts().values()} == {"Run the tests.", "Two.", "Three."}
-    first.share("Added more")
-    second.pull()
-    assert second.counts() == first.counts()
-
-
 def test_a_revert_to_what_a_stash_had_shown_is_taken_in(first: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.git("stash", "-q")

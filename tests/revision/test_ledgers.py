@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from reflector.engine import ReflectionEngine
-from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import lesson_book
 from reflector.proof.verify import verify
 from reflector.revision.reflections import reflections_of
-
-
-def lesson(ledger: Ledger, number: int, *kinds: str, text: str = "Look first", improvement: float | None = None) -> str:
-    lesson_id = identity(ev.LESSON_RECORDED, "test", number)
-    data = {"kind": "reflection", "text": text, "attempt": "a", "issue": "i", "tags": ["x"], "task": ""}
-    if improvement is not None:
-        data["improvement"] = improvement
-    ledger.append([NewEvent(ev.LESSON_RECORDED, lesson_id, data, "agent", session_id="s-1")])
-    for kind in kinds:
-        observe(ledger, lesson_id, kind)
-    return lesson_id
-
-
-def observe(ledger: Ledger, lesson_id: str, kind: str) -> None:
-    event_id = identity(ev.OUTCOME_OBSERVED, lesson_id, kind)
-    data = {"kind": kind, "source": "human"}
-    ledger.append([NewEvent(ev.OUTCOME_OBSERVED, event_id, data, "human", target_id=lesson_id)])
+from tests.ledger.events import lesson, outcome
 
 
 def test_only_trusted_reflections_are_told_before_a_turn(ledger: Ledger) -> None:
-    lesson(ledger, 1, "review_approved", text="trusted")
-    lesson(ledger, 2, "review_rejected", text="not trusted")
-    lesson(ledger, 3, "review_rejected", "task_failed", "task_blocked", text="archived")
+    for text, *kinds in (
+        ("trusted", "review_approved"),
+        ("not trusted", "review_rejected"),
+        ("archived", "review_rejected", "task_failed", "task_blocked"),
+    ):
+        one = lesson(text, "reflection", text, attempt="a", issue="i", tags=["x"])
+        ledger.append([one, *(outcome(one, kind) for kind in kinds)])
     found = reflections_of(lesson_book(ledger))
     assert [one.corrective_strategy for one in found] == ["trusted"]
     assert found[0].promotion_confidence() == 0.70
