@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.reflection.api import KEY, Api, Behaviour, answer, error, serving, sound
+from tests.reflection.api import KEY, Api, answer, error, serving, sound
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 
@@ -412,33 +412,6 @@ def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_wit
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trouble", ["away", "refused", "overloaded", "moved", "no key"])
-def test_an_outage_uses_up_no_attempt_however_long_it_lasts(agent: Agent, api: Api, trouble: str) -> None:
-    agent.environ["REFLECTOR_MAX_ATTEMPTS"] = "2"
-    key = agent.environ["ANTHROPIC_API_KEY"]
-    if trouble == "away":
-        agent.environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:9"
-        agent.environ["REFLECTOR_DEADLINE_SECONDS"] = "1"
-    elif trouble == "no key":
-        del agent.environ["ANTHROPIC_API_KEY"]
-    api.else_ = {
-        "refused": error(401, "authentication_error"),
-        "overloaded": error(529, "overloaded_error", **{"retry-after": "0"}),
-        "moved": Behaviour(307, b"", {"location": "http://127.0.0.1:9/"}),
-    }.get(trouble, sound(HELPFUL))
-    agent.environ["REFLECTOR_DEADLINE_SECONDS"] = "1"  # nobody waits for a second request
-    for _ in range(4):
-        assert "it will be tried again" in agent.call("drain", code=1).err
-    (failure,) = agent.json("failures")
-    assert (failure["state"], failure["attempts"]) == ("failed", 4)
-    assert failure["next_try"] > failure["failed_at"]
-    api.else_ = sound(HELPFUL)
-    agent.environ |= {**api.environ(), "ANTHROPIC_API_KEY": key, "REFLECTOR_DEADLINE_SECONDS": "20"}
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
-
-
-@pytest.mark.slow
 def test_a_session_without_attempts_left_keeps_no_other_one_waiting(agent: Agent, api: Api) -> None:
     agent.environ["REFLECTOR_MAX_ATTEMPTS"] = "1"
     api.else_ = sound("I would rather not.")
@@ -506,19 +479,6 @@ def test_an_answer_that_ended_oddly_is_told_by_how_it_ended(
     api.else_ = sound(text, stop_reason=stop_reason)
     agent.call("drain", code=1)
     assert agent.json("failures")[0]["message"] == said
-
-
-def test_a_question_is_never_longer_than_the_budget_that_is_left(agent: Agent, api: Api) -> None:
-    agent.environ["REFLECTOR_SESSION_TOKENS"] = "12000"
-    session = Session("s-2").cites("pat-001")
-    for _ in range(200):
-        session.agent("words that say little " * 60)
-    end(agent, session)
-    agent.call("drain")
-    assert len(api.asked) == 2
-    assert all(len(asked.text) < 12_000 * 4 for asked in api.asked)
-    left_out = data(agent.events("reflection.answered")[-1])["left_out"]
-    assert left_out["characters"] > 100_000
 
 
 def test_windows_that_cite_nothing_are_judged_by_a_model_unless_that_is_off(agent: Agent, api: Api) -> None:

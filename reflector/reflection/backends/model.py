@@ -173,7 +173,14 @@ class ModelBackend:
                     break
             else:
                 usage += _used(reply, prompt.tokens)
-                given = _answer(prompt, reply, usage, tries)
+                given = Answer(
+                    reply.text,
+                    quote(reply.model, 100),
+                    prompt.sha256,
+                    prompt.template_sha256,
+                    _meta(reply, usage, prompt.tokens, tries),
+                    prompt.left_out,
+                )
                 if reply.stop_reason != "model_context_window_exceeded":
                     break
             prompt = self._half(request, prompt) if tries.made < MAX_RETRIES else None
@@ -236,14 +243,3 @@ def _meta(reply: Reply, usage: Usage, estimated: int, tries: Tries) -> dict[str,
     if reply.request_id:
         meta["request_id"] = quote(reply.request_id, 100)
     return meta
-
-
-def _answer(prompt: Prompt, reply: Reply, usage: Usage, tries: Tries) -> Answer:
-    return Answer(
-        text=reply.text,
-        model=quote(reply.model, 100),
-        prompt_sha256=prompt.sha256,
-        template_sha256=prompt.template_sha256,
-        meta=_meta(reply, usage, prompt.tokens, tries),
-        left_out=prompt.left_out,
-    )
