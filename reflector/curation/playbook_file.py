@@ -96,8 +96,9 @@ class Known:
     found: Found
 
 
-def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
-    """Record what changed in playbook.json, then write what the ledger says, unless a question only wants to know.
+def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = False) -> Synced:
+    """Record what changed in playbook.json, then write what the ledger says, unless a question only wants to know, or
+    the same process writes `later`.
 
     Raises OSError, LedgerError, and PlaybookRefused where the ledger has no bullets either.
     """
@@ -128,7 +129,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
         _saw(ledger, project, ledger.head().position, found.raw)
     raw = None if found.kind == "missing" else found.raw
     written = _write(ledger, project, raw) if write and not stays else None
-    if edits and written is None and not stays:
+    if edits and written is None and not (stays or later):
         keep_edited(project, found.raw)
         _saw(ledger, project, ledger.head().position, found.raw)
     return Synced(edits, kept, (), bool(written))

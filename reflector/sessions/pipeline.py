@@ -113,11 +113,14 @@ class Pipeline:
                 self._note(text)
         self._held.clear()
 
-    def adopt(self) -> None:
-        """Record what a person wrote into playbook.json and its mirrors. Notes for the user go to `notes`."""
+    def adopt(self, *, file: bool = True) -> None:
+        """Record what a person wrote into playbook.json and its mirrors; `write` follows, with the same `file`.
+
+        Notes for the user go to `notes`.
+        """
         for text in take_mirrored(self.ledger, self.project):
             self._note(text)
-        self._sync(write=False)
+        self._sync(write=False, later=file)
 
     def write(self, *, file: bool = True) -> None:
         """Write playbook.json, its mirrors and what the start hook prints.
@@ -137,8 +140,8 @@ class Pipeline:
             except ValueError as error:  # a person's own template; counting does not wait for its mending
                 self._note(f"the agent does not get the current playbook: {error}")
 
-    def _sync(self, *, write: bool) -> None:
-        synced = sync(self.ledger, self.project, write=write)
+    def _sync(self, *, write: bool, later: bool = False) -> None:
+        synced = sync(self.ledger, self.project, write=write, later=later)
         if synced.of_another is not None:
             self._note(of_another(self.project.playbook_json, synced.of_another))
         for problem in synced.problems[:20]:
@@ -281,7 +284,7 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
                 pipeline.only_reads = True
                 yield pipeline
                 return
-            pipeline.adopt()
+            pipeline.adopt(file=write)
             if lost := seen_head.missed(project, ledger):
                 pipeline.notes.append(f"{lost}; {lost.remedy}")
             yield pipeline
