@@ -55,9 +55,9 @@ def _mend(checks: list[Check]) -> None:
 
     done: set[str] = set()
     for check in checks:
-        if check.fix is None or check.fix.told in done:
+        if check.fix is None or check.fix.text in done:
             continue
-        done.add(check.fix.told)
+        done.add(check.fix.text)
         try:
             check.fix.apply()
         except (SettingsRefused, GitRefused) as error:
@@ -67,7 +67,7 @@ def _mend(checks: list[Check]) -> None:
                 raise
             note(f"{check.name}: not fixed: {words_of(error)}")
         else:
-            note(f"{check.name}: {check.fix.told}")
+            note(f"{check.name}: {check.fix.text}")
     if not done:
         by_hand = next(
             (check for check in checks if check.state == "error" and "reflector rebuild" in check.mend), None
@@ -76,7 +76,7 @@ def _mend(checks: list[Check]) -> None:
 
 
 def _fields(check: Check) -> dict[str, Any]:
-    return {**fields(check, "name state text mend"), "fix": None if check.fix is None else check.fix.told}
+    return {**fields(check, "name state text mend"), "fix": None if check.fix is None else check.fix.text}
 
 
 def _print(checks: list[Check]) -> None:
@@ -87,4 +87,4 @@ def _print(checks: list[Check]) -> None:
         if check.mend:
             print_facts([("", f"→ {check.mend}")], width, 9)
         if check.fix is not None:
-            print_facts([("", f"→ or reflector doctor --fix, which {check.fix.told}")], width, 9)
+            print_facts([("", f"→ or reflector doctor --fix, which {check.fix.text}")], width, 9)

@@ -176,10 +176,8 @@ def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool,
         _share(place, dry_run=dry_run, out=out)
     elif dry_run:
         raise click.UsageError("--mirror has no --dry-run; `reflector uninstall --mirror` leaves the file as it was")
-    elif out:
-        _remove_mirrors(place, mirrors)
     else:
-        _add_mirrors(place, mirrors)
+        _mirror(place, mirrors, out=out)
 
 
 def _share(place: Place, *, dry_run: bool, out: bool) -> None:
@@ -214,28 +212,23 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
         click.echo("In each other clone, once: reflector install --git. To undo: reflector uninstall --git")
 
 
-def _add_mirrors(place: Place, names: tuple[str, ...]) -> None:
-    from reflector.curation.mirrors import add_mirror
+def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
+    """Write the playbook into files, or remove it from them."""
+    from reflector.curation.mirrors import add_mirror, remove_mirror
 
     project = place.project()
     with place.pipeline() as pipeline:
         for name in names:
-            how = "holds the playbook now" if (project.root / name).exists() else "was created"
-            add_mirror(pipeline.ledger, project, name)
-            stop = place.command("uninstall", "--mirror", name)
-            click.echo(safe(f"{name} {how} and is kept in step with the playbook. To stop: {stop}"))
-    if "CLAUDE.md" in names:
+            if out:
+                text = "is without the playbook." if remove_mirror(project, name) else "does not hold the playbook."
+            else:
+                how = "holds the playbook now" if (project.root / name).exists() else "was created"
+                add_mirror(pipeline.ledger, project, name)
+                stop = place.command("uninstall", "--mirror", name)
+                text = f"{how} and is kept in step with the playbook. To stop: {stop}"
+            click.echo(safe(f"{name} {text}"))
+    if "CLAUDE.md" in names and not out:
         note("Claude Code's hook prints the playbook as well; where it is installed, leave it out of CLAUDE.md.")
-
-
-def _remove_mirrors(place: Place, names: tuple[str, ...]) -> None:
-    from reflector.curation.mirrors import remove_mirror
-
-    project = place.project()
-    with place.pipeline():
-        for name in names:
-            is_done = remove_mirror(project, name)
-            click.echo(safe(f"{name} {'is without the playbook.' if is_done else 'does not hold the playbook.'}"))
 
 
 def _show(change: Change) -> None:

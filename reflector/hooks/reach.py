@@ -31,7 +31,7 @@ _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
 class Fix:
     """One thing that `doctor --fix` does, which is safe to repeat: its words after "which", and how."""
 
-    told: str
+    text: str
     apply: Callable[[], object]
 
 
