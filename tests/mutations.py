@@ -27,6 +27,7 @@ COPIED = ("reflector", "migrations", "prompts", "tests", "docs", "README.md", "M
 FOLD = ("tests/events/test_fold.py", "tests/ledger/test_counting.py", "tests/curation/test_counts.py")
 APPEND = ("tests/ledger/test_append.py", "tests/ledger/test_admission.py", "tests/ledger/test_redaction.py")
 TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests/ledger/test_rebuilding.py")
+COUNTED, MIGRATED = ("tests/ledger/test_cached.py",), ("tests/ledger/test_migrations.py",)
 MERGED = ("tests/curation/test_merges.py",)
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
@@ -74,6 +75,7 @@ STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
     f"reflector/ledger/{name}.py" for name in ("store", "append", "append", "projection", "counters", "as_of")
 )
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "drain"))
+CACHED, USAGE, ANSWERS = (f"reflector/ledger/{name}.py" for name in ("cached", "usage", "answers"))
 ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/agreement.py"
 WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("walk", "tables", "verify"))
@@ -148,6 +150,21 @@ MUTATIONS = [
     ),
     Mutation(COUNTERS, "{one for name in names for one in (name, *families.heirs(name))}", "set(names)", MERGED),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
+    # Whole-history answers, counted on from one row.
+    Mutation(CACHED, "if head // 2 < position <= head", "if position <= head", COUNTED),
+    Mutation(
+        CACHED,
+        "row[0] <= head and json.loads(row[1]) == _json",
+        "row[0] <= head or json.loads(row[1]) == _json",
+        COUNTED,
+    ),
+    Mutation(USAGE, "counts = [a - b + c for", "counts = [a + c for", COUNTED),
+    Mutation(USAGE, "used.told + sum(after < at", "used.told + sum(0 < at", COUNTED),
+    Mutation(ANSWERS, "_take(found, [step for step in given if step.position <= after], -1)", "pass", COUNTED),
+    Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", COUNTED),
+    Mutation(
+        STORE, 'if made in EARLIER and engine.dialect == "sqlite":', "if False:", ("tests/ledger/test_migrations.py",)
+    ),
     Mutation(AS_OF, "max(at, book.entries[name].recounted_at)", "at", MERGED),
     Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),

@@ -2,9 +2,7 @@
 
 Invariant: each answer equals `fold(ledger.history(upto=position))`, under every policy; a test compares the two. Only
 the rare events (bullets, retractions, policies) are folded. The tags, which are most of a history, are counted as
-ranges of the index that orders them by bullet: those up to the moment or, where that is shorter and earlier tags count
-as they did then, those since it, which today's counters have besides. So a question about yesterday does not grow with
-the years before it.
+ranges of the index that orders them by bullet.
 
 A tag counts at a position if it comes after its bullet's baseline and no retraction in force then covers it.
 """
@@ -14,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
@@ -22,7 +20,6 @@ from reflector.events.registry import RARE_TYPES
 from reflector.ledger.counters import FAMILY, MEMBERS
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.rows import BulletRow
-from reflector.ledger.windows import one_of
 
 if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
@@ -32,14 +29,8 @@ if TYPE_CHECKING:
 
 #: One range of the index tag_count for each value of `active` and `tag`.
 _COUNT = (
-    "SELECT tag, {members} FROM tag WHERE playbook_id = ? AND name = ? AND active IN ({active}) AND tag IN (1, -1)"
+    "SELECT tag, {members} FROM tag WHERE playbook_id = ? AND name = ? AND active IN (0, 1) AND tag IN (1, -1)"
     " AND position > ? AND position <= ?{but} GROUP BY tag"
-)
-#: After another change than these, earlier tags may count otherwise, or for another bullet.
-_SETTLED: Final = (ev.BULLET_ADDED, ev.BULLET_REVISED, ev.BULLET_MOVED, ev.BULLET_REMOVED)
-_UNSETTLED = (
-    "SELECT 1 FROM event WHERE playbook_id = ?"  # noqa: S608
-    f" AND {one_of([name for name in RARE_TYPES if name not in _SETTLED])} AND position > ? LIMIT 1"
 )
 
 
@@ -128,28 +119,8 @@ class Past:
         return self._covered
 
     def _totals(self, sql: Statements, names: Collection[str], counting: Counting) -> dict[str, tuple[int, int]]:
-        book, at = self._book, self.position
-        totals = self._counted_back(sql, names) if counting == self.counting == "as_applied" else {}
         out = self._out(sql)
-        return {name: totals.get(name) or counted_at(sql, book, self.family(name), counting, at, out) for name in names}
-
-    def _counted_back(self, sql: Statements, names: Collection[str]) -> dict[str, tuple[int, int]]:
-        """Return (helpful, harmful) as today's counters less the tags since; of no bullet where that is not certain, or
-        farther, and of none that has another's evidence."""
-        (head,) = sql.run("SELECT position FROM playbook WHERE id = ?").fetchone()
-        if head - self.position > self.position:
-            return {}
-        if sql.run(_UNSETTLED, self.position).fetchone() is not None:
-            return {}
-        query = _COUNT.format(members=MEMBERS["as_applied"], active="1", but="")
-        among, values = sql.among("name", names)
-        found = {}
-        today = f"SELECT name, helpful, harmful FROM bullet WHERE playbook_id = ? AND {among}"  # noqa: S608
-        for name, helpful, harmful in sql.run(today, values).fetchall():
-            if len(self.family(name)) == 1:
-                since = dict(sql.run(query, name, self.position, head).fetchall())
-                found[name] = (helpful - since.get(1, 0), harmful - since.get(-1, 0))
-        return found
+        return {name: counted_at(sql, self._book, self.family(name), counting, self.position, out) for name in names}
 
     def _out(self, sql: Statements) -> dict[str, set[int]]:
         """Return the positions of the tags that do not count, by the bullet's name."""
@@ -175,7 +146,7 @@ def counted_at(
     more = (values,) if out else ()
     after = {name: max(at, book.entries[name].recounted_at) for name, at in family.items()}
     if len(after) == 1:
-        query = _COUNT.format(members=MEMBERS[counting], active="0, 1", but=but)
+        query = _COUNT.format(members=MEMBERS[counting], but=but)
         found = dict(sql.run(query, *(*after, *after.values()), position, *more).fetchall())
     else:
         rows, pairs = sql.pairs(after)

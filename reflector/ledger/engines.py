@@ -20,8 +20,6 @@ from reflector.ledger.url import Url, url_of
 from reflector.resources import install_command
 
 if TYPE_CHECKING:
-    import logging
-
     import sqlalchemy as sa
 
 _CONNECT_TIMEOUT_S = 10
@@ -227,11 +225,6 @@ def _options(url: sa.URL) -> dict[str, Any]:
     return {**options, "connect_timeout": _CONNECT_TIMEOUT_S}
 
 
-def _says_more_than_the_error(record: logging.LogRecord) -> bool:
-    """Whether the driver's line is not just that a pipeline, whose error is raised, could not be ended either."""
-    return not str(record.msg).startswith("error ignored terminating")
-
-
 def _postgresql(of: Url) -> sa.Engine:
     import logging
 
@@ -240,7 +233,6 @@ def _postgresql(of: Url) -> sa.Engine:
     # The drivers also log the errors that they raise; a person sees the error itself.
     for name in ("psycopg", "sqlalchemy.pool"):
         logging.getLogger(name).addHandler(logging.NullHandler())
-    logging.getLogger("psycopg").addFilter(_says_more_than_the_error)
     url = of.alchemy().set(drivername="postgresql+psycopg")
     asked = str(url.query.get("prepare_threshold", ""))
     url = url.difference_update_query(["prepare_threshold"])

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -60,44 +60,25 @@ class Asker(Protocol):
 @contextmanager
 def asking(ledger: Reader, seconds: float | None = None) -> Iterator[Asker]:
     """A connection that sees one state of the ledger; `seconds` is the longest that a query may take."""
-    with translated(ledger.engine.url.shown):
-        if ledger.engine.dialect == "postgresql":
-            with ledger.engine.connection() as connection:
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                yield _PostgreSQL(connection, seconds)
-            return
-        with _reading(ledger) as driver:
-            yield _SQLite(driver, seconds)
-
-
-def _reading(ledger: Reader) -> AbstractContextManager[Any]:
     url = ledger.engine.url
-    return _in_memory(ledger) if url.in_memory else _in_file(Path(url.database))
-
-
-@contextmanager
-def _in_file(path: Path) -> Iterator[Any]:
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    driver = sqlite_module().connect(uri, uri=True, isolation_level=None, timeout=30)
-    try:
-        driver.execute("PRAGMA query_only=ON")
-        driver.execute("BEGIN")
+    with translated(url.shown), ExitStack() as stack:
+        if ledger.engine.dialect == "postgresql":
+            driver = stack.enter_context(ledger.engine.connection())
+            driver.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield _PostgreSQL(driver, seconds)
+            return
+        if url.in_memory:  # the ledger is its one connection, which is written with again later
+            driver = stack.enter_context(ledger.engine.connection())
+            stack.callback(driver.set_authorizer, lambda *_: sqlite3.SQLITE_OK)
+            stack.callback(driver.set_progress_handler, None, 0)
+        else:
+            uri = f"{Path(url.database).absolute().as_uri()}?mode=ro"
+            driver = sqlite_module().connect(uri, uri=True, isolation_level=None, timeout=30)
+            stack.callback(driver.close)
+            driver.execute("PRAGMA query_only=ON")
+            driver.execute("BEGIN")
         driver.set_authorizer(_allows)
-        yield driver
-    finally:
-        driver.close()
-
-
-@contextmanager
-def _in_memory(ledger: Reader) -> Iterator[Any]:
-    """A ledger in memory has one connection, which is written with again later."""
-    with ledger.engine.connection() as driver:
-        try:
-            driver.set_authorizer(_allows)
-            yield driver
-        finally:
-            driver.set_progress_handler(None, 0)
-            driver.set_authorizer(lambda *_: sqlite3.SQLITE_OK)
+        yield _SQLite(driver, seconds)
 
 
 def _allows(action: int, name: str | None, *_: str | None) -> int:
@@ -142,19 +123,15 @@ class _SQLite:
             yield
         except (self.module.Error, self.module.Warning) as error:
             text = str(error)
-            if "interrupted" in text and not self._is_over():
-                raise KeyboardInterrupt from error
             if "interrupted" in text:
-                raise _too_long(self.seconds) from error
+                raise _too_long(self.seconds) if self._is_over() else KeyboardInterrupt from error
             if "one statement at a time" in text:
-                raise _several() from error
+                raise _refused(_SEVERAL) from error
             if "not authorized" in text or "prohibited" in text or "readonly database" in text:
-                raise _refused(f"SQLite refused it ({text})") from error
-            if isinstance(error, self.module.OperationalError) and ("locked" in text or "disk" in text):
+                raise _refused(f"SQLite refused it ({text}). {_CHANGES_NOTHING}") from error
+            if "locked" in text or "disk" in text:
                 raise
-            if isinstance(error, self.module.OperationalError | self.module.ProgrammingError):
-                raise _misunderstood("SQLite", text) from error
-            raise
+            raise _misunderstood("SQLite", text) from error
 
 
 class _PostgreSQL:
@@ -196,14 +173,12 @@ class _PostgreSQL:
             yield
         except psycopg.errors.QueryCanceled as error:
             raise _too_long(self.seconds) from error
-        except psycopg.errors.ReadOnlySqlTransaction as error:
-            raise _refused(f"PostgreSQL refused it ({_primary(error)})") from error
         except psycopg.Error as error:
             text = _primary(error)
             if "multiple commands" in text:
-                raise _several() from error
-            if "data-modifying" in text:
-                raise _refused(f"PostgreSQL refused it ({text})") from error
+                raise _refused(_SEVERAL) from error
+            if "data-modifying" in text or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                raise _refused(f"PostgreSQL refused it ({text}). {_CHANGES_NOTHING}") from error
             if error.sqlstate is None or error.sqlstate[:2] in {"08", "53", "57", "58", "XX"}:
                 raise
             raise _misunderstood("PostgreSQL", text) from error
@@ -222,22 +197,20 @@ def _question(query: str, dialect: str) -> str:
     if not text:
         raise NotAQuestion("the query is empty; try: reflector sql 'SELECT * FROM bullets'")
     if first not in _QUESTIONS[dialect] and not text.startswith("("):
-        allowed = ", ".join(_QUESTIONS[dialect][:-1])
-        raise _refused(
-            f"it begins with {(first or text[:1])!r}, a question with {allowed} or {_QUESTIONS[dialect][-1]}"
-        )
+        *others, last = _QUESTIONS[dialect]
+        begins = f"it begins with {(first or text[:1])!r}, a question with {', '.join(others)} or {last}"
+        raise _refused(f"{begins}. {_CHANGES_NOTHING}")
     return text
 
 
+_CHANGES_NOTHING = (
+    "`reflector sql` changes nothing; to change the ledger, use `reflector add`, `retract`, `redact` or `policy`"
+)
+_SEVERAL = "it holds more than one statement; ask them one by one"
+
+
 def _refused(why: str) -> NotAQuestion:
-    return NotAQuestion(
-        f"the query was refused: {why}. `reflector sql` changes nothing; "
-        "to change the ledger, use `reflector add`, `retract`, `redact` or `policy`"
-    )
-
-
-def _several() -> NotAQuestion:
-    return NotAQuestion("the query was refused: it holds more than one statement; ask them one by one")
+    return NotAQuestion(f"the query was refused: {why}")
 
 
 def _misunderstood(engine: str, text: str) -> NotAQuestion:

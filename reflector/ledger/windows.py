@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.events.event import BULLET_TAGGED, MAX_INT, SESSION_RECORDED
+from reflector.events.event import BULLET_TAGGED, SESSION_RECORDED
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES, fields_of
 from reflector.ledger.reader import Reader, kept_of
@@ -126,12 +126,6 @@ def record_keys(sql: Statements, upto: int) -> Iterator[tuple[str, str, Sequence
         data, _ = read(SESSION_RECORDED, at, text, kept.get(event_id))
         keys = (data or {}).get("window", {}).get("keys")
         yield event_id, session, unpack_keys(keys) if keys else ()
-
-
-def told_since(ledger: Reader, after: int) -> list[Told]:
-    """Return what was told behind a position, oldest first. Raises LedgerError."""
-    with ledger.asking() as sql:
-        return list(told(sql, after, MAX_INT))
 
 
 def told_texts(ledger: Reader) -> int:

@@ -108,7 +108,7 @@ def test_both_engines_answer_alike(ledger: Ledger) -> None:
         assert_is(Past(ledger, position), fold(ledger.history(upto=position)))
 
 
-def test_counting_back_from_today_leaves_out_tags_that_never_counted_and_adds_those_of_merged_bullets(
+def test_tags_that_never_counted_are_left_out_and_those_of_merged_bullets_added(
     ledger: Ledger,
 ) -> None:
     ledger.append([imported(("pat-001", 2, 1)), added("pat-002")])

@@ -1,0 +1,107 @@
+"""Answers about the whole history: the same with the row that they are counted on from and without it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from reflector.audit.citations import citations, use
+from reflector.audit.stats import stats
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.ledger import cached
+from reflector.ledger.cached import tellings
+from reflector.ledger.store import Ledger
+from reflector.proof.verify import verify
+
+from . import sql
+from .events import about, added, reflected, retracted, window
+
+
+def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
+    """A session that was shown a bullet twice, cites it and judges it; two numbers share a session."""
+    first = window(number, f"s{number // 2}")
+    shown = [
+        NewEvent(
+            ev.ADVICE_TOLD,
+            identity(ev.ADVICE_TOLD, number, again),
+            {"via": "injection", "lessons": [], "bullets": ["pat-001"], "digest": "x"},
+            "hook",
+            session_id=first.session_id,
+            target_id=first.event_id,
+        )
+        for again in range(2)
+    ]
+    answered = about(ev.REFLECTION_ANSWERED, first, model="m-1", answer="x")
+    return [first, *shown, answered, *reflected(f"r{number}", first, ("pat-001", tag))]
+
+
+@pytest.fixture
+def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
+    """A ledger whose row is written at each question for five new events."""
+    monkeypatch.setattr(cached, "_STEP", 5)
+    ledger.append([added("pat-001"), added("pat-002")])
+    yield ledger
+    assert list(verify(ledger)) == []
+
+
+def _answers(ledger: Ledger) -> list[object]:
+    return [use(ledger), citations(ledger), stats(ledger).groups, tellings(ledger)]
+
+
+def _row(ledger: Ledger) -> list[tuple[object, ...]]:
+    return sql.rows(ledger, "SELECT position, state FROM cached_usage")
+
+
+def test_each_answer_is_the_same_with_the_row_and_from_the_start(
+    grown: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = set()
+    for number in range(12):
+        grown.append(_session(number, "harmful" if number % 3 else "helpful"))
+        if number == 7:
+            grown.append([retracted(window(2, "s1")), about(ev.REFLECTION_ANSWERED, window(3, "s1"), 9, model="m-2")])
+        found = _answers(grown)
+        rows.add(str(_row(grown)))
+        with monkeypatch.context() as never:
+            never.setattr(cached, "_known", lambda _: (grown.head().position, 0, cached.EMPTY))
+            never.setattr(cached, "_STEP", 10**9)
+            assert _answers(grown) == found
+    assert len(rows) > 3
+
+
+def test_a_row_that_is_far_behind_of_another_version_or_ahead_counts_for_nothing(grown: Ledger) -> None:
+    for number in range(4):
+        grown.append(_session(number))
+    found = _answers(grown)
+    (position, _), *others = _row(grown)
+    assert (position, others) == (grown.head().position, [])
+    wrong = json.dumps([[7, 7, {}], cached.EMPTY[1]])
+    for change in ("position = 3", "code_version = 99", f"position = {grown.head().position + 1}"):
+        sql.run(grown, f"UPDATE cached_usage SET state = '{wrong}', {change}")
+        assert _answers(grown) == found, change
+
+
+def test_a_row_that_was_changed_is_found_and_a_rebuild_and_a_redaction_remove_it(grown: Ledger) -> None:
+    for number in range(4):
+        grown.append(_session(number))
+    found = _answers(grown)
+    wrong = json.dumps([[7, 7, {}], cached.EMPTY[1]])
+    sql.run(grown, f"UPDATE cached_usage SET state = '{wrong}'")
+    assert [finding.remedy for finding in verify(grown)] == ["run `reflector rebuild`"]
+    grown.rebuild()
+    assert _row(grown) == []
+    assert _answers(grown) == found
+    answered = next(grown.events(types=[ev.REFLECTION_ANSWERED]))
+    grown.redact(answered.event_id, reason="a secret", actor="human")
+    assert _row(grown) == []
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_question_does_not_wait_for_a_writer(grown: Ledger) -> None:
+    grown.append(_session(1))
+    with Ledger.open(grown.engine.url.text) as other, other.writing():
+        assert use(grown)["pat-001"].sessions == 1
+        assert _row(grown) == []
