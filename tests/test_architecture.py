@@ -74,17 +74,9 @@ def _imports(module: str) -> tuple[str, ...]:
 
 @cache
 def _imports_at(module: str, path: Path) -> tuple[str, ...]:
-    """Each module of ours that a module imports, also inside a function; not for type checking alone."""
+    """Each module of ours that a module imports, also inside a function and for type checking alone."""
     tree = _tree(path)
-    unseen = {
-        id(node)
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.unparse(outer.test)
-        for inner in outer.body
-        for node in ast.walk(inner)
-    }
-    seen = (node for node in ast.walk(tree) if id(node) not in unseen)
-    names = (name for node in seen for name in _names(module, node))
+    names = (name for node in ast.walk(tree) for name in _names(module, node))
     return tuple(_module_of(name) for name in names if name.split(".")[0] == "reflector")
 
 

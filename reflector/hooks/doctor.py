@@ -264,7 +264,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield ok("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
     yield from _unread(ledger, project)
     if (lost := missed(project, ledger)) is not None:
-        yield error("head", str(lost), lost.remedy)
+        yield error("head", lost.message, lost.remedy)
     if wrong := wrong_triggers(ledger):
         yield error("triggers", f"missing or changed: {', '.join(wrong)}", "reflector verify --mend-triggers")
     else:

@@ -286,7 +286,7 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
                 return
             pipeline.adopt(file=write)
             if lost := seen_head.missed(project, ledger):
-                pipeline.notes.append(f"{lost}; {lost.remedy}")
+                pipeline.notes.append(f"{lost.message}; {lost.remedy}")
             yield pipeline
             if not pipeline.is_written:
                 pipeline.write(file=write)

@@ -2,13 +2,12 @@
 
 Invariant: a head that was seen is a prefix of the ledger ever after. A server that lost what it had acknowledged (an
 asynchronous failover, an older backup) has another history there, which no chain can show alone. A head that is missed
-is never replaced by a newer one: it stays until a person takes its file away.
+is never replaced by a newer one: it stays until a person removes its file.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,57 +15,43 @@ from reflector import files
 from reflector.ledger.canonical import PREFIX
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Finding
 from reflector.project import Project
 
-#: More than this is not a file of ours.
-_MOST_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """A head that was seen and is not in the ledger: where it is kept, and where the ledger ends."""
-
-    anchor: Anchor
-    file: Path
-    ends_at: int
-
-    def __str__(self) -> str:
-        return (
-            f"the ledger lost events that its server had acknowledged: this machine saw position {self.anchor.position}"
-            f" with another history; the ledger ends at {self.ends_at}"
-        )
-
-    @property
-    def remedy(self) -> str:
-        """What brings back what can be had again."""
-        return (
-            "reflector import-history counts the lost sessions again, changes by hand are made again; "
-            f"then remove {self.file}"
-        )
+_HEAD = re.compile(rf"^([0-9]{{1,15}}):({PREFIX}[0-9a-f]{{64}})\n\Z", re.MULTILINE)
 
 
 def seen(project: Project, ledger: Ledger) -> Anchor | None:
     """Return the newest head that was seen here; None where none was, and of a ledger that is a file here."""
-    return _read(_file(project, ledger)) if ledger.engine.dialect == "postgresql" else None
+    try:
+        text = files.read_file(str(_file(project, ledger)), 4096).decode("ascii", "replace")
+    except OSError:
+        return None
+    found = _HEAD.search(text) if ledger.engine.dialect == "postgresql" else None
+    return None if found is None else Anchor(int(found[1]), found[2])
 
 
-def missed(project: Project, ledger: Ledger) -> Missed | None:
-    """Return the head that was seen and is no longer in the ledger. Raises LedgerError."""
+def missed(project: Project, ledger: Ledger) -> Finding | None:
+    """Return what is wrong where the head that was seen is no longer in the ledger. Raises LedgerError."""
     anchor = seen(project, ledger)
-    if anchor is None:
+    found = ledger.at([anchor.position]) if anchor else []
+    if anchor is None or (found and found[0].chain == anchor.chain):
         return None
-    found = ledger.at([anchor.position])
-    if found and found[0].chain == anchor.chain:
-        return None
-    return Missed(anchor, _file(project, ledger), ledger.head().position)
+    return Finding(
+        "head",
+        anchor.position,
+        f"the ledger lost events that its server had acknowledged: this machine saw position {anchor.position} with "
+        f"another history; the ledger ends at {ledger.head().position}",
+        "reflector import-history counts the lost sessions again, changes by hand are made again; then remove "
+        f"{_file(project, ledger)}",
+    )
 
 
 def keep(project: Project, ledger: Ledger) -> None:
     """Keep the ledger's head as the newest that was seen, unless one is missed. Raises LedgerError, OSError."""
     if ledger.engine.dialect != "postgresql":
         return
-    head = ledger.head()
-    known, file = seen(project, ledger), _file(project, ledger)
+    head, known, file = ledger.head(), seen(project, ledger), _file(project, ledger)
     # Asked again: the server may have lost it since the caller looked, and gone on from there.
     if head.position and (known is None or (known.position < head.position and missed(project, ledger) is None)):
         # As `reflector head` prints it, so that `reflector verify --anchor` takes the file.
@@ -76,16 +61,7 @@ def keep(project: Project, ledger: Ledger) -> None:
 
 
 def _file(project: Project, ledger: Ledger) -> Path:
-    which = f"{ledger.engine.url.place}\n{project.config.playbook}"
-    if ledger.schema != "public":  # which had no part in the name once
-        which += f"\n{ledger.schema}"
+    # The default schema has no part in the name.
+    schema = [] if ledger.schema == "public" else [ledger.schema]
+    which = "\n".join([ledger.engine.url.place, project.config.playbook, *schema])
     return project.state_dir / "heads" / f"{sha256(which.encode()).hexdigest()[:24]}.txt"
-
-
-def _read(file: Path) -> Anchor | None:
-    try:
-        text = files.read_file(str(file), _MOST_BYTES).decode("ascii", "replace")
-    except OSError:
-        return None
-    found = re.search(rf"^([0-9]{{1,15}}):({PREFIX}[0-9a-f]{{64}})\n\Z", text, re.MULTILINE)
-    return None if found is None else Anchor(int(found[1]), found[2])
