@@ -24,7 +24,7 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.exchange.agreement import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
 from reflector.exchange.renames import renamed, renamed_ids
 from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
-from reflector.exchange.transfer import ERASE, MOVE, Checked, Progress, WrongLine, checked, grow
+from reflector.exchange.transfer import Checked, Progress, WrongLine, checked, write
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
@@ -34,12 +34,17 @@ from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.ledger.windows import one_of
 
 Lines = Callable[[], Iterable[str | bytes]]
 
 #: Lines after which a `ledger.merged` is appended; it names each event that was not.
 _PAGE: Final = 1000
 _SHOWN: Final = 20
+_ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
+_ERASE_REDACTED: Final = (
+    f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND {one_of((ev.EVENT_REDACTED,))})"  # noqa: S608
+)
 
 
 class NamesCollide(LedgerError):
@@ -153,8 +158,7 @@ def _merged(
             raise _Again
         rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])
         if found.forward:
-            last = _grown(writing.sql, rest)
-            return Merged(replace(before, **_of_head(last)), forward=True)
+            return Merged(replace(before, **_of_head(_grown(writing.sql, rest))), forward=True)
         merging = _Merging(writing, before, found, ours=ours)
         while page := list(islice(rest, _PAGE)):
             merging.take(page)
@@ -171,10 +175,12 @@ def _of_head(last: Stored | Writing) -> dict[str, Any]:
 
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
-    """Append the rest of the same history unchanged; return the last event."""
-    last = grow(sql, rest)
+    """Append the rest of the same history unchanged, and erase what it erased; return the last event."""
+    last = write(sql, rest)
     assert last is not None  # the file is longer
-    sql.execute(MOVE, last.position, last.chain, last.recorded_at, sql.id)
+    sql.run(_ERASE_REDACTED, sql.id)
+    update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+    sql.execute(update, last.position, last.chain, last.recorded_at, sql.id)
     rebuild(sql)
     return last
 
@@ -226,7 +232,7 @@ class _Merging:
         self._count_overlaps(new)
         append(self.writing, new, merged=True)
         for event in (one.event for one in new if one.event.type == ev.EVENT_REDACTED):
-            self.sql.run(ERASE, event.target_id)
+            self.sql.run(f"{_ERASE} = ?", event.target_id)
             self.erases = True
         last, header = page[-1].stored, self.found.header
         record = {

@@ -29,9 +29,6 @@ Progress = Callable[[int], None]
 _PAGE: Final = 1000
 #: More than an event with the longest answer that is kept, each character of it escaped.
 _LONGEST: Final = 64 * 2**20
-#: Of an event's text, by its id; of the head, to (position, chain, time).
-ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ? AND data IS NOT NULL"
-MOVE: Final = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
 _ROWS = (
     f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? AND position > ? AND position <= ?"  # noqa: S608
     f" ORDER BY position LIMIT {_PAGE}"
@@ -140,24 +137,16 @@ def _sealed(number: int, line: Line) -> Checked:
         data, data_hash, facts = None, line.data_hash, None
         meta, meta_hash = sealed(plain(event.meta))
     else:
-        prepared = prepare(event, foreign=True)
-        facts, data, data_hash = prepared.facts, prepared.data, prepared.data_hash
-        meta, meta_hash = prepared.meta, prepared.meta_hash
+        _, facts, data, data_hash, meta, meta_hash = prepare(event, foreign=True)
     if data_hash != line.data_hash:
         what = f"its data is not what was appended: the SHA-256 is {data_hash}"
         raise NotALine(f"{what}, datahash is {line.data_hash}")
-    stored = stored_of(event, line.position, line.recorded_at, (data, data_hash, meta, line.chain))
-    return Checked(number, stored, facts, event, meta_hash)
-
-
-def stored_of(event: NewEvent, position: int, recorded_at: str, sealed_as: tuple[str | None, str, str, str]) -> Stored:
-    """Return an event as the event table holds it; `sealed_as` is its (data, data hash, meta, chain)."""
-    return Stored(
-        position,
-        *(event.event_id, event.type, event.schema_version, event.occurred_at or recorded_at, recorded_at),
+    stored = Stored(
+        *(line.position, event.event_id, event.type, event.schema_version, event.occurred_at or "", line.recorded_at),
         *(event.actor, event.session_id, event.reflection_id, event.target_id),
-        *sealed_as,
+        *(data, data_hash, meta, line.chain),
     )
+    return Checked(number, stored, facts, event, meta_hash)
 
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
@@ -206,25 +195,6 @@ def write(sql: Statements, events: Iterator[Checked], progress: Progress | None 
         if progress is not None:
             progress(len(page))
     erased.refuse_rest()
-    return last
-
-
-def grow(sql: Statements, rest: Iterator[Checked]) -> Stored | None:
-    """Append the rest of the same history unchanged, and erase what it erased before; return the last event.
-
-    The caller moves the head and brings the tables up to it. Raises as `write`.
-    """
-    redacted: list[str] = []
-
-    def noted() -> Iterator[Checked]:
-        for one in rest:
-            if one.stored.type == EVENT_REDACTED and one.stored.target_id is not None:
-                redacted.append(one.stored.target_id)
-            yield one
-
-    last = write(sql, noted())
-    for target in redacted:
-        sql.run(ERASE, target)
     return last
 
 
