@@ -517,7 +517,9 @@ MUTATIONS = [
     Mutation(
         PLAYBOOK_FILE, "        if copy is not None and _was_left(project, copy):\n", "        if False:\n", KEPT_FILE
     ),
-    Mutation(PLAYBOOK_FILE, "    if edits and written is None and not stays:\n", "    if False:\n", KEPT_FILE),
+    Mutation(
+        PLAYBOOK_FILE, "    if edits and written is None and not (stays or later):\n", "    if False:\n", KEPT_FILE
+    ),
     Mutation(
         PLAYBOOK_FILE,
         "return next(ledger.events(after=position, types=_ADVICE), None) is None",
