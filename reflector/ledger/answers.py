@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES, window_step
 from reflector.ledger.reader import kept_of
+from reflector.ledger.rows import read
 from reflector.ledger.windows import one_of, whose
 from reflector.prices import Spent, spent_on
 
@@ -39,7 +40,7 @@ class _Step(NamedTuple):
     recorded_at: str
     actor: str
     meta: str
-    final: str | None
+    final: bool | None
     model: str | None
     template: str | None
 
@@ -189,7 +190,7 @@ def _moved(opened: dict[str, str], steps: Iterable[_Step]) -> dict[str, str]:
     """Return the states of windows after some steps. What was completed stays so."""
     states = dict(opened)
     for step in steps:
-        moved = window_step(step.type, {"final": step.final not in (None, 0, "0", "false")})
+        moved = window_step(step.type, {"final": step.final})
         if moved is not None and states.get(step.target_id or "", "completed") != "completed":
             states[step.target_id or ""] = moved[0]
     return states
@@ -220,13 +221,15 @@ def _targets(sql: Statements, completions: Collection[str], upto: int) -> set[st
 
 
 def _steps(sql: Statements, where: str, *values: object) -> list[_Step]:
-    facts = ", ".join(sql.text_at("data", name) for name in _FACTS)
-    query = "SELECT position, event_id, reflection_id, target_id, type, recorded_at, actor, meta"
-    query = f"{query}, {facts}, data IS NULL FROM event WHERE playbook_id = ? AND {where} ORDER BY position"
-    rows = sql.run(query, *values).fetchall()
-    kept = kept_of(sql, [row[1] for row in rows if row[-1]])
-    said = {event_id: [(data or {}).get(name) for name in _FACTS] for event_id, data in kept.items()}
-    return [_Step(*row[:8], *(said[row[1]] if row[-1] else row[8:11])) for row in rows]
+    query = "SELECT position, event_id, reflection_id, target_id, type, recorded_at, actor, meta, data FROM event"
+    rows = sql.run(f"{query} WHERE playbook_id = ? AND {where} ORDER BY position", *values).fetchall()
+    kept = kept_of(sql, [row[1] for row in rows if row[8] is None])
+    found = []
+    for *header, text in rows:
+        data, fault = read(header[4], header[5], text, kept.get(header[1]))
+        if not fault:
+            found.append(_Step(*header, *((data or {}).get(name) for name in _FACTS)))
+    return found
 
 
 def _keys(given: Sequence[_Step]) -> list[Key]:

@@ -297,7 +297,9 @@ def _code_of(error: BaseException) -> str:
         return _REFUSED if isinstance(error, ProgrammingError) else _AWAY
     if any(words in str(error) for words in _PASSING):
         return _AWAY
-    way = conninfo.make_conninfo(**{one.keyword.decode(): one.val.decode() for one in tried.info if one.val})
+    # Without the password, so that no server counts one more wrong one.
+    known = {one.keyword.decode(): one.val.decode() for one in tried.info if one.val and one.keyword != b"password"}
+    way = conninfo.make_conninfo(**known)
     return _REFUSED if pq.PGconn.ping(way.encode()) == pq.Ping.OK else _AWAY
 
 

@@ -16,7 +16,6 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from reflector.audit.citations import tally_of
 from reflector.ledger.errors import LedgerAway, LedgerCorrupt, LedgerLocked, LedgerUnavailable
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -25,7 +24,7 @@ from tests.scale.clusters import clusters
 from tests.servers import postgres_server
 
 from . import sql
-from .events import added, window
+from .events import added
 
 pytestmark = pytest.mark.postgres
 
@@ -246,12 +245,3 @@ def _end_all(postgres: Postgres, name: str) -> None:
         ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
         while connection.execute(ended, [name]).fetchall():
             sleep(0.01)
-
-
-def test_data_that_is_not_json_is_told_as_damage(postgres: Postgres) -> None:
-    with postgres.database() as url, Ledger.open(url) as ledger:
-        ledger.append([window()])
-        with sql.triggers_off(ledger) as connection:
-            connection.exec_driver_sql("UPDATE event SET data = 'x'")
-        with pytest.raises(LedgerCorrupt, match=r"not JSON .* run `reflector verify`"):
-            tally_of(ledger, None)
