@@ -317,21 +317,6 @@ def test_the_monthly_budget_is_one_over_all_projects_of_a_person(agent: Agent, s
     assert len(api.asked) == 1
 
 
-def test_a_record_of_the_month_that_cannot_be_used_asks_nobody_and_says_so(agent: Agent, api: Api) -> None:
-    state = agent.home / ".local" / "state"
-    state.mkdir(parents=True)
-    (state / "reflector").touch()
-    agent.call("drain")
-    assert api.asked == []
-    (reason,) = reasons(agent)
-    assert "the monthly budget is unknown" in reason
-    assert str(state / "reflector") in reason
-    assert "cannot be read" in agent.call("status").out
-    (state / "reflector").unlink()
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["session", "monthly"])
 def test_what_waited_for_a_budget_is_judged_in_bulk_and_once_when_it_is_lifted(
@@ -364,23 +349,6 @@ def test_what_waited_for_a_budget_is_judged_in_bulk_and_once_when_it_is_lifted(
     assert len(api.asked) == 4
     assert agent.json("status")["waiting_for_budget"] == 0
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
-
-
-@pytest.mark.slow
-def test_what_waited_for_a_budget_is_judged_oldest_first_as_long_as_it_lasts(agent: Agent, api: Api) -> None:
-    agent.environ["REFLECTOR_MONTHLY_TOKENS"] = "1000"
-    for number in (2, 3):
-        end(agent, Session(f"s-{number}").cites("pat-001"))
-    agent.call("drain")
-    assert api.asked == []
-    agent.environ["REFLECTOR_MONTHLY_TOKENS"] = "30000"
-    api.else_ = sound(HELPFUL, usage={"input_tokens": 12_000, "output_tokens": 0})
-    agent.call("reflect")
-    judged = [event["session_id"] for event in agent.events("reflection.completed")]
-    assert judged == ["s-1", "s-2"]
-    assert agent.json("status")["waiting_for_budget"] == 1
-    # Once more skipped for want of budget, it is one skip all the same.
-    assert len(reasons(agent)) == 3
 
 
 # Failures
@@ -462,25 +430,6 @@ def test_an_api_that_says_when_to_come_again_is_left_alone_until_then(agent: Age
     assert agent.counters()["pat-001"] == (3, 0)
 
 
-@pytest.mark.parametrize(
-    ("text", "stop_reason", "said"),
-    [
-        ("", "max_tokens", "the answer is empty (stop_reason max_tokens)"),
-        ("", "tool_use", "the answer is empty (stop_reason tool_use)"),
-        ("", "end_turn", "the answer is empty (stop_reason end_turn)"),
-        ("", None, "the answer is empty (stop_reason unknown)"),
-        ("I begin with", "max_tokens", "it holds no JSON (stop_reason max_tokens)"),
-        ("I think so.", "end_turn", "it holds no JSON"),
-    ],
-)
-def test_an_answer_that_ended_oddly_is_told_by_how_it_ended(
-    agent: Agent, api: Api, text: str, stop_reason: str | None, said: str
-) -> None:
-    api.else_ = sound(text, stop_reason=stop_reason)
-    agent.call("drain", code=1)
-    assert agent.json("failures")[0]["message"] == said
-
-
 def test_windows_that_cite_nothing_are_judged_by_a_model_unless_that_is_off(agent: Agent, api: Api) -> None:
     agent.call("drain")
     end(agent, Session("s-2").user("Hello").agent("Good day."))
@@ -492,71 +441,3 @@ def test_windows_that_cite_nothing_are_judged_by_a_model_unless_that_is_off(agen
     agent.call("drain")
     assert len(api.asked) == 2
     assert reasons(agent) == ["the window cites nothing"]
-
-
-# Settings of the ACE tool
-
-
-@pytest.mark.parametrize(
-    ("setting", "event", "fields", "other"),
-    [
-        ("playbook_update_on_exit", "SessionEnd", {"reason": "prompt_input_exit"}, {"reason": "clear"}),
-        ("playbook_update_on_clear", "SessionEnd", {"reason": "clear"}, {"reason": "prompt_input_exit"}),
-        ("playbook_update_on_subagent_stop", "SubagentStop", {"agent_id": "a1"}, {"event": "SessionEnd"}),
-    ],
-)
-@pytest.mark.parametrize("backend", ["anthropic", "rules"])
-def test_what_the_ace_tool_was_told_not_to_reflect_on_is_skipped(
-    agent: Agent, tmp_path: Path, backend: str, setting: str, event: str, fields: dict[str, str], other: dict[str, str]
-) -> None:
-    folder = tmp_path / "client"
-    folder.mkdir()
-    (folder / "settings.json").write_text(json.dumps({setting: False, "model": "opus"}))
-    agent.environ |= {"CLAUDE_CONFIG_DIR": str(folder), "REFLECTOR_BACKEND": backend}
-    agent.call("drain")
-    before = agent.counters()["pat-001"][0]
-    end(agent, Session("s-2", agent_id=fields.get("agent_id")).cites("pat-001"), event=event, **fields)
-    end(agent, Session("s-3").cites("pat-001"), **other)
-    agent.call("drain")
-    assert reasons(agent) == [f"{setting} is false in the client's settings"]
-    assert agent.counters()["pat-001"] == (before + 1, 0)
-    (folder / "settings.json").write_text(json.dumps({setting: True}))
-    end(agent, Session("s-4", agent_id=fields.get("agent_id")).cites("pat-001"), event=event, **fields)
-    agent.call("drain")
-    assert len(reasons(agent)) == 1
-    assert len(agent.events("reflection.completed")) == 3
-
-
-# Fixtures
-
-
-@pytest.mark.slow
-def test_answers_that_were_recorded_from_a_model_give_the_same_tags_without_it(
-    agent: Agent, api: Api, tmp_path: Path
-) -> None:
-    end(agent, Session("s-2").cites("pat-002").cites("mis-001", "harmful"))
-    api.else_ = lambda asked: sound(
-        answer(("pat-002", "neutral"), ("mis-001", "harmful")) if "[mis-001] says" in asked.text else HELPFUL
-    )
-    agent.environ["REFLECTOR_BACKEND"] = "fixtures"
-    agent.environ["REFLECTOR_FIXTURES"] = str(tmp_path / "none.jsonl")
-    agent.call("drain", code=None)
-    fixtures = tmp_path / "answers.jsonl"
-    agent.call("reflect", "s-1", "s-2", "--backend", "anthropic", "--record", fixtures)
-    counted = agent.counters()
-    assert counted["pat-001"] == (1, 0)
-    assert counted["mis-001"] == (0, 1)
-    assert len(fixtures.read_text().splitlines()) == len(api.asked) == 2
-
-    replay = Agent.in_folder(tmp_path / "other")
-    replay.environ = {"REFLECTOR_BACKEND": "fixtures", "REFLECTOR_FIXTURES": str(fixtures)}
-    for name in ("s-1", "s-2"):
-        replay.hook("SessionEnd", session_id=name, transcript_path=str(tmp_path / f"{name}.jsonl"), reason="other")
-    replay.call("drain")
-    assert replay.counters() == counted
-    assert len(api.asked) == 2
-
-    def tagged(one: Agent) -> list[dict[str, Any]]:
-        return [data(event) for event in one.events("bullet.tagged")]
-
-    assert tagged(replay) == tagged(agent)

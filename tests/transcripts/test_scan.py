@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import random
 import tracemalloc
@@ -93,25 +92,6 @@ def test_a_limit_scans_as_if_the_file_ended_there(path: Path) -> None:
     assert closed.sha256 == hashlib.sha256(whole).hexdigest()
     cut = scan(path, len(whole) + 7)
     assert (cut.keys, cut.bytes, cut.tally.unfinished_bytes) == (closed.keys, len(whole) + 7, 7)
-
-
-def test_records_of_other_writers_are_found_however_they_are_spaced_and_ordered(path: Path) -> None:
-    spaced = [json.dumps(record).encode() + b"\r\n" for record in (user(1, "go"), assistant(2, "[pat-001]"))]
-    ordered = [dict(sorted(user(3, "so").items())), {"type": "assistant", "message": {"content": "no uuid"}}]
-    write(path, [*spaced, *ordered])
-    found = scan(path)
-    assert list(found.keys) == keys_read(path)[0]
-    assert len(found.keys) == 4
-    assert [key for key, _ in found.cited] == [record_key(uuid(2))]
-
-
-def test_a_file_that_shrinks_or_grows_meanwhile_is_scanned_to_where_it_ends(path: Path) -> None:
-    write(path, [user(1, "go"), assistant(2, "done")])
-    assert scan(path, 10_000_000).bytes == path.stat().st_size
-    before = scan(path, path.stat().st_size)
-    with path.open("ab") as out:
-        out.write(line(user(3, "more")))
-    assert scan(path, before.bytes) == before
 
 
 def test_missing_and_unknown_files_are_errors(tmp_path: Path) -> None:
@@ -215,25 +195,6 @@ def test_a_scan_finds_the_keys_that_reading_finds(
     assert list(found.cited) == citing
 
 
-def test_long_lines_are_passed_over_as_in_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "LINE_LIMIT", 1000)
-    for last in (b"\n", b""):
-        long = [
-            user(1, "x" * 700),
-            user(2, "x" * 900),
-            assistant(3, "ok"),
-            assistant(4, "x" * 9000),
-            user(5, "y" * 2000),
-        ]
-        write(path, long)
-        path.write_bytes(path.read_bytes().rstrip() + last)
-        keys, tally = keys_read(path)
-        found = scan(path)
-        assert list(found.keys) == keys
-        assert found.tally == tally
-        assert tally.oversized >= 1
-
-
 def session(number: int, rnd: random.Random) -> Iterator[bytes]:
     """About 25 kB of a busy session, in the proportions of real ones."""
     at = number * 10 + 1
@@ -270,15 +231,3 @@ def test_memory_stays_flat_whatever_the_size_of_file_and_lines(path: Path) -> No
         assert len(keys) == 4000 * 7 + 1
         # Two lines of the largest size that is read, and some bytes for each key.
         assert peak < 2.5 * records.LINE_LIMIT
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="set REFLECTOR_TRANSCRIPTS to a folder of real transcripts")
-def test_real_transcripts_scan_as_they_read() -> None:
-    paths = sorted(SHARED.rglob("*.jsonl"))
-    assert paths
-    for path in paths:
-        keys, tally = keys_read(path)
-        found = scan(path)
-        assert list(found.keys) == keys, path
-        assert found.tally == tally, path
-        assert not tally.unknown_types, path
