@@ -58,9 +58,10 @@ def forging(path: Path) -> Iterator[Any]:
 
 def change_a_row(path: Path, chance: random.Random) -> tuple[str, tuple[str, int] | None]:
     """What was done, and (playbook's name, position) of the event that it was done to, where that is one."""
-    table = chance.choice([*TABLES, "event", "event", "tag", "bullet", "session_window"])
     how = chance.choices([_set, _delete, _duplicate, _swap], [8, 1, 1, 1])[0]
     with forging(path) as connection:
+        tables = [*TABLES, "event", "event", "tag", "bullet", "session_window"]
+        table = chance.choice([one for one in tables if connection.execute(f"SELECT 1 FROM {one}").fetchone()])
         forged = _Forged(connection, chance, table)
         told = f"{how(forged)} ({table}: {forged.named()})"
         names = dict(connection.execute("SELECT id, name FROM playbook").fetchall())
