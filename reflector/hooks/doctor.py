@@ -431,7 +431,7 @@ def _drain(project: Project) -> None:
 def _backend(project: Project) -> Iterator[Check]:
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
-            yield Check("settings", "warning", f"{key} is not a setting any more: {instead}", f"remove {key}")
+            yield warning("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
     text, mend = described(project.config, project.root)
     yield error("backend", text, mend) if mend else ok("backend", text)
 

@@ -159,6 +159,10 @@ TROUBLES: dict[str, tuple[Break, str, str, str, str]] = {
         *("backend", "error", "", "ANTHROPIC_API_KEY"),
     ),
     "prompt": (_write_a_prompt, "prompt", "error", "", "correct the file"),
+    "old setting": (
+        lambda agent: (agent.claude / "reflector.toml").write_text('judgement_weights = "w.json"\n'),
+        *("settings", "warning", "judgement_weights is not a setting any more", "remove judgement_weights"),
+    ),
     "secret": (_write_a_secret, "playbook", "error", "bullet ctx-001: the text holds what looks like a secret", ""),
     "playbook": (
         lambda agent: agent.playbook.unlink(),
