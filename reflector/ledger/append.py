@@ -24,7 +24,7 @@ from reflector.events.registry import EVENT_TYPES, new_bullets
 from reflector.ledger.canonical import next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, Taken, patience
-from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NameTaken, NoSuchTarget, NotSo
+from reflector.ledger.errors import AssertionDiffers, Conflict, DuplicateName, LedgerCorrupt, LedgerError, NoSuchTarget
 from reflector.ledger.lock import Lock
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import line_of
@@ -242,7 +242,7 @@ class Writer:
 
 def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False) -> list[Appended]:
     """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a name that is taken,
-    and changes nothing. Raises Conflict, NameTaken, LedgerCorrupt."""
+    and changes nothing. Raises Conflict, DuplicateName, LedgerCorrupt."""
     sql, known = writing.sql, writing.known
     position, chain = writing.position, writing.chain
     recorded_at = later_than(writing.recorded_at)
@@ -309,13 +309,13 @@ def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Take
 
 
 def assert_counters(writing: Writing, name: str, helpful: int, harmful: int, actor: str) -> Appended:
-    """Append that a bullet has these counters, if it has. Raises NoSuchTarget, NotSo."""
+    """Append that a bullet has these counters, if it has. Raises NoSuchTarget, AssertionDiffers."""
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
     row = writing.sql.run(query, name).fetchone()
     if row is None:
         raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --all`")
     if tuple(row) != (helpful, harmful):
-        raise NotSo(
+        raise AssertionDiffers(
             f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
             f"See why with `reflector blame {name}`"
         )
@@ -333,5 +333,5 @@ def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:
     taken = dict(sql.run(f"SELECT name, position FROM bullet WHERE playbook_id = ? AND {among}", names).fetchall())  # noqa: S608
     for event, name in new:
         if name in taken:
-            raise NameTaken(event.event_id, name, taken[name])
+            raise DuplicateName(event.event_id, name, taken[name])
         taken[name] = event.position

@@ -32,7 +32,7 @@ class Conflict(LedgerError):
         self.position = position
 
 
-class NameTaken(Conflict):
+class DuplicateName(Conflict):
     """A new bullet has the name of another: a name means one bullet forever, also after its removal."""
 
     def __init__(self, event_id: str, name: str, position: int) -> None:
@@ -53,7 +53,7 @@ class AlreadyRetracted(LedgerError):
     """A target can be taken out of the count once; undoing that is a new event."""
 
 
-class NotSo(LedgerError):
+class AssertionDiffers(LedgerError):
     """Counters were asserted that the ledger does not have; its text gives those that it has."""
 
 

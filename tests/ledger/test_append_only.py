@@ -283,16 +283,6 @@ def _with_redaction(ledger: Ledger) -> Appended:
     return Appended(completed.event_id, completed.position, added=False)
 
 
-def test_an_erased_text_does_not_come_back_when_its_event_is_delivered_again(ledger: Ledger) -> None:
-    target = _with_redaction(ledger)
-    sql.run(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position}")
-    answers = ledger.append(history())
-    assert [answer for answer in answers if answer.added] == []
-    stored = ledger.event(target.event_id)
-    assert stored is not None
-    assert stored.data is None
-
-
 def test_the_opening_lets_nothing_through_but_the_erasure(ledger: Ledger) -> None:
     target = _with_redaction(ledger)
     changes = [

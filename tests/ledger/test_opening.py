@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import random
-import shutil
 import sqlite3
 import stat
 import subprocess
@@ -105,11 +104,6 @@ def test_a_ledger_that_is_missing_is_not_begun_anew(path: Path) -> None:
         assert ledger.head().position == 0
 
 
-def test_a_text_file_is_refused(path: Path) -> None:
-    path.write_text("This is not a ledger.\n" * 300)
-    _refused(path, LedgerCorrupt, "is not a sound ledger .file is not a database.; nothing was changed")
-
-
 def test_a_truncated_file_is_refused(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 4096 // 2 * 4096)
     _refused(path, LedgerCorrupt, "is not a sound ledger .database disk image is malformed.")
@@ -140,14 +134,6 @@ def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
     _refused(tmp_path / "ledger.db", LedgerUnavailable, "is not a regular file; put the file itself there")
 
 
-def test_a_file_in_its_folders_place_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("x")
-    with pytest.raises(LedgerUnavailable, match=rf"the folder of the ledger {tmp_path}/state/ledger.db cannot be made"):
-        Ledger.open_file(tmp_path / "state" / "ledger.db")
-    with pytest.raises(LedgerUnavailable, match=rf"{tmp_path}/state/ledger.db"):
-        Ledger.open(sqlite_url(tmp_path / "state" / "ledger.db"))
-
-
 def test_another_programs_database_is_refused_untouched(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as connection:
@@ -169,19 +155,6 @@ def test_a_table_of_another_program_in_the_way_is_refused_untouched(postgres: Po
             Ledger.open(url)
         found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         assert found == [(table,)]
-
-
-@pytest.mark.postgres
-def test_a_ledger_lives_beside_other_tables_on_a_server(postgres: Postgres) -> None:
-    import psycopg
-
-    with postgres.database(empty=True) as url:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("CREATE TABLE users (id INTEGER PRIMARY KEY)")
-        for _ in range(2):
-            with Ledger.open(url) as ledger:
-                ledger.append([added()])
-                assert list(verify(ledger)) == []
 
 
 # -- versions ---------------------------------------------------------------------------------------------------
@@ -297,29 +270,6 @@ def _fill(ledger: Ledger) -> None:
         fill()
     assert ledger.head().position == acknowledged
     assert len(list(ledger.events())) == acknowledged
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of one megabyte."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)]
-    if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("mounting a small file system needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_real_file_system_that_is_full_loses_nothing(small_disk: Path) -> None:
-    with Ledger.open_file(small_disk / "state" / "ledger.db") as ledger:
-        ledger.append(history())
-        _fill(ledger)
-        subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
-        ledger.append([added("oth-001")])
-        assert list(verify(ledger)) == []
-    with Ledger.open_file(small_disk / "state" / "ledger.db") as ledger:
-        assert list(verify(ledger)) == []
 
 
 @pytest.fixture
@@ -440,12 +390,3 @@ def test_a_playbook_may_have_any_name(open_ledger: OpenLedger, name: str) -> Non
     assert (again.head().playbook, again.head().position) == (name, 1)
     assert again.playbook_id == ledger.playbook_id
     assert list(verify(again)) == []
-
-
-def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
-    path = tmp_path / "50% of?these #are;odd" / "ledger é.db"
-    with Ledger.open_file(path) as ledger:
-        ledger.append([added()])
-    assert path.stat().st_size > 0
-    with Ledger.open_file(path) as ledger:
-        assert ledger.head().position == 1

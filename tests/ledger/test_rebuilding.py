@@ -84,7 +84,6 @@ def test_readers_see_all_bullets_while_the_tables_are_filled_again(ledger: Ledge
 
 _REBUILD = """\
 import sys, time
-from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
 
 def progress(reached):
@@ -123,14 +122,6 @@ def test_two_rebuilds_at_once_wait_for_each_other(ledger: Ledger) -> None:
         assert process.returncode == 0
     assert rows(ledger) == before
     assert list(verify(ledger)) == []
-
-
-def test_a_ledger_in_memory_is_rebuilt_as_well() -> None:
-    with Ledger.open("sqlite://") as ledger:
-        ledger.append([added("pat-001", helpful=3)])
-        before = rows(ledger)
-        ledger.rebuild()
-        assert rows(ledger) == before
 
 
 def test_a_path_with_spaces_and_quotes_is_rebuilt_as_well(tmp_path: Path) -> None:

@@ -26,13 +26,14 @@ from reflector.audit.doubles import double_counts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fold import Playbook, fold
-from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError, NameTaken
+from reflector.ledger.as_of import Past
+from reflector.ledger.errors import AlreadyRetracted, Conflict, DuplicateName, LedgerError
 from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
 
-from . import recount, slow, sql
+from . import slow, sql
 from .events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
 
 #: Few names, so that bullets are judged before they exist, after they are gone, and twice.
@@ -88,7 +89,7 @@ class LedgerMachine(RuleBasedStateMachine):
         event = imported(*bullets, digest=f"{next(self.number):064d}")
         names = [name for name, _, _ in bullets]
         if len(set(names)) < len(names) or self.names & set(names):
-            self._refused(NameTaken, event)
+            self._refused(DuplicateName, event)
         else:
             self.names.update(names)
             self._append(event)
@@ -240,7 +241,6 @@ class LedgerMachine(RuleBasedStateMachine):
         ]
         assert self.ledger.updated_at() == book.updated_at
         assert self.ledger.counting() == book.adopted
-        assert {row.name: (row.helpful, row.harmful) for row in rows} == recount.counters(self.ledger, book.adopted)
         assert [(row.event_id, row.state, row.attempts) for row in self.ledger.windows()] == _windows(self.appended)
         moment = next(self.number) % (len(events) + 1)
         for upto in (len(events), moment):
@@ -251,12 +251,12 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _doubles_agree(self) -> None:
         """Doubles are those of their definition, the totals of every policy those of a count of all tags."""
-        found = double_counts(self.ledger)
+        found, book = double_counts(self.ledger), fold(self.ledger.events())
         wanted = Counter(row[0] for row in slow.doubles(self.ledger))
         assert {one.code: one.tags for one in found.classes if one.tags} == wanted
         for counting in COUNTINGS:
             totals = {name: of[counting] for name, of in found.totals.items()}
-            assert totals == recount.counters(self.ledger, counting)
+            assert totals == {name: book.counters(name, counting) for name in book.entries}
 
     def teardown(self) -> None:
         if not hasattr(self, "ledger"):
@@ -273,7 +273,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def _every_policy(self, book: Playbook) -> None:
         for counting in COUNTINGS:
             folded = {name: book.counters(name, counting) for name in book.entries}
-            assert folded == recount.counters(self.ledger, counting)
+            past = {row.name: (row.helpful, row.harmful) for row in Past(self.ledger).rows(counting)}
+            assert past == folded
             assert fold(self.ledger.events(), counting).bullets() == tuple(
                 replace(b, helpful=folded[b.name][0], harmful=folded[b.name][1]) for b in book.bullets()
             )
