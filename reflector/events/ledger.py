@@ -52,6 +52,7 @@ TYPES: Final = (
         ),
         merge=Merge.FIRST,
         no_retraction="name a session, a reflection, a tag or a retraction",
+        checked=True,
     ),
     EventType(
         name=ev.LEDGER_MOVED,
