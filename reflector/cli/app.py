@@ -128,6 +128,7 @@ class Place:
         self.user = user
         self.dataset = dataset
         self._told: set[str] = set()
+        self._found: dict[str, Project] = {}
 
     def _tell(self, notes: Iterable[str]) -> None:
         """Print notes, each once however often the command asks for the playbook."""
@@ -156,9 +157,11 @@ class Place:
         """Return the project, also where a dataset is named. Raises ConfigError."""
         from reflector.project import Project
 
-        if self.user:  # its folder is made when something is kept in it
-            return Project.of_user(flags=flags)
-        return Project.at(self._folder(), flags=flags)
+        key = repr(flags)
+        if key not in self._found:  # a command asks again and again
+            # The user's folder is made when something is kept in it.
+            self._found[key] = Project.of_user(flags=flags) if self.user else Project.at(self._folder(), flags=flags)
+        return self._found[key]
 
     def project_without_settings(self) -> Project:
         """Return the project, or the user's own playbook, with every setting at its default."""
@@ -212,10 +215,10 @@ class Place:
         A question never waits for a drain that is at work, and without a playbook it leaves
         nothing behind.
         """
-        from reflector.sessions import drain
+        from reflector.sessions import spool
 
         project = self.project()
-        if drain.is_untouched(project):
+        if spool.is_untouched(project):
             from reflector.ledger.store import Ledger
 
             if project.outer is not None:
@@ -226,15 +229,17 @@ class Place:
                 yield nothing
             return
         with project.open_ledger() as ledger:
-            before = drain.seen(project, ledger)
-            if drain.was_seen(project, before):
+            before = spool.seen(project, ledger)
+            if spool.was_seen(project, before):
                 yield ledger
                 return
-        notes = drain.refresh(project)
+        from reflector.sessions.drain import refresh
+
+        notes = refresh(project)
         try:
             with project.open_ledger() as ledger:
-                if not notes and before is not None and drain.seen(project, ledger) == before:
-                    drain.keep_seen(project, before)
+                if not notes and before is not None and spool.seen(project, ledger) == before:
+                    spool.keep_seen(project, before)
                 yield ledger
         finally:  # below the answer, where a long one leaves them in sight
             self._tell(notes)

@@ -183,7 +183,7 @@ def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool,
 def _share(place: Place, *, dry_run: bool, out: bool) -> None:
     """Set up or remove the sharing of playbook.json through git, and write the file in its new form."""
     from reflector.hooks import git_setup
-    from reflector.sessions.drain import is_untouched
+    from reflector.sessions.spool import is_untouched
 
     root = _project(place)
     try:

@@ -8,22 +8,15 @@ the holder looks once more after it let go.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reflector import __version__, files
 from reflector.curation.proposals import sweep
-from reflector.git import repository
-from reflector.handover import state_of
-from reflector.locate import AGENT_FILES
 from reflector.project import Project
 from reflector.sessions import last_session, locks, spool
-from reflector.sessions.fallback import stand_ins
 from reflector.sessions.pipeline import Pipeline, open_pipeline, runner_of
 
 if TYPE_CHECKING:
@@ -37,8 +30,6 @@ NOT_A_PAYLOAD: Final = "not a hook payload; it is kept in the spool's folder bro
 #: The pauses of a drain in the background that finds the ledger's server away, in seconds: five minutes. A cluster has
 #: another primary within one; a server that stays away is asked by the next drain.
 OUTAGE_PAUSES: Final = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
-#: In the state folder: on what the last answer to a question depended.
-_SEEN: Final = "seen"
 
 
 @dataclass(slots=True)
@@ -312,63 +303,3 @@ def refresh(project: Project) -> list[str]:
         if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
             notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
         return notes
-
-
-def is_untouched(project: Project) -> bool:
-    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read."""
-    return not (project.has_ledger() or project.playbook_json.exists() or spool.ready_for(project.root))
-
-
-def seen(project: Project, ledger: Ledger) -> str | None:
-    """Return what an answer depends on, as a text; None where a delivery waits. Raises LedgerError.
-
-    The same text as before says that `refresh` would change nothing and say nothing. Another one costs time, never an
-    answer. It is compared as it is: to import a hash function takes longer, and nothing in it is secret.
-    """
-    if any(map(_has_delivery, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
-        return None
-    head, root = ledger.head(), project.root
-    # A URL may hold a password.
-    settings = repr(replace(project.config, ledger_url="", base_url=""))
-    names = (".claude/playbook.json", ".claude/.gitattributes", *AGENT_FILES)
-    places = [*(root / name for name in names), project.state_dir / "prompts" / "playbook.txt"]
-    if (git := repository(root)[1]) is not None:
-        places += [git / "HEAD", git / "index"]
-    is_rendered = (project.state_dir / "injection.txt").exists()
-    parts = [__version__, ledger.engine.url.place, settings, head.chain, str(ledger.updated_at()), str(is_rendered)]
-    return "\n".join([*parts, *map(_state, places)])
-
-
-def was_seen(project: Project, now: str | None) -> bool:
-    """Return whether the last question left this text."""
-    try:
-        return now is not None and files.read_file(f"{project.state_dir}/{_SEEN}", 1 << 20) == _bytes(now)
-    except (OSError, ValueError):
-        return False
-
-
-def keep_seen(project: Project, now: str) -> None:
-    """Leave the text to the next question, where the state folder can be written."""
-    with suppress(OSError, ValueError):
-        files.write_durably(files.open_state(os.fspath(project.root)), _bytes(now), _SEEN)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _state(path: Path) -> str:
-    try:
-        return state_of(path.stat())
-    except OSError:
-        return "-"
-
-
-def _has_delivery(folder: Path) -> bool:
-    """Return whether a folder holds a delivery, be it of another project."""
-    try:
-        return any(name.endswith(".json") for name in os.listdir(folder))  # noqa: PTH208
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True

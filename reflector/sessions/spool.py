@@ -30,15 +30,23 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reflector import files
-from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, words
+from reflector import __version__, files
+from reflector.git import repository
+from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, state_of, words
+from reflector.locate import AGENT_FILES
 from reflector.sessions.fallback import is_of, stand_ins
 
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+    from reflector.project import Project
+
+#: In the state folder: on what the last answer to a question depended.
+_SEEN = "seen"
 #: What no path has: half a surrogate pair too, but for those that stand for bytes that are not UTF-8.
 _NO_PATH = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 #: How often a delivery is tried without being asked to. With the pauses between them that takes a month at least.
@@ -438,3 +446,53 @@ def heard_at_ns(file: Path, received_at_ns: int) -> int:
     except FileNotFoundError:  # recorded meanwhile
         pass
     return now
+
+
+def is_untouched(project: Project) -> bool:
+    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read."""
+    return not (project.has_ledger() or project.playbook_json.exists() or ready_for(project.root))
+
+
+def seen(project: Project, ledger: Ledger) -> str | None:
+    """Return what an answer depends on, as a text; None where a delivery waits. Raises LedgerError.
+
+    The same text as before says that `refresh` would change nothing and say nothing. Another one costs time, never an
+    answer. It is compared as it is: to import a hash function takes longer, and nothing in it is secret.
+    """
+    if any(map(_records, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
+        return None
+    head, root = ledger.head(), project.root
+    # A URL may hold a password.
+    settings = repr(replace(project.config, ledger_url="", base_url=""))
+    names = (".claude/playbook.json", ".claude/.gitattributes", *AGENT_FILES)
+    places = [*(root / name for name in names), project.state_dir / "prompts" / "playbook.txt"]
+    if (git := repository(root)[1]) is not None:
+        places += [git / "HEAD", git / "index"]
+    is_rendered = (project.state_dir / "injection.txt").exists()
+    parts = [__version__, ledger.engine.url.place, settings, head.chain, str(ledger.updated_at()), str(is_rendered)]
+    return "\n".join([*parts, *map(_state, places)])
+
+
+def was_seen(project: Project, now: str | None) -> bool:
+    """Return whether the last question left this text."""
+    try:
+        return now is not None and files.read_file(f"{project.state_dir}/{_SEEN}", 1 << 20) == _bytes(now)
+    except (OSError, ValueError):
+        return False
+
+
+def keep_seen(project: Project, now: str) -> None:
+    """Leave the text to the next question, where the state folder can be written."""
+    with suppress(OSError, ValueError):
+        files.write_durably(files.open_state(os.fspath(project.root)), _bytes(now), _SEEN)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _state(path: Path) -> str:
+    try:
+        return state_of(path.stat())
+    except OSError:
+        return "-"

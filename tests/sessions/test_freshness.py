@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from reflector.project import Project
-from reflector.sessions import drain
+from reflector.sessions import spool
 from tests.road.agent import Agent
 
 
 def _is_seen(agent: Agent) -> bool:
     project = Project.at(agent.project)
     with project.open_ledger() as ledger:
-        return drain.was_seen(project, drain.seen(project, ledger))
+        return spool.was_seen(project, spool.seen(project, ledger))
 
 
 def _ended(agent: Agent) -> None:
