@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events import event as ev
 from reflector.events.effects import (
-    AddsBullets,
     AdoptsPolicy,
-    ChangesBullet,
     ChangesNothing,
     Effect,
     MovesWindow,
@@ -28,7 +26,7 @@ from reflector.events.effects import (
     UndoesMerge,
 )
 from reflector.events.fields import unpack_keys
-from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, effect_of, names_in
+from reflector.events.registry import ADVICE, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.reader import history_page
@@ -46,9 +44,6 @@ Progress = Callable[[int], None]
 #: A row of the table of tags, as `TAG_COLUMNS` has it.
 TagRow = tuple[int, str, int, str | None, str | None, int]
 TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active")
-_ON_BULLETS: Final = frozenset(
-    name for name, one in EVENT_TYPES.items() if isinstance(one.effect, AddsBullets | ChangesBullet | UndoesMerge)
-)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATE_COLUMNS = ("state", "attempts", "changed_at", "event_id")
 _STATUS_COLUMNS = ("name", "position", "status")
@@ -217,7 +212,7 @@ class Projector:
         """Look up the bullets that events name, all at once."""
         names: set[str] = set()
         for event in events:
-            if event.type in _ON_BULLETS:
+            if event.type in ADVICE:
                 names |= names_in(event.type, event.data or {})
         self._stored = self._entries(names) if names else {}
         last = 0
