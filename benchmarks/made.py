@@ -134,8 +134,8 @@ def _grow(folder: Path, sizes: Sequence[int]) -> None:
         number = 0
         for size in sizes:
             with Ledger.open_file(growing) as ledger:
-                ledger.engine.on_connect.append(_without_syncs)
-                ledger.engine.close()
+                with ledger.engine.connection() as connection:  # the one that it appends on
+                    _without_syncs(connection)
                 if number == 0:
                     ledger.append([playbook()])
                 while number < size // _SESSION:

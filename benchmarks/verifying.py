@@ -47,7 +47,7 @@ def _one(path: Path, size: int, folder: Path) -> list[Row]:
     since = asked.cpu("verify", "--since", head_line(at.position, at.chain))
     behind = paired_ratio(lambda: run([*floor, str(after)], environ).seconds, since, repeats, warm=warm)
     peak = statistics.median(peaks)
-    note = "CPU of a process; floor: fetch, hash, count the tags, integrity_check. Ours also makes the tallies again"
+    note = "CPU of a process; floor: fetch, hash, count the tags, integrity_check. Ours also fills the tables again"
     since_note = f"{size - after:,} events are new; floor: a process that reads and hashes these"
     return [
         Row(f"verify everything, {size:,} events", *everything, 1.3, note),

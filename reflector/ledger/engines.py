@@ -7,7 +7,7 @@ is BEGIN IMMEDIATE behind a file lock; on PostgreSQL it is SELECT … FOR UPDATE
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,8 +80,6 @@ class Engine:
 
     def __init__(self, url: Url) -> None:
         self.url = url
-        #: Called with each new connection to a SQLite ledger.
-        self.on_connect: list[Callable[[Any], None]] = []
         self._idle: list[Any] = []
         self._memory: Any = None
         self._alchemy: sa.Engine | None = None
@@ -149,8 +147,6 @@ class Engine:
             connection = sqlite_module().connect(name, **options)
         try:
             _prepare(connection, self.url.shown)
-            for prepare in self.on_connect:
-                prepare(connection)
         except BaseException:
             connection.close()
             raise
