@@ -157,34 +157,15 @@ _VERIFY = re.compile(
 _FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,6}\b")
 _NOT_A_FILE = re.compile(r"^(?:\d+\.\w+|e\.g|i\.e|node\.js|\w+\.(?:com|org|io|dev|net|app|ai))$", re.IGNORECASE)
 
-_TOOLS: dict[str, Kind] = {
-    "Read": "look",
-    "Grep": "look",
-    "Glob": "look",
-    "LS": "look",
-    "NotebookRead": "look",
-    "WebSearch": "look",
-    "WebFetch": "look",
-    "ToolSearch": "look",
-    "LSP": "look",
-    "ListMcpResourcesTool": "look",
-    "ReadMcpResourceTool": "look",
-    "Edit": "change",
-    "MultiEdit": "change",
-    "Write": "change",
-    "NotebookEdit": "change",
-    "BashOutput": "poll",
-    "TaskOutput": "poll",
-    "AgentOutputTool": "poll",
-    "Monitor": "poll",
-    "KillShell": "tidy",
-    "KillBash": "tidy",
-    "TaskStop": "tidy",
-    "Task": "delegate",
-    "Agent": "delegate",
-    "ExitPlanMode": "plan",
-    "exit_plan_mode": "plan",
+_BY_KIND: dict[Kind, str] = {
+    "look": "Read Grep Glob LS NotebookRead WebSearch WebFetch ToolSearch LSP ListMcpResourcesTool ReadMcpResourceTool",
+    "change": "Edit MultiEdit Write NotebookEdit",
+    "poll": "BashOutput TaskOutput AgentOutputTool Monitor",
+    "tidy": "KillShell KillBash TaskStop",
+    "delegate": "Task Agent",
+    "plan": "ExitPlanMode exit_plan_mode",
 }
+_TOOLS = {tool: kind for kind, tools in _BY_KIND.items() for tool in tools.split()}
 
 
 def read_call(call: ToolCall) -> Step:
