@@ -30,6 +30,7 @@ TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests
 COUNTED, MIGRATED = ("tests/ledger/test_cached.py",), ("tests/ledger/test_migrations.py",)
 MERGED = ("tests/curation/test_merges.py",)
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
+RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
 PIPELINE = ("tests/road/test_drain.py", "tests/cli/test_trouble.py")
 GATED = tuple(f"tests/gating/test_{name}.py" for name in ("step", "config", "entries", "log", "measure"))
@@ -186,6 +187,9 @@ MUTATIONS = [
     Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
     Mutation(TAKEN, "_cited_names(found, own)", "_cited_names(found, frozenset(found.keys))", INTAKE),
     Mutation(TAKEN, "for name in names if name in known))", "for name in names if name in ()))", INTAKE),
+    Mutation(TAKEN, "if found.places[:1] == (place._replace(passed=0),):", "if True:", RESUMED),
+    Mutation(TAKEN, "if place >= self._end - FOLLOWED)", "if place == self._end)", RESUMED),
+    Mutation("reflector/reflection/rules/follow.py", "chain.at - one.at > FOLLOWED", "chain.at < one.at", RESUMED),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
     Mutation(PIPED, "any(one.path not in met for one in spool.ready_for(project.root))", "False", PIPELINE),

@@ -91,6 +91,7 @@ _QUILL = """
     lines = [
         {{"quill": 1, "session": "s", "who": "ada", "at": "2026-01-01T00:00:00Z", "text": "Run the tests."}},
         {{"quill": 1, "session": "s", "who": "quill", "at": "2026-01-01T00:00:01Z", "text": "As [pat-001] says."}},
+        {{}},  # a record that no format recognises is no message
     ]
     path = pathlib.Path("log.jsonl")
     path.write_text("".join(json.dumps(line) + "\\n" for line in lines))
