@@ -153,13 +153,6 @@ class Ledger(Reader):
         with self.writing() as writing:
             rebuild(writing.sql, progress)
 
-    def recount(self) -> None:
-        """Rebuild every counter from the tag table: one GROUP BY over an index."""
-        from reflector.ledger.counters import Counters
-
-        with self.writing() as writing:
-            Counters(writing.sql).recount(None)
-
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
         """Remember that a named projection was written at a position, with this hash."""
         with self.writing() as writing:

@@ -72,7 +72,7 @@ def test_a_counter_is_its_baseline_and_the_tags_that_count(ledger: Ledger, name:
     ledger.append([imported(("pat-001", 3, 1)), _ONE, _TWO])
     for events in histories:
         ledger.append(events)
-    for again in (lambda: None, ledger.rebuild, ledger.recount):
+    for again in (lambda: None, ledger.rebuild):
         again()
         assert _counts(ledger) == {"pat-001": expected}
 
@@ -82,7 +82,7 @@ def test_a_tag_given_before_its_bullet_existed_is_not_part_of_its_count(ledger: 
     ledger.append([_ONE, *early, added("pat-001", helpful=2), *reflected("r2", _ONE, UP)])
     ledger.append([retracted(early[1])])
     ledger.append([retracted(retracted(early[1]))])
-    ledger.recount()
+    ledger.rebuild()
     assert _counts(ledger) == {"pat-001": (3, 0)}
 
 

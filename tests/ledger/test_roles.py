@@ -93,7 +93,6 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
         first = window(70, "s-70", keys=[70])
         writer.append([added("oth-001"), first, changed("bullet.revised", "oth-001", text="Other words")])
         writer.append([retracted(first)])
-        writer.recount()
         writer.set_checkpoint("playbook.json", 1, "0" * 64)
         assert writer.rows()[-1].text == "Other words"
         assert {event.recorded_by for event in writer.events(after=len(history()))} == {f"writer_{os.getpid()}"}

@@ -220,10 +220,6 @@ class LedgerMachine(RuleBasedStateMachine):
     def rebuild(self) -> None:
         self.ledger.rebuild()
 
-    @rule()
-    def recount(self) -> None:
-        self.ledger.recount()
-
     @invariant()
     def tables_and_fold_and_query_agree(self) -> None:
         if not hasattr(self, "ledger"):
