@@ -168,12 +168,12 @@ def _blame(ledger: Ledger) -> Side:
 #: Questions about all of a ledger.
 _WHOLE: tuple[tuple[str, ...], ...] = (
     ("stats", "--json"),
-    ("citations", "--json"),
+    ("list", "--sort", "used", "--json"),
     ("double-counts", "--json"),
     ("double-counts", made.MARKED, "--json"),
     ("list", "--json"),
     ("status",),
-    ("prune", "--dry-run"),
+    ("proposals", "find", "--dry-run"),
 )
 #: Questions whose time does not depend on how long the history is.
 _GROWS_NOT: dict[str, Callable[[Ledger], object]] = {

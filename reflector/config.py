@@ -24,7 +24,7 @@ _MOST_BYTES = 1 << 20
 BACKENDS = {"rules": False, "anthropic": True, "fixtures": False}
 PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
-#: What becomes of a bullet that `prune` names: a person decides, or it is removed at once.
+#: What becomes of a bullet that `proposals find` names: a person decides, or it is removed at once.
 PRUNES = ("propose", "apply")
 #: Which of the windows that could be reflected on are: all that cite, or those that a policy of `quality` opens for.
 GATES = ("cited", "turn", "step")
@@ -75,8 +75,8 @@ class Config:
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     ranking               what a session is told of a playbook that does not fit: a policy of `playbook.ranking`
     pinned                names of bullets that are told first, in this order
-    prune                 what `prune` does with a bullet: `propose` its removal, or `apply` it
-    prune_after           sessions that were told a bullet and never cited it, after which `prune` names it; 0: none
+    prune                 what `proposals find` does with a bullet that harms: `propose` its removal, or `apply` it
+    prune_after           sessions that were told a bullet and never cited it, after which `find` names it; 0: none
     wishes                whether what people ask for beyond the moment ("always …", "remember that …") is proposed
     curate                whether the model that judges a session also proposes advice
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when

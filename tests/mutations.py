@@ -93,7 +93,7 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI, BUILDING, ORIGINS, CITATIONS = (
     f"reflector/transcripts/{name}.py"
     for name in ("claude_code", "codex", "copilot", "gemini", "opencode", "pi", "building", "origins", "citations")
 )
-APP, ARGUMENTS = (f"reflector/cli/{name}.py" for name in ("app", "arguments"))
+APP, ARGUMENTS = (f"reflector/cli/{name}.py" for name in ("app", "options"))
 UNDOING, CHANGES, PROPOSALS, PLAYBOOK_FILE = (
     f"reflector/curation/{name}.py" for name in ("undoing", "changes", "proposals", "playbook_file")
 )
@@ -392,7 +392,7 @@ MUTATIONS = [
         "    if isinstance(error, ConfigError):\n        return 1\n",
         ERRORS,
     ),
-    Mutation(APP, "f\" Did you mean '{near[0]}'?\" if near else", '"" if near else', ERRORS),
+    Mutation(APP, "f\"Did you mean '{near[0]}'?\" if near else", '"" if near else', ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
     Mutation(
         APP, "UnknownTranscript, Changed, OSError, MemoryError)", "UnknownTranscript, Changed, MemoryError)", ERRORS
@@ -403,7 +403,7 @@ MUTATIONS = [
         APP,
         "return text if not self.user and self.dataset is None else _COMMAND",
         "return text if True else _COMMAND",
-        ("tests/cli/test_ways_out.py", *ERRORS),
+        ("tests/cli/test_own_playbook.py", *ERRORS),
     ),
     Mutation(
         ARGUMENTS,

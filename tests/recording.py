@@ -25,7 +25,7 @@ COLUMNS = 92
 TYPED = (
     "reflector list",
     "reflector blame pat-002",
-    "reflector retract b83e4d11 --why 'the user meant another file'",
+    "reflector undo b83e4d11 --why 'the user meant another file'",
 )
 #: Without a font from somewhere else: the reader's own is taken.
 _FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*|<!--.*?-->\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(

@@ -1,138 +1,234 @@
-"""The JSON of each command: docs/schema has one JSON Schema a command, and docs/json.md gets its tables from there.
+"""What is generated from the commands: docs/schema.json and docs/keys.md from the answers' types, docs/commands.md.
 
-`python -m tests.schemas` writes the tables anew.
+`python -m tests.schemas` writes them, `python -m tests.schemas --check` names those that are not what it would write.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "json.md"
-SCHEMAS: dict[str, Any] = {path.stem: json.loads(path.read_text("utf-8")) for path in (DOCS / "schema").glob("*.json")}
-
-_TYPES = {
-    "string": "text",
-    "integer": "number",
-    "number": "fraction",
-    "boolean": "bool",
-    "object": "object",
-    "array": "list",
-    "null": "null",
+#: The type of each document, in reflector/cli, by the command that prints it with --json.
+ANSWERS = {
+    "list": "list[playbook.ListedJson]",
+    "show NAME": "questions.ShownJson",
+    "show SESSION": "session.SessionJson",
+    "show LESSON": "lessons.ToldJson",
+    "show EVENT": "output.EventJson",
+    "log": "list[questions.LoggedJson]",
+    "blame": "list[blame.Step]",
+    "diff": "figures.DifferenceJson",
+    "double-counts": "figures.DoubleCountsJson",
+    "stats": "figures.StatsJson",
+    "sql": "list[dict[str, Any]]",
+    "add": "changes.ChangesJson",
+    "revise": "changes.ChangesJson",
+    "remove": "changes.ChangesJson",
+    "merge": "changes.ChangesJson",
+    "undo": "changes.ChangesJson",
+    "proposals": "list[proposals.ProposalJson]",
+    "proposals find": "proposals.FoundJson",
+    "status": "start.StatusJson",
+    "doctor": "list[start.CheckJson]",
+    "config list": "dict[str, config.SettingJson]",
+    "ingest": "sessions.IngestedJson",
+    "import-history": "list[sessions.HistoryJson]",
+    "drain": "sessions.DrainedJson",
+    "reflect": "sessions.DrainedJson",
+    "reflect --reparse": "list[reparsing.Reparsed]",
+    "judge": "list[judging.CitationJson]",
+    "redact --where": "transfer.RedactedJson",
+    "import FILE": "transfer.ImportedJson",
+    "import EXPORT": "transfer.LoadedJson | transfer.MergedJson",
+    "verify": "ledger.VerifiedJson",
+    "rebuild": "ledger.RebuiltJson",
+    "ledger head": "ledger.HeadJson",
+    "ledger policy": "ledger.PolicyJson",
+    "lessons": "list[lessons.LessonJson]",
+    "lessons recall": "list[lessons.RecalledJson]",
 }
+_TYPES = {"string": "text", "integer": "number", "number": "fraction", "boolean": "bool", "array": "list"}
 
 
 def check(command: str, document: Any) -> None:
     """Raise ValidationError unless a document is what its schema says, with no key more and in that order."""
-    _validator(command).validate(document)
+    first, _, second = command.partition(" ")
+    if f"{first} {second}" in ANSWERS:
+        first = f"{first} {second}"
+    named = [name for name in ANSWERS if name == first or (name.startswith(f"{first} ") and first not in ("lessons",))]
+    found = [error for error in (_wrong(name, document) for name in named) if error is not None]
+    if len(found) == len(named):
+        raise found[0] if found else KeyError(command)
+
+
+def _wrong(name: str, document: Any) -> ValidationError | None:
+    try:
+        _validator(name).validate(document)
+    except ValidationError as error:
+        return error
+    return None
 
 
 @cache
-def _validator(command: str) -> Any:
-    whole = {f"{name}.json": DRAFT202012.create_resource(_merged(schema)) for name, schema in SCHEMAS.items()}
-    registry: Registry[Any] = Registry().with_resources(whole.items())
+def _validator(name: str) -> Any:
+    whole = json.loads((DOCS / "schema.json").read_text("utf-8"))
     exact = extend(Draft202012Validator, {"properties": _in_order})
-    return exact({"$ref": f"{command}.json"}, registry=registry)
+    return exact({**whole["properties"][name], "$defs": whole["$defs"]})
 
 
 def _in_order(validator: Any, properties: Any, document: Any, schema: Any) -> Iterator[ValidationError]:
-    if isinstance(document, dict) and list(document) != [key for key in properties if key in document]:
+    if isinstance(document, dict) and list(document) != list(properties):
         yield ValidationError(f"its keys are {list(document)}, documented are {list(properties)}")
     yield from Draft202012Validator.VALIDATORS["properties"](validator, properties, document, schema)
 
 
-def _merged(schema: Any) -> Any:
-    """A schema with the keys of those that it extends: the order is one of them all."""
-    # By its "$schema" another validator would be chosen for it than ours.
-    own = {key: value for key, value in schema.items() if key not in ("allOf", "$schema")}
-    for extended in schema.get("allOf", ()):
-        of = _resolved(extended["$ref"], schema)
-        own["properties"] = of["properties"] | own["properties"]
-        own["required"] = of["required"] + own["required"]
-    return own
+def schema() -> dict[str, Any]:
+    """Return one JSON Schema with the document of each command."""
+    from pydantic import TypeAdapter
+
+    names = {**_modules(), "Any": Any}
+    defs: dict[str, Any] = {}
+    documents = {}
+    for command, answer in ANSWERS.items():
+        made = TypeAdapter(list[eval(answer, names)]).json_schema(ref_template="#/$defs/{model}")
+        defs |= made.pop("$defs", {})
+        documents[command] = _plain(made["items"])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The documents of reflector's commands with --json",
+        "properties": documents,
+        "$defs": {name: _plain(one) for name, one in sorted(defs.items())},
+    }
 
 
-def _resolved(reference: str, schema: Any) -> Any:
-    name, _, pointer = reference.partition("#")
-    found = SCHEMAS[name.removesuffix(".json")] if name else schema
-    for step in pointer.split("/")[1:]:
-        found = found[step]
+def _modules() -> dict[str, Any]:
+    """Return the modules that `ANSWERS` names; theirs, and all that they lead to, have the names of types too."""
+    elsewhere = {"blame": "reflector.audit.blame", "reparsing": "reflector.reflection.reparsing"}
+    names = {name for answer in ANSWERS.values() for name in re.findall(r"(\w+)\.\w+", answer)}
+    found = {name: import_module(elsewhere.get(name, f"reflector.cli.{name}")) for name in names}
+    done: set[str] = set()
+    while todo := {name for name in sys.modules if name.startswith("reflector.")} - done:
+        for module in map(sys.modules.get, sorted(todo)):
+            for part in ast.parse(inspect.getsource(module)).body if module else ():
+                if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING":
+                    with suppress(ModuleNotFoundError):  # _typeshed is no module
+                        exec(compile(ast.Module(part.body, []), module.__name__, "exec"), module.__dict__)
+        done |= todo
     return found
 
 
-def page() -> str:
-    """docs/json.md with the tables of the schemas: each from the link to its schema up to the next heading."""
-    text = PAGE.read_text("utf-8")
-    return (
-        re.sub(
-            r"^(\[JSON Schema\]\(schema/([\w-]+)\.json\)\n).*?(?=^## |\Z)",
-            lambda found: "\n".join([found[1], *_tables(SCHEMAS[found[2]]), ""]),
-            text,
-            flags=re.MULTILINE | re.DOTALL,
-        ).rstrip("\n")
-        + "\n"
+def _plain(made: Any) -> Any:
+    """Return a schema without titles, with each key that a document has, and no other."""
+    if isinstance(made, list):
+        return [_plain(one) for one in made]
+    if not isinstance(made, dict):
+        return made
+    plain = {key: _plain(value) for key, value in made.items() if key not in ("title", "default")}
+    if isinstance(made.get("properties"), dict):
+        said, about = _described(made.get("description", ""))
+        keys = {key.rstrip("_"): _plain(value) for key, value in made["properties"].items()}
+        for key, text in about.items():
+            keys[key.rstrip("_")]["description"] = text
+        plain["properties"] = keys
+        plain |= {"description": said, "required": list(keys), "additionalProperties": False}
+    return plain
+
+
+def _described(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says first, and what it says of each field."""
+    first, _, rest = docstring.partition("\n\n")
+    found = re.findall(r"^(\w+) {2,}(.*(?:\n {8,}.*)*)", rest, re.MULTILINE)
+    return " ".join(first.split()), {name: " ".join(text.split()) for name, text in found}
+
+
+def keys(made: dict[str, Any]) -> str:
+    """Return docs/keys.md: a table for each document and for each object in one."""
+    parts = ["<!-- generated -->\n", "# Keys of the documents\n"]
+    parts.append(
+        "The documents of `--json`, by [schema.json](schema.json); [json.md](json.md) says what holds for all.\n"
     )
+    parts += ["| command | document |", "|---|---|"]
+    parts += [f"| `reflector {name} --json` | {_type(one)} |" for name, one in made["properties"].items()]
+    for name, one in made["$defs"].items():
+        if "properties" in one:
+            parts += [f"\n## {_name(name)}\n", f"{one['description']}\n", "| key | type | |", "|---|---|---|"]
+            rows = (f"| `{key}` | {_type(of)} | {of.get('description', '')} |" for key, of in one["properties"].items())
+            parts += [row.replace("|  |", "| |") for row in rows]
+    return "\n".join(parts) + "\n"
 
 
-def _tables(schema: Any) -> Iterator[str]:
-    of = schema.get("items", schema)
-    if "properties" in of:
-        yield _table(of, schema)
-    for name, part in schema.get("$defs", {}).items():
-        if "properties" in part:
-            yield f"{_lead(name, part, schema)}:\n"
-            yield _table(part, schema)
+def _name(definition: str) -> str:
+    return definition.removesuffix("Json")
 
 
-def _lead(name: str, part: Any, schema: Any) -> str:
-    if "title" in part:
-        return str(part["title"])
-    users: dict[str, bool] = {}
-    for owner in (schema, schema.get("items", {}), *schema.get("$defs", {}).values()):
-        for key, value in owner.get("properties", {}).items():
-            if f'"#/$defs/{name}"' in json.dumps(value):
-                users[key] = users.get(key, False) or value.get("type") == "array"
-    keys = " and ".join(f"`{key}`" for key in users)
-    return f"Each of {keys}" if any(users.values()) or len(users) > 1 else keys
+def _type(one: Any) -> str:
+    if "$ref" in one:
+        name = _name(one["$ref"].rpartition("/")[2])
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in one:
+        return " or ".join(dict.fromkeys(map(_type, one["anyOf"])))
+    if "enum" in one:
+        return ", ".join(f"`{value}`" for value in one["enum"])
+    if one.get("type") == "array":
+        return f"list of {_type(one['items'])}" if one.get("items") else "list"
+    if one.get("type") == "object" and isinstance(one.get("additionalProperties"), dict):
+        return f"object of {_type(one['additionalProperties'])}"
+    return _TYPES.get(one.get("type", ""), one.get("type", "any"))
 
 
-def _table(of: Any, schema: Any) -> str:
-    rows = [
-        f"| `{key}` | {_type(value, schema)} | {_words(value)} |".replace("|  |", "| |")
-        for key, value in of["properties"].items()
-    ]
-    return "\n".join(["| key | type | |", "|---|---|---|", *rows, ""])
+def commands() -> str:
+    """Return docs/commands.md: each command with what it does, examples and options."""
+    import click
+
+    from reflector.cli.app import reflector
+    from reflector.cli.table import GROUPS, HIDDEN
+
+    parts = ["<!-- generated -->\n", "# Commands\n", _ABOUT]
+    context = click.Context(reflector)
+    for title, group in (*GROUPS.items(), ("Called by agents, shells, git and cron", HIDDEN)):
+        parts += [f"\n## {title}\n", "| command | what it does | example |", "|---|---|---|"]
+        for name, entry in group.items():
+            command = reflector.get_command(context, name)
+            assert command is not None
+            typed = "<br>".join(f"`{f'reflector {name} {example}'.rstrip()}`" for example in entry.examples)
+            parts.append(f"| `{name}` | {command.get_short_help_str(limit=200)} | {typed} |")
+            for inner in command.commands.values() if isinstance(command, click.Group) else ():
+                parts.append(f"| `{name} {inner.name}` | {inner.get_short_help_str(limit=200)} | |")
+    return "\n".join(parts) + "\n"
 
 
-def _words(value: Any) -> str:
-    keys = ", ".join(f"`{key}`" for key in value.get("properties", {}))
-    return ": ".join(words for words in (value.get("description"), keys) if words)
+_ABOUT = """\
+`reflector COMMAND --help` has every option. Most questions accept `--as-of` with a position, a time or a session
+([questions.md](questions.md) has examples). Commands that answer something accept `--json`, a documented and stable
+form ([json.md](json.md)). The exit codes are 0 if all is well, 1 for drift, tampering or something that could not be
+done, and 2 for usage and configuration. `reflector --user COMMAND` works on your own playbook, which applies in every
+project ([reference.md](reference.md#playbooks)). A name or an option that is gone exits with 2 and says the new one."""
 
 
-def _type(value: Any, schema: Any) -> str:
-    if "anyOf" in value:
-        return " or ".join(_type(one, schema) for one in value["anyOf"])
-    if "$ref" in value:
-        return _type(_resolved(value["$ref"], schema), schema)
-    types = value["type"] if isinstance(value["type"], list) else [value["type"]]
-    named = " or ".join(_TYPES[one] for one in types)
-    items = value.get("items")
-    return f"{named} of {_plural(_type(items, schema))}" if items else named
-
-
-def _plural(named: str) -> str:
-    return f"lists{named.removeprefix('list')}" if named.startswith("list") else f"{named}s"
+def written() -> dict[Path, str]:
+    """Return each generated file with what it is to hold."""
+    made = schema()
+    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    return {DOCS / "schema.json": text, DOCS / "keys.md": keys(made), DOCS / "commands.md": commands()}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
+    found = written()
+    if "--check" in sys.argv:
+        stale = [path.name for path, text in found.items() if not path.exists() or path.read_text("utf-8") != text]
+        sys.exit(f"{', '.join(stale)}: write them with `make docs`" if stale else 0)
+    for path, text in found.items():
+        path.write_text(text, "utf-8")

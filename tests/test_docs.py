@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.cli.commands import COMMANDS, GROUPS
+from reflector.cli.table import COMMANDS, GROUPS
 from reflector.exchange.cloudevents import Stored, event_line
 from reflector.gating.config import SECTIONS
 from tests.pages import DOCS, Reader, blocks, commands, section
@@ -129,7 +129,7 @@ def test_every_question_is_on_its_page() -> None:
     page = PAGES["questions.md"]
     named = set(re.findall(r"`(?:reflector )?([a-z]+(?:-[a-z]+)*)(?: [^`]*)?`", page))
     shown = {typed.split()[1] for _, content in blocks(page) for typed, _ in commands(content)}
-    lacking = {"list", "policy", "export", *GROUPS["Questions"]} - ((named | shown) & set(COMMANDS))
+    lacking = {"list", "ledger", "export", *GROUPS["Questions"]} - ((named | shown) & set(COMMANDS))
     assert not lacking, f"docs/questions.md lacks {', '.join(sorted(lacking))}"
 
 

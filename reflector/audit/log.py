@@ -7,7 +7,6 @@ by index; who wrote an event, and which sessions cite a bullet, takes a pass ove
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -28,16 +27,12 @@ class Filter:
     """Which events: all that meet every condition. `after` and `upto` are positions, the first not included.
 
     bullet   events that add, change, remove, cite or tag the bullet of this name
-    backend  events by this judge, or about what it was to judge
-    model    events of reflections that a model of this name, or one that begins so, answered
     actor    events by this actor; `hook` means every hook
     """
 
     types: Collection[str] = ()
     session_id: str | None = None
     bullet: str | None = None
-    backend: str | None = None
-    model: str | None = None
     actor: str | None = None
     after: int = 0
     upto: int | None = None
@@ -69,12 +64,6 @@ def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, n
     if chosen.actor is not None:
         conditions.append("(actor = ? OR substr(actor, 1, ?) = ?)")
         values += [chosen.actor, len(chosen.actor) + 1, f"{chosen.actor}:"]
-    if chosen.backend is not None:
-        conditions.append(f"(actor = ? OR ({_NOT_A_TAG} AND {_holds(sql)}))")
-        values += [chosen.backend, f'"backend":{_quoted(chosen.backend)}']
-    if chosen.model is not None:
-        conditions.append(f"reflection_id IN ({_ANSWERED.format(holds=_holds(sql))})")
-        values += [sql.id, f'"model":{_quoted(chosen.model)[:-1]}']
     if among is not None:
         condition, value = sql.among("position", among)
         conditions.append(condition)
@@ -88,17 +77,6 @@ def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, n
     limit = f" LIMIT {newest:d}" if newest is not None else ""
     query = f"SELECT position FROM event WHERE playbook_id = ? AND {' AND '.join(conditions)} {order}{limit}"  # noqa: S608
     return [row[0] for row in sql.run(query, *values).fetchall()]
-
-
-#: The data is canonical JSON, in which a quote inside of a text is escaped: what is found is a key with its value.
-_ANSWERED: Final = (
-    f"SELECT reflection_id FROM event WHERE playbook_id = ? AND {_NOT_A_TAG} AND {{holds}}"  # noqa: S608
-    f" AND type IN ('{ev.REFLECTION_ANSWERED}', '{ev.REFLECTION_COMPLETED}')"
-)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _holds(sql: Statements) -> str:

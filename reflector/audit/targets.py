@@ -99,7 +99,7 @@ def _target(ledger: Ledger, kind: Kind, id: str) -> Target:
     if kind == "session":
         events = list(ledger.events(types=WINDOW_TYPES, session_id=id))
         if not events:
-            raise UnknownTarget(f"session {id} has no window, so nothing of it counts; see `reflector session {id}`")
+            raise UnknownTarget(f"session {id} has no window, so nothing of it counts; see `reflector show {id}`")
         return Target(kind, id, events)
     found = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)
     return Target(kind, id, [found] if found is not None else [])

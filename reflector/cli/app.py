@@ -22,7 +22,7 @@ import click
 
 import reflector.ledger as ledgers
 from reflector import __version__
-from reflector.cli.commands import COMMANDS, GROUPS
+from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, MOVED
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completi
 
 
 class _Commands(click.Group):
-    """The commands of `COMMANDS`, imported when they are used."""
+    """The commands of the table, imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -46,9 +46,8 @@ class _Commands(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        module, function = import_module(f"reflector.cli.{entry.module}"), cmd_name.replace("-", "_")
-        # A function may not be called as one of Python's own words.
-        command: click.Command = getattr(module, f"{function}_", None) or getattr(module, function)
+        command: click.Command = getattr(import_module(f"reflector.cli.{entry.module}"), entry.function)
+        command.hidden = cmd_name in HIDDEN
         for parameter in command.params:
             if isinstance(parameter.type, click.IntRange | click.FloatRange):
                 parameter.metavar = parameter.metavar or "N"  # click's word for them is no person's
@@ -65,9 +64,10 @@ class _Commands(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
+            now = MOVED.get(" ".join(args[:2])) or MOVED.get(args[0])
             near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else " See 'reflector --help'."
-            ctx.fail(f"no command '{args[0]}'.{hint}")
+            hint = f"Did you mean '{near[0]}'?" if near else "See 'reflector --help'."
+            ctx.fail(_moved(args[0], now) if now else f"no command '{args[0]}'. {hint}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -81,9 +81,13 @@ class _Commands(click.Group):
             where = click.Context(command, ctx, name) if command is not None else ctx
             raise click.UsageError(_here(ctx, str(mistake)), where) from mistake
         except click.UsageError as error:
-            if (told := _here(ctx, error.message)) == error.message:
+            text = error.message
+            if isinstance(error, click.NoSuchOption):
+                gone = f"{ctx.invoked_subcommand} {error.option_name}"
+                text = _moved(gone, MOVED[gone]) if gone in MOVED else error.format_message()
+            if (said := _here(ctx, text)) == error.message:
                 raise
-            raise click.UsageError(told, error.ctx) from error
+            raise click.UsageError(said, error.ctx) from error
         except Exception as error:
             from reflector.curation.bullets import BulletRefused
             from reflector.ledger.errors import LedgerError
@@ -93,10 +97,18 @@ class _Commands(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, COMMANDS))
+        width = max(len(name) for group in GROUPS.values() for name in group)
         for title, group in GROUPS.items():
+            commands = {name: self.get_command(ctx, name) for name in group}
             with formatter.section(title):
-                formatter.write_dl([(f"{name:<{width}}", command.text) for name, command in group.items()])
+                formatter.write_dl(
+                    [(f"{name:<{width}}", one.get_short_help_str(limit=200)) for name, one in commands.items() if one]
+                )
+
+
+def _moved(gone: str, now: str) -> str:
+    """Return what to type instead of a command or an option that is gone."""
+    return f"`reflector {gone}` is now `{now if now[0].isupper() else f'reflector {now}'}`"
 
 
 def _here(ctx: click.Context, text: str) -> str:
@@ -111,7 +123,7 @@ def _here(ctx: click.Context, text: str) -> str:
     help="The project's folder. Default: the nearest one above with a playbook, else the repository's.",
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
-@click.option("--dataset", help="The playbook of a dataset in the project: see 'reflect-trajectory'.")
+@click.option("--dataset", help="The playbook of a dataset in the project: see 'lab trajectory'.")
 @click.pass_context
 def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str | None) -> None:
     """An event-sourced playbook for coding agents: every helpful and harmful count can be explained."""
@@ -127,16 +139,16 @@ class Place:
         self.root = root
         self.user = user
         self.dataset = dataset
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         self._found: dict[str, Project] = {}
 
-    def _tell(self, notes: Iterable[str]) -> None:
+    def _note(self, notes: Iterable[str]) -> None:
         """Print notes, each once however often the command asks for the playbook."""
         from reflector.cli.output import note
 
         for text in notes:
-            if text not in self._told:
-                self._told.add(text)
+            if text not in self._noted:
+                self._noted.add(text)
                 note(f"reflector: {self.here(text)}")
 
     def project(self, **flags: Any) -> Project:
@@ -201,7 +213,7 @@ class Place:
         with open_pipeline(project or self.project()) as pipeline:
             assert pipeline is not None  # it waited
             yield pipeline
-        self._tell(pipeline.notes)
+        self._note(pipeline.notes)
 
     def write(self, project: Project) -> None:
         """Write the project's playbook.json as its ledger says; waits as `pipeline` does."""
@@ -242,7 +254,7 @@ class Place:
                     spool.keep_seen(project, before)
                 yield ledger
         finally:  # below the answer, where a long one leaves them in sight
-            self._tell(notes)
+            self._note(notes)
 
 
 def _datasets(folder: Path) -> str:

@@ -1,20 +1,29 @@
-"""Commands that change bullets by hand, `undo` of what happened, and `search`."""
+"""Changes of the playbook: add, revise, remove, merge, edit, and undo of what happened to it.
+
+Invariant: what a person wrote in an editor stays in playbook.json until it is recorded; what cannot be read is named.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import BULLET, SECTION
-from reflector.cli.output import advice_fields, json_option, note, print_json, safe
+from reflector.cli.options import BULLET, SECTION, dry_run_option, json_option, why_option
+from reflector.cli.output import BulletJson, note, print_json, safe
+from reflector.cli.playbook import find_bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import is_name
 
 if TYPE_CHECKING:
+    from reflector.audit.targets import Target
     from reflector.curation.changes import Applied, Step
     from reflector.events.event import Event
     from reflector.ledger.store import BulletRow, Ledger
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Changes that a person wants, and what `curation.changes.apply` is told of them."""
+    """Changes that a person wants, and what `curation.changes.apply` needs besides."""
 
     changes: Sequence[Change]
     reason: str | None = None
@@ -31,61 +40,73 @@ class Wanted:
     again: bool = False
 
 
-#: The option of a command that shows what it would do.
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+@dataclass(frozen=True, slots=True)
+class ChangeJson:
+    """What a change did, or would do: the bullets before and after, and its event; null where it was not made.
+
+    change  as a proposal has it; null where only counters moved
+    """
+
+    change: dict[str, Any] | None
+    before: list[BulletJson]
+    after: list[BulletJson]
+    position: int | None
+    event_id: str | None
 
 
-def carried_out(
-    place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool
-) -> tuple[Sequence[Step], Sequence[Applied]]:
-    """Make the changes that `find` returns for the ledger, or only return what they would do."""
-    from reflector.curation.changes import apply, planned
+@dataclass(frozen=True, slots=True)
+class ChangesJson:
+    """Changes of bullets; `applied` is false for a dry run, and `undo` is the command that undoes them."""
 
-    first = place.project().first_number
-    if dry_run:
-        with place.reading() as ledger:
-            wanted = find(ledger)
-            return planned(ledger, wanted.changes, first=first, again=wanted.again), []
-    with place.pipeline() as pipeline:
-        wanted = find(pipeline.ledger)
-        steps = planned(pipeline.ledger, wanted.changes, first=first, again=wanted.again)
-        made = apply(
-            pipeline.ledger, wanted.changes, actor="human", first=first,
-            reason=wanted.reason, target=wanted.target, again=wanted.again,
-        )  # fmt: skip
-        pipeline.write()
-    return steps, made
+    applied: bool
+    changes: list[ChangeJson]
+    undo: str | None
 
 
-def _carry_out(place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool, as_json: bool) -> None:
-    """Make the changes that `find` returns for the ledger, or show what they would do."""
-    print_steps(place, *carried_out(place, find, dry_run=dry_run), as_json=as_json)
-
-
-def _change(
-    place: Place, *changes: Change, reason: str | None = None, live: bool = True, dry_run: bool, as_json: bool
-) -> None:
-    """Make changes of bullets, or show what they would do; `live` as for `_named`."""
+def _change(place: Place, *changes: Change, why: str | None = None, dry_run: bool, as_json: bool) -> None:
+    """Make changes of bullets, or show what they would do."""
 
     def find(ledger: Ledger) -> Wanted:
-        _named(ledger, *(name for change in changes for name in change.about), live=live)
-        return Wanted(changes, reason)
+        for change in changes:
+            for name in change.about:
+                find_bullet(ledger, name, live=True)
+        return Wanted(changes, why)
 
     _carry_out(place, find, dry_run=dry_run, as_json=as_json)
 
 
-def print_steps(place: Place, steps: Sequence[Step], made: Sequence[Applied], *, as_json: bool) -> None:
+def _carry_out(place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool, as_json: bool) -> None:
+    """Make the changes that `find` returns for the ledger, or show what they would do."""
+    from reflector.curation.changes import apply, planned
+
+    first = place.project().first_number
+    made: Sequence[Applied] = ()
+    if dry_run:
+        with place.reading() as ledger:
+            wanted = find(ledger)
+            steps = planned(ledger, wanted.changes, first=first, again=wanted.again)
+    else:
+        with place.pipeline() as pipeline:
+            wanted = find(pipeline.ledger)
+            steps = planned(pipeline.ledger, wanted.changes, first=first, again=wanted.again)
+            made = apply(
+                pipeline.ledger, wanted.changes, actor="human", first=first,
+                reason=wanted.reason, target=wanted.target, again=wanted.again,
+            )  # fmt: skip
+            pipeline.write()
+    _print_steps(place, steps, made, as_json=as_json)
+
+
+def _print_steps(place: Place, steps: Sequence[Step], made: Sequence[Applied], *, as_json: bool) -> None:
     """Print what changes did, or would do where none was made, and the command that undoes them."""
     undo = place.command("undo", _span([one.position for one in made])) if made else None
     if as_json:
-        places: list[dict[str, object]] = [{"position": one.position, "event_id": one.event_id} for one in made] or [
-            _NOWHERE
-        ] * len(steps)
+        at: list[tuple[Any, Any]] = [(one.position, one.event_id) for one in made] or [(None, None)] * len(steps)
         changes = [
-            {"change": step.change.to_data(), **_sides(step.before, step.after), **at}
-            for step, at in zip(steps, places, strict=True)
+            ChangeJson(step.change.to_data(), BulletJson.all(step.before), BulletJson.all(step.after), *where)
+            for step, where in zip(steps, at, strict=True)
         ]
-        print_json({"applied": bool(made), "changes": changes, "undo": undo})
+        print_json(ChangesJson(bool(made), changes, undo))
         return
     for step in steps:
         for line in step.lines:
@@ -93,24 +114,30 @@ def print_steps(place: Place, steps: Sequence[Step], made: Sequence[Applied], *,
     note(f"Undo: {undo}" if undo else "Nothing was changed yet; leave --dry-run out to do it.")
 
 
-_NOWHERE: dict[str, object] = {"position": None, "event_id": None}
-
-
 def _span(positions: Sequence[int]) -> str:
     first, last = min(positions), max(positions)
     return str(first) if first == last else f"{first}..{last}"
 
 
-def _sides(before: Sequence[Bullet], after: Sequence[Bullet]) -> dict[str, Any]:
-    return {"before": [*map(advice_fields, before)], "after": [*map(advice_fields, after)]}
+def alike(text: str, section: str, bullets: Iterable[Bullet]) -> list[str]:
+    """Return a line for each bullet that a new text of a section repeats or contradicts."""
+    from reflector.playbook.duplicates import near
+
+    lines = []
+    for pair in near(text, section, bullets):
+        other = pair.first if pair.first.name else pair.second
+        says = "says the opposite" if pair.kind == "contradiction" else "may say the same"
+        lines.append(f"{other.name} {says} ({pair.why}): {other.text}")
+    return lines
 
 
-def _named(ledger: Ledger, *names: str, live: bool = True) -> None:
-    """Raise a usage error, with a suggestion, for a name that no bullet ever had; `live` suggests a live bullet."""
-    from reflector.cli.playbook import find_bullet
-
-    for name in names:
-        find_bullet(ledger, name, live=live)
+def alike_to(change: Change, rows: Sequence[BulletRow]) -> list[str]:
+    """Return a line for each other live bullet that the text of a new or revised one repeats or contradicts."""
+    if change.kind not in ("add", "revise"):
+        return []
+    section = change.section or next(row.section for row in rows if row.name == change.name)
+    others = [row.bullet for row in rows if row.status == "live" and row.name not in change.about]
+    return alike(change.text or "", section, others)
 
 
 @click.command()
@@ -124,8 +151,6 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    from reflector.cli.duplicates import alike
-
     before: list[Bullet] = []
 
     def find(ledger: Ledger) -> Wanted:
@@ -139,40 +164,64 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 
 @click.command()
 @click.argument("name", type=BULLET)
-@click.argument("text")
+@click.argument("text", required=False)
+@click.option("--section", type=SECTION, help="Move it to this section.")
+@click.option("--to-user", is_flag=True, help="Move it to your own playbook, without its counts.")
 @dry_run_option
 @json_option
 @click.pass_obj
-def revise(place: Place, name: str, text: str, dry_run: bool, as_json: bool) -> None:
-    """Give a bullet another text; its counts stay."""
-    _change(place, Change("revise", name, text=text), dry_run=dry_run, as_json=as_json)
+def revise(
+    place: Place, name: str, text: str | None, section: str | None, to_user: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Give a bullet another text or section; its name and its counts stay.
+
+    With --to-user, your own playbook gets the text under a new name. The counts are this project's evidence, so they
+    stay here, with the event of the new bullet; the project's bullet is retired into the new name.
+    """
+    if to_user:
+        if text is not None or section is not None or dry_run or as_json:
+            raise click.UsageError("--to-user moves the bullet as it is; revise it before or after")
+        _to_user(place, name)
+        return
+    changes = [Change("revise", name, text=text)] if text is not None else []
+    changes += [Change("move", name, section=section)] if section is not None else []
+    if not changes:
+        raise click.UsageError("say what becomes of the bullet: TEXT, --section SECTION or --to-user")
+    _change(place, *changes, dry_run=dry_run, as_json=as_json)
 
 
-@click.command()
-@click.argument("name", type=BULLET)
-@click.argument("section", type=SECTION)
-@dry_run_option
-@json_option
-@click.pass_obj
-def move(place: Place, name: str, section: str, dry_run: bool, as_json: bool) -> None:
-    """Move a bullet to another section; it keeps its name and its counts."""
-    _change(place, Change("move", name, section=section), dry_run=dry_run, as_json=as_json)
+def _to_user(place: Place, name: str) -> None:
+    from reflector.curation.changes import promote
+    from reflector.project import Project
+
+    project = place.project()
+    if project.is_users:
+        raise click.UsageError(f"{project.root} is your own playbook already; name a project with --project")
+    # The project's lock first and then the user's, as everywhere.
+    with place.pipeline(project) as pipeline, place.pipeline(Project.of_user()) as users:
+        row = find_bullet(pipeline.ledger, name, live=True)
+        name, is_new = promote(row, pipeline.ledger, users.ledger, home=str(project.root))
+        users.write()
+        pipeline.write()
+        bullet = next(row.bullet for row in users.ledger.rows() if row.name == name)
+    click.echo(safe(bullet.line))
+    if not is_new:
+        note(f"Your own playbook said exactly this already, as {name}.")
 
 
 @click.command()
 @click.argument("names", type=BULLET, nargs=-1, required=True, metavar="NAME...")
-@click.option("--reason", help="The reason; the ledger keeps it.")
+@why_option
 @dry_run_option
 @json_option
 @click.pass_obj
-def remove(place: Place, names: tuple[str, ...], reason: str | None, dry_run: bool, as_json: bool) -> None:
-    """Remove bullets; their history stays, and `restore` brings them back."""
+def remove(place: Place, names: tuple[str, ...], why: str | None, dry_run: bool, as_json: bool) -> None:
+    """Remove bullets; their history stays, and `undo NAME` brings one back."""
     from reflector.text.secrets import quote
 
-    why = quote(reason, 200) if reason is not None else None
-    _change(
-        place, *(Change("remove", name) for name in dict.fromkeys(names)), reason=why, dry_run=dry_run, as_json=as_json
-    )
+    reason = quote(why, 200) if why is not None else None
+    changes = [Change("remove", name) for name in dict.fromkeys(names)]
+    _change(place, *changes, why=reason, dry_run=dry_run, as_json=as_json)
 
 
 @click.command()
@@ -190,46 +239,38 @@ def merge(
     A tag that counted for several of them counts once. The old names still work in citations: what is cited under one
     counts for the new bullet too.
     """
-
     if len(names) < 2:
         raise click.UsageError(f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one")
 
     def find(ledger: Ledger) -> Wanted:
-        _named(ledger, *names)
-        first = ledger.row(names[0])
-        assert first is not None
-        merged = Change("merge", None, names, section or first.section, text if text is not None else first.text)
-        return Wanted([merged])
+        first, *_ = [find_bullet(ledger, name, live=True) for name in names]
+        return Wanted([Change("merge", None, names, section or first.section, first.text if text is None else text)])
 
     _carry_out(place, find, dry_run=dry_run, as_json=as_json)
 
 
-def restore_bullet(place: Place, name: str, *, dry_run: bool, as_json: bool) -> None:
-    """Bring a removed bullet back, with its counts."""
-    _change(place, Change("restore", name), live=False, dry_run=dry_run, as_json=as_json)
-
-
 @click.command()
-@click.argument("what", required=False, metavar="[NAME|POSITION|EVENT]")
-@click.option("--why", help="The reason, where evidence goes out of the count or comes back.")
+@click.argument("what", required=False, metavar="[NAME|POSITION|A..B|SESSION|REFLECTION]")
+@why_option
 @dry_run_option
 @json_option
 @click.pass_obj
 def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json: bool) -> None:
-    """Undo the last change of the playbook, or the one that you name.
+    """Undo the last change of the playbook, or what you name.
 
-    Name a bullet, for its last change, or what `reflector log --undo` shows: a position, several as 41..43, or an
-    event's id. The next `undo` goes further back. What is undone is taken back by a new event, so `undo` of that one
+    Name a bullet, for its last change (of a removed one: the removal), a position of `reflector log` or several as
+    41..43, or an event's id. Name a session, a reflection or a tag to take its evidence out of the count: nothing is
+    subtracted or erased, fewer tags count. The next `undo` goes further back, and `undo` of what an undo appended
     brings it again. Counts that came since stay. If a later change is in the way, it is named and nothing is undone.
     """
     from reflector.curation.undoing import last_change, undoing
 
     with place.reading() as ledger:
-        named = last_change(ledger) if what is None else _events(ledger, what)
+        named = last_change(ledger) if what is None else _named(ledger, what)
 
     def find(ledger: Ledger) -> Wanted:
-        found = undoing(ledger, named if isinstance(named, list) else [named])
-        return Wanted(found.changes, reason="undone", target=found.targets, again=True)
+        found = undoing(ledger, named if isinstance(named, list) else [])
+        return Wanted(found.changes, reason=why or "undone", target=found.targets, again=True)
 
     if isinstance(named, list):
         _carry_out(place, find, dry_run=dry_run, as_json=as_json)
@@ -239,83 +280,136 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
         _take_back(place, named, why, as_json=as_json)
 
 
-def _events(ledger: Ledger, what: str) -> list[Event] | Event:
-    """Return the changes of bullets that a person named, or the one event that is something else."""
-    from reflector.audit.targets import target_named
+def _named(ledger: Ledger, what: str) -> list[Event] | Target:
+    """Return the changes of bullets that a person named, or the target that is something else."""
+    from reflector.audit.targets import Target, target_named
     from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change
     from reflector.events import event as ev
     from reflector.events.registry import EVENT_TYPES
 
     what = what.strip().strip("[]")
-    if is_name(what):
-        _named(ledger, what, live=False)
+    if is_name(what) and ledger.row(what) is not None:
         return last_change(ledger, what)
     first, dots, last = what.partition("..")
     if dots:
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
             raise click.UsageError(f"{what!r} is not a row of positions, such as 41..43")
-        events = list(ledger.events(after=int(first) - 1, upto=int(last), types=CHANGING))
+        after, upto = int(first) - 1, int(last)
+        if retractions := list(ledger.events(after=after, upto=upto, types=[ev.EVIDENCE_RETRACTED])):
+            return Target("event", retractions[0].event_id, retractions)
+        events = list(ledger.events(after=after, upto=upto, types=CHANGING))
         if not events:
-            raise NothingToUndo(f"no position of {what} changed a bullet; see `reflector log --undo`")
+            raise NothingToUndo(f"no position of {what} changed a bullet; see `reflector log`")
         return events
+    if is_name(what):
+        find_bullet(ledger, what)
     target = target_named(ledger, what)
     event = target.events[0]
     if event.type == ev.CHANGE_APPROVED:
         return approved(ledger, event)
     if target.kind == "event" and event.type in CHANGING:
         return [event]
-    if event.type != ev.POLICY_ADOPTED and (way := EVENT_TYPES[event.type].no_retraction):
+    if target.kind == "event" and event.type != ev.POLICY_ADOPTED and (way := EVENT_TYPES[event.type].no_retraction):
         raise NothingToUndo(f"the {event.type} at position {event.position} changed no bullet and no count; {way}")
-    if target.kind == "session":
-        raise click.UsageError(f"{what!r} is a session; take it out with `reflector retract {what} --why …`")
-    return event
+    return target
 
 
-def _take_back(place: Place, event: Event, why: str | None, *, as_json: bool) -> None:
+def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) -> None:
     """Take evidence out of the count, put it back, or put the policy in force that was before."""
+    from reflector.cli.lessons import changed_lessons, print_changed
     from reflector.curation.counts import adopt, moved, policy_before, retract
     from reflector.curation.counts import undo as put_back
     from reflector.events import event as ev
 
+    event = target.events[0]
+    reason = why or f"undid {f'session {target.id}' if target.kind == 'session' else f'position {event.position}'}"
     with place.pipeline() as pipeline:
-        ledger, reason = pipeline.ledger, why or f"undid position {event.position}"
-        before = ledger.rows()
+        ledger = pipeline.ledger
+        before, head = ledger.rows(), ledger.head().position
         if event.type == ev.POLICY_ADOPTED:
             adopted = adopt(ledger, policy_before(ledger, event), reason=reason)
             positions = [adopted.position] if adopted is not None else []
         else:
             take = put_back if event.type == ev.EVIDENCE_RETRACTED else retract
-            positions = [one.position for one in take(ledger, [event], reason)]
+            positions = [one.position for one in take(ledger, target.events, reason)]
         changed = moved(before, ledger.rows())
+        lessons = changed_lessons(ledger, head, positions[-1]) if positions else []
         pipeline.write()
     undone = place.command("undo", _span(positions)) if positions else None
-    _print_moved(changed, positions, undone, as_json=as_json)
-
-
-def _print_moved(
-    changed: Sequence[tuple[BulletRow, BulletRow]], positions: Sequence[int], undone: str | None, *, as_json: bool
-) -> None:
     if as_json:
-        at = {"position": positions[0] if positions else None, "event_id": None}
-        changes = [{"change": None, **_sides([old.bullet], [new.bullet]), **at} for old, new in changed]
-        print_json({"applied": bool(positions), "changes": changes, "undo": undone})
+        at = positions[0] if positions else None
+        changes = [
+            ChangeJson(None, BulletJson.all([old.bullet]), BulletJson.all([new.bullet]), at, None)
+            for old, new in changed
+        ]
+        print_json(ChangesJson(bool(positions), changes, undone))
         return
     for old, new in changed:
         click.echo(safe(f"- {old.bullet.line}\n+ {new.bullet.line}"))
-    if not changed:
-        note("No counter moved.")
+    print_changed(lessons)
+    if not changed and not lessons:
+        note("No counter moved: nothing of it had counted, or it is out for another reason as well.")
     note(f"Undo: {undone}" if undone else "It was so already.")
 
 
 @click.command()
-@click.argument("query")
-@click.option("--section", type=SECTION, help="Only this section.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many bullets.")
-@click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
-@json_option
-@click.pass_context
-def search(ctx: click.Context, /, query: str, **chosen: Any) -> None:
-    """Find bullets by their words, those that fit best first."""
-    from reflector.cli.playbook import list_
+@click.pass_obj
+def edit(place: Place) -> None:
+    """Edit playbook.json in your editor.
 
-    ctx.invoke(list_, search=query, **chosen)
+    Reword an entry, move it to another section, delete it, or add {"text": "..."} without a name. What you changed is
+    recorded when you close the file, and what was counted meanwhile stays. The editor is $VISUAL or $EDITOR.
+    """
+    from reflector.curation.playbook_file import edited_from, untaken
+    from reflector.curation.undoing import CHANGING
+    from reflector.events.registry import EVENT_TYPES
+
+    project = place.project()
+    file = project.playbook_json
+    editor = chosen_editor(str(file))
+    with place.pipeline() as pipeline:
+        opened = pipeline.ledger.head().position
+    if not file.exists():
+        raise click.ClickException(f"there is no bullet to edit; add the first with `{place.command('add')}`")
+    given = file.read_bytes()
+    while True:
+        _open(file, editor)
+        with project.open_ledger() as ledger:
+            before = ledger.head().position
+            edited_from(ledger, project, opened, given)
+        with place.pipeline() as pipeline:
+            problems = untaken(pipeline.ledger, project)
+            events = list(pipeline.ledger.events(after=before, types=CHANGING))
+        if not problems:
+            break
+        if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Edit it again?", True, err=True)):
+            raise click.ClickException(f"nothing was recorded; correct {file}")
+    for event in events:
+        click.echo(safe(f"{event.type}  {EVENT_TYPES[event.type].summary(event.data or {})}"))
+    if not events:
+        note("Nothing was changed.")
+        return
+    note(f"Undo: {place.command('undo', _span([event.position for event in events]))}")
+
+
+def _open(file: Path, editor: str) -> None:
+    """Let a person edit a file. Raises ClickException where the editor fails."""
+    try:
+        click.edit(filename=str(file), editor=editor)
+    except click.ClickException as error:
+        is_missing = isinstance(error.__cause__, OSError)
+        what = f"the editor {editor} cannot be started; set EDITOR or VISUAL, such as EDITOR=nano"
+        raise click.ClickException(what if is_missing else error.format_message()) from error
+
+
+def chosen_editor(what: str) -> str:
+    """Return the person's editor, or one that is there. Raises UsageError, which says to edit `what` instead."""
+    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not chosen and not sys.stdin.isatty():
+        # One that needs a terminal would wait for it for ever.
+        way = f"name one that needs none in $EDITOR, or edit {what}"
+        raise click.UsageError(f"there is no terminal for an editor; {way}")
+    found = chosen or next((name for name in ("editor", "nano", "vi", "vim") if shutil.which(name)), None)
+    if found is None:
+        raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")
+    return found

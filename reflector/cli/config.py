@@ -5,17 +5,27 @@ Invariant: a file of settings is replaced only by one that the program understan
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, note, print_json, table
+from reflector.cli.options import json_option
+from reflector.cli.output import note, print_json, table
 from reflector.config import SETTINGS, USERS_OWN, Config, from_text, load_config, project_config, variable
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
+
+
+@dataclass(frozen=True, slots=True)
+class SettingJson:
+    """The value of a setting, and where it comes from."""
+
+    value: str | int | float | bool | list[str]
+    origin: str
 
 
 class _Key(click.Choice[str]):
@@ -55,7 +65,7 @@ def list_(place: Place, as_json: bool = False) -> None:
     project = place.project()
     rows = [(key, _shown(project.config, key), _origin(project.config, project.root, key)) for key in SETTINGS]
     if as_json:
-        print_json({key: {"value": value, "origin": origin} for key, value, origin in rows})
+        print_json({key: SettingJson(value, origin) for key, value, origin in rows})
         return
     table(
         ("setting", "value", "from"),
@@ -66,16 +76,10 @@ def list_(place: Place, as_json: bool = False) -> None:
 
 @config.command()
 @click.argument("key", type=_KEY)
-@json_option
 @click.pass_obj
-def get(place: Place, key: str, as_json: bool) -> None:
+def get(place: Place, key: str) -> None:
     """Print the value of one setting."""
-    project = place.project()
-    value = _shown(project.config, key)
-    if as_json:
-        print_json({"value": value, "origin": _origin(project.config, project.root, key)})
-    else:
-        click.echo(_words(value))
+    click.echo(_words(_shown(place.project().config, key)))
 
 
 @config.command("set", short_help="Set a setting of this project, or of all of yours.")

@@ -9,57 +9,52 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
-from functools import partial
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from reflector.cli import demo_systems
 from reflector.hooks.install import SCRIPT
 
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+
 _DATA = Path(__file__).resolve().parent.parent / "demo"
+_DATASET = "sums"
 #: What the agent reports: the first session is compacted before it ends, and its end is reported twice.
-_REPORTS = (
-    ("PreCompact", {"trigger": "auto"}, 1),
-    ("SessionEnd", {"reason": "other"}, 1),
-    ("SessionEnd", {"reason": "other"}, 1),
-    ("SessionEnd", {"reason": "logout"}, 2),
-    ("SessionEnd", {"reason": "other"}, 3),
-)
+_REPORTS = (("PreCompact", 1), ("SessionEnd", 1), ("SessionEnd", 1), ("SessionEnd", 2), ("SessionEnd", 3))
+_REFLECTION = """ATTEMPT: Named the port from memory.
+ISSUE: The configuration was not opened, because its path was wrong.
+STRATEGY: Find the file first, then answer from what it says.
+TAGS: evidence, configuration"""
+_NEXT = """
+Three commands to type next, in a project of yours:
+  reflector import-history --dry-run      what earlier sessions would count
+  reflector add pat 'Run the tests first' a first bullet
+  reflector install                       the hooks, until reflector uninstall"""
 
 
 @click.command()
 @click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep it.")
-@click.option(
-    "--backend",
-    type=click.Choice(["rules", "anthropic"]),
-    default="rules",
-    show_default=True,
-    help="anthropic: call a model, with the key and the address in your environment.",
-)
-def demo(keep: Path | None, backend: str) -> None:
+def demo(keep: Path | None) -> None:
     """Show the whole pipeline on bundled sessions; needs no configuration.
 
     Makes a project with a playbook and three sessions in a temporary folder. Uses no network, no key and none of your
-    files, unless you choose another backend.
+    files. With REFLECTOR_BACKEND=anthropic, a model judges, with the key in your environment.
     """
     if keep is not None and keep.exists():
         raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")
+    backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
         _refuse_without_key()
     with _own_environment(backend), _folder(keep) as project:
-        _show(project)
+        _sessions(project)
+        _systems(project)
         if keep is not None:
             click.echo(f"\nLook around:  cd {keep} && reflector list")
         click.echo(_NEXT)
-
-
-_NEXT = """
-Three things to type next, in a project of yours:
-  reflector import-history --dry-run      what earlier sessions would count
-  reflector add pat 'Run the tests first' a first piece of advice
-  reflector install                       the hooks, until reflector uninstall"""
 
 
 def _refuse_without_key() -> None:
@@ -68,65 +63,122 @@ def _refuse_without_key() -> None:
     # Of the person's settings the demo takes these variables alone.
     if model_settings().key is None:
         raise click.UsageError(
-            f"--backend anthropic needs a key in {', '.join(KEY_VARIABLES[:-1])} or {KEY_VARIABLES[-1]}; "
-            "without --backend the demo needs none"
+            f"REFLECTOR_BACKEND=anthropic needs a key in {', '.join(KEY_VARIABLES[:-1])} or {KEY_VARIABLES[-1]}; "
+            "without it the demo needs none"
         )
 
 
-def _show(project: Path) -> None:
+def _sessions(project: Path) -> None:
+    """Let three sessions start and end, and ask what they counted."""
     (project / ".claude").mkdir(parents=True)
     shutil.copy(_DATA / "playbook.json", project / ".claude" / "playbook.json")
-    _say("A project has a playbook. This is what the agent reads when a session starts:")
-    click.echo(_wrapped(_hook(project, "SessionStart", {"source": "startup"}, None).strip()))
-    _say(
-        "It works, and cites what it used: [pat-001], [pat-002], [pref-001]. Three sessions end, one of them compacted "
-        "first and reported twice. Each hook saves one small file and exits:"
+    text = _hook(project, "SessionStart", None).strip()
+    bullets = [line for line in text.splitlines() if line.startswith("[")]
+    _say("A session starts, and the agent reads the playbook:")
+    click.echo("\n".join(_cut(line) for line in bullets))
+    for event, number in _REPORTS:
+        _hook(project, event, _DATA / f"session-{number}.jsonl")
+    _say("Three sessions end and cite bullets; one was compacted first and ends twice.\nEach citation is judged:")
+    _run(project, "drain")
+    _say("The playbook now, the best bullet first:")
+    _run(project, "list")
+    _say("Why do these count? However often a session is reported, it counts once:")
+    _run(project, "blame", "pat-001")
+    _run(project, "blame", "pat-002")
+    _say("What happened, append-only and hash-chained; silence proves it:")
+    _run(project, "log", "-n", "6")
+    _run(project, "verify")
+
+
+def _systems(project: Path) -> None:
+    """Show in one ledger what an embedder's agent learns: a trajectory, a summary, a revised answer and a lesson."""
+    from reflector.project import Project
+
+    _say("A task has a right answer: a playbook of its own is judged by it:")
+    _run(project, "--dataset", _DATASET, "add", "pat", "Round the price of an item before you add it up.", quiet=True)
+    _run(project, "lab", "trajectory", str(_DATA / "trajectory.json"))
+    with Project.of_dataset(project, _DATASET).open_ledger() as ledger:
+        _summary(ledger)
+        _turn(ledger)
+        _lesson(ledger)
+    _say("What each system learned, and what it is worth:")
+    _run(project, "--dataset", _DATASET, "lessons")
+    _run(project, "--dataset", _DATASET, "verify")
+
+
+def _summary(ledger: Ledger) -> None:
+    from reflector.gating.bundle import ReflectionBundle
+    from reflector.gating.config import load_config
+    from reflector.gating.step import after_turn
+
+    turn = ReflectionBundle(
+        ctx={"agent_id": "shop", "turn_id": 1, "now_iso": "2026-11-22T08:00:00Z"},
+        state_view={},
+        plan={"reflection": True},
+        utter="Done: the discount applies before the total is rounded.",
+        snippets=["The cart is in cart.py."],
     )
-    for event, fields, number in _REPORTS:
-        transcript = _DATA / f"session-{number}.jsonl"
-        _hook(project, event, fields, transcript)
-        click.echo(f"  {event:<11} {json.dumps(fields)[1:-1]:<20} {transcript.name}")
-    _run(project, "The drain reads the sessions, and each citation is judged by what followed it:", "drain")
-    _run(project, "The playbook now, best advice first:", "list")
-    why = "Why is pat-001 where it is? The session counts once, however often it was reported:"
-    _run(project, why, "blame", "pat-001")
-    _run(project, "And pat-002?", "blame", "pat-002")
-    _run(project, "Everything that happened, append-only and hash-chained:", "log")
-    _run(project, "Is the ledger what was appended? Silence means yes:", "verify")
-    demo_systems.show(project, _DATA / "trajectory.json", _say, partial(_run, project))
+    done = after_turn(turn, load_config({"t3": {"allow_reflection": True}}), ledger=ledger)
+    _say("A turn is summarised, a weak answer is revised once, a lesson gets its worth:")
+    click.echo(f"  {_cut(done.summary, 76) if done else ''}")
+
+
+def _turn(ledger: Ledger) -> None:
+    from reflector.revision.turn import Answer, revise_turn
+
+    def agent(_prompt: str, how: str) -> str | Answer:
+        if how == "reflect":
+            return _REFLECTION
+        return Answer("The port is 6380: config/app.toml, line 12.", [{"name": "read", "status": "success"}])
+
+    first = Answer("I cannot open it; 6379?", [{"name": "read", "status": "error", "error": "no such file"}])
+    turn = revise_turn("Which port?", first, agent, session_id="shop", turn=2, has_tools=True, ledger=ledger)
+    assert turn.retried is not None
+    click.echo(f"  {first.content} → {turn.content.splitlines()[-1]} ({turn.retried.score():.2f})")
+
+
+def _lesson(ledger: Ledger) -> None:
+    from reflector.revision.engine import ReflectionEngine
+
+    engine = ReflectionEngine(ledger=ledger)
+    lesson = engine.store_lesson("api_design", "forgot auth", "always add auth middleware")
+    worths = ["0.50"]
+    for task, success in enumerate((True, True, False, True), start=1):
+        engine.reset_step_counts(f"task-{task}")
+        engine.get_relevant_lessons("api_design", key=engine.task)
+        worths.append(f"{engine.record_lesson_outcome(lesson.lesson_id, success, key=engine.task):.2f}")
+    click.echo(f"  always add auth middleware: {' → '.join(worths)}")
 
 
 def _say(text: str) -> None:
     click.echo()
-    click.secho(_wrapped(text), bold=True)
+    click.secho(text, bold=True)
 
 
-def _wrapped(text: str) -> str:
-    """Return a text whose paragraphs fill the terminal's width; a heading or a bullet begins a line."""
-    if not sys.stdout.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    lines: list[str] = []
-    for line in text.splitlines():
-        goes_on = lines and lines[-1] and lines[-1][0] not in "#[" and line and line[0] not in "#["
-        lines[-1:] = [f"{lines[-1]} {line}"] if goes_on else [*lines[-1:], line]
-    return "\n".join(click.wrap_text(line, width, subsequent_indent="  " * line.startswith("[")) for line in lines)
+def _cut(line: str, width: int = 80) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def _run(project: Path, why: str, *arguments: str) -> None:
+def _run(project: Path, *arguments: str, quiet: bool = False) -> None:
+    """Run a command, and print what it prints, as wide as a terminal of 80 columns."""
     from reflector.cli.app import run
 
-    _say(why)
-    click.secho(f"$ reflector {' '.join(arguments)}", fg="magenta")
-    with chdir(project):  # what it says of other commands is as short as for a person
+    if not quiet:
+        words = (Path(word).name if "/" in word else word for word in arguments)
+        click.secho(f"$ reflector {' '.join(words)}", fg="magenta")
+    out = TextIOWrapper(BytesIO(), "utf-8")
+    # What it says of other commands is as short as for a person in the project.
+    with chdir(project), redirect_stdout(out), redirect_stderr(StringIO()):
         code = run([*arguments])
     if code:
         raise click.exceptions.Exit(code)
+    for line in out.buffer.getvalue().decode().splitlines():
+        click.echo(_cut(line))
 
 
-def _hook(project: Path, event: str, fields: dict[str, str], transcript: Path | None) -> str:
+def _hook(project: Path, event: str, transcript: Path | None) -> str:
     """Call the hook as the agent does: one process, one JSON on stdin."""
-    payload = {"session_id": "", "hook_event_name": event, "cwd": str(project), **fields}
+    payload = {"session_id": "", "hook_event_name": event, "cwd": str(project), "source": "startup", "reason": "other"}
     if transcript is not None:
         with transcript.open(encoding="utf-8") as file:
             payload["session_id"] = json.loads(file.readline())["sessionId"]

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import AGENT_FILE
+from reflector.cli.options import AGENT_FILE
 from reflector.cli.output import note, safe
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 

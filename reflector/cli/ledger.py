@@ -1,16 +1,17 @@
-"""Commands on the ledger: rebuild, verify, head."""
+"""The ledger: verify, rebuild, and the group `ledger` (head, policy, assert, backup, restore, copy, grants)."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, note, print_json, progress, safe
+from reflector.cli.options import BULLET, FILE, READ_FILE, as_of_option, json_option, past, why_option
+from reflector.cli.output import counted, note, print_json, progress, safe, short_time
+from reflector.playbook.counting import COUNTINGS, Counting
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
@@ -23,12 +24,29 @@ if TYPE_CHECKING:
 _MOST_HEADS = 8 * 2**20
 
 
+@dataclass(frozen=True, slots=True)
+class DriftJson:
+    """What is not what the events say, and the lines of the difference."""
+
+    of: str
+    diff: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltJson:
+    """What drifted, and where a playbook.json is kept that could not be read."""
+
+    drift: list[DriftJson]
+    kept: str | None
+
+
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift.")
 @click.option("--new-ledger", is_flag=True, help="Begin a new ledger where the old one is lost.")
+@click.option("--mend", is_flag=True, help="First create the triggers and views again, and set back a moved head.")
 @json_option
 @click.pass_obj
-def rebuild(place: Place, check: bool, new_ledger: bool, as_json: bool) -> None:
+def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
     Appends nothing and calls no model; two rebuilds give the same playbook.json, byte for byte. Readers see the old
@@ -39,13 +57,15 @@ def rebuild(place: Place, check: bool, new_ledger: bool, as_json: bool) -> None:
     import again count once. An existing ledger is never replaced.
     """
     project = place.project()
+    if check + new_ledger + mend > 1:
+        raise click.UsageError("--check, --new-ledger and --mend are three different wishes; give one of them")
     if check:
         drift = _drift(project)
         if as_json:
-            print_json({"drift": drift, "kept": None})
+            print_json(RebuiltJson(drift, None))
         elif drift:
             for one in drift:
-                click.echo(safe("\n".join(one["diff"])))
+                click.echo(safe("\n".join(one.diff)))
             note(
                 "There is drift. The next command records what was edited in playbook.json; the next one that changes"
                 " something, or `reflector rebuild`, writes the file. See also `reflector verify`."
@@ -53,12 +73,14 @@ def rebuild(place: Place, check: bool, new_ledger: bool, as_json: bool) -> None:
         if drift:
             raise click.exceptions.Exit(1)
         return
+    if mend:
+        _mend(project)
     kept = (_begin_anew if new_ledger else _rebuild)(place, project)
     if as_json:
-        print_json({"drift": [], "kept": None if kept is None else str(kept)})
+        print_json(RebuiltJson([], None if kept is None else str(kept)))
 
 
-def _drift(project: Project) -> list[dict[str, Any]]:
+def _drift(project: Project) -> list[DriftJson]:
     """Return each of the tables and playbook.json that is not what the events say, with the difference."""
     from difflib import unified_diff
 
@@ -79,7 +101,7 @@ def _drift(project: Project) -> list[dict[str, Any]]:
         if text == wanted or (not text and not playbook.entries):
             continue
         lines = unified_diff(text.splitlines(), wanted.splitlines(), name, "the events", lineterm="")
-        drift.append({"of": name, "diff": [*lines]})
+        drift.append(DriftJson(name, [*lines]))
     return drift
 
 
@@ -135,6 +157,47 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
     return kept
 
 
+def _mend(project: Project) -> None:
+    """Create the triggers and the views again, and set a head that was moved to the last event."""
+    from reflector.proof.heads import mend_head
+
+    needs_ledger(project)
+    with project.open_ledger() as ledger:
+        ledger.mend_triggers()
+        if done := mend_head(ledger):
+            note(f"reflector: {done}")
+
+
+@dataclass(frozen=True, slots=True)
+class FindingJson:
+    """What is wrong, where, and what to do about it."""
+
+    code: str
+    position: int | str | None
+    message: str
+    remedy: str
+
+    @classmethod
+    def of(cls, finding: Finding) -> FindingJson:
+        """Return a finding as JSON has it."""
+        return cls(finding.code, finding.where, finding.message, finding.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedJson:
+    """What `verify` found; `head` is empty where there is none, `since` null where everything was verified.
+
+    anchors   heads that were published and proved
+    left_out  what is not looked at with --since
+    """
+
+    head: str
+    findings: list[FindingJson]
+    anchors: list[Anchor]
+    since: Anchor | None
+    left_out: list[str]
+
+
 @click.command()
 @click.option(
     "--anchor",
@@ -148,20 +211,9 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
     metavar="HEAD|FILE|GIT-REF",
     help="Verify only the events behind a head that you know to be good; says what was not looked at.",
 )
-@click.option("--head", "print_head", is_flag=True, help="Print the head, to publish as an anchor.")
-@click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers and the views again.")
-@click.option("--mend-head", is_flag=True, help="Set a head that was moved to the last event, and rebuild the tables.")
 @json_option
 @click.pass_obj
-def verify(
-    place: Place,
-    anchors: tuple[str, ...],
-    since: str | None,
-    print_head: bool,
-    mend_triggers: bool,
-    mend_head: bool,
-    as_json: bool,
-) -> None:
+def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: bool) -> None:
     """Prove that the ledger is what was appended; silent when it is.
 
     Checks the chain, the order, the triggers and views, SQLite's own integrity, that every counter is what the events
@@ -181,30 +233,15 @@ def verify(
     start = max(known, key=lambda anchor: anchor.position, default=None)
     needs_ledger(project)
 
-    def opened() -> Ledger:
-        ledger = project.open_ledger()
-        if mend_triggers:
-            ledger.mend_triggers()
-        if mend_head:
-            from reflector.proof.heads import mend_head as set_back
-
-            if done := set_back(ledger):
-                note(f"reflector: {done}")
-        return ledger
-
-    verified = verify_opening(opened, *published, seen=lambda ledger: seen(project, ledger), since=start)
+    verified = verify_opening(project.open_ledger, *published, seen=lambda ledger: seen(project, ledger), since=start)
     findings = verified.findings
     head = head_line(verified.head.position, verified.head.chain) if verified.head is not None else ""
     if as_json:
-        proved = [asdict(anchor) for anchor in published]
-        from_head = asdict(start) if start is not None else None
-        fields = {"head": head, "findings": [*map(finding_fields, findings)], "anchors": proved, "since": from_head}
-        print_json({**fields, "left_out": [*LEFT_OUT] if start is not None else []})
+        found = [FindingJson.of(finding) for finding in findings]
+        print_json(VerifiedJson(head, found, published, start, [*LEFT_OUT] if start is not None else []))
     else:
         for finding in findings:
             click.echo(safe(finding_words(finding)))
-        if print_head and head:
-            click.echo(head)
         if start is not None:
             note(f"Only events behind {start.position} were verified. Left out: {'; '.join(LEFT_OUT.values())}.")
             note("`reflector verify` verifies everything.")
@@ -230,20 +267,32 @@ def _published_in(given: str, project: Project, option: str) -> tuple[Anchor, ..
         raise click.UsageError(f"{option} {given[:100]!r}: {error}") from error
 
 
-def finding_fields(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON has it."""
-    return {"code": finding.code, "position": finding.where, "message": finding.message, "remedy": finding.remedy}
-
-
 def finding_words(finding: Finding) -> str:
     """Return a finding as a line."""
     where = f"position {finding.where}" if finding.where is not None else "ledger"
     return f"{where}: {finding.message} [{finding.code}]; {finding.remedy}"
 
 
-@click.command()
+@click.group()
+def ledger() -> None:
+    """Print, copy and keep safe the ledger, and set what counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadJson:
+    """The head as a line, ready to publish, and its parts."""
+
+    head: str
+    playbook: str
+    origin: str
+    position: int
+    chain: str
+    recorded_at: str
+
+
+@ledger.command()
 @json_option
-@moments.as_of
+@as_of_option
 @click.pass_obj
 def head(place: Place, moment: str | None, as_json: bool) -> None:
     """Print the head of the ledger, ready to publish.
@@ -253,20 +302,20 @@ def head(place: Place, moment: str | None, as_json: bool) -> None:
     """
     from reflector.proof.heads import head_line
 
-    with place.reading() as ledger:
-        found = head_of(ledger, moments.past(ledger, moment))
+    with place.reading() as opened:
+        found = _head_of(opened, past(opened, moment))
     line = head_line(found.position, found.chain)
     if as_json:
-        print_json({"head": line, **asdict(found)})
+        print_json(HeadJson(line, found.playbook, found.origin, found.position, found.chain, found.recorded_at))
     else:
         click.echo(line)
 
 
-def head_of(ledger: Ledger, past: Past | None) -> Head:
+def _head_of(opened: Ledger, then: Past | None) -> Head:
     """The head of now or of then; a usage error before the first event, for an empty ledger may be gone tomorrow."""
     from reflector.proof.heads import head_at
 
-    found = head_at(ledger, past.position) if past is not None else ledger.head()
+    found = head_at(opened, then.position) if then is not None else opened.head()
     if found.position == 0:
         raise click.UsageError("there was no event yet, so there is nothing to prove; begin with `reflector ingest`")
     return found
@@ -278,3 +327,208 @@ def needs_ledger(project: Project) -> None:
         raise click.UsageError(
             f"there is no ledger in {project.root}; it begins with the first `reflector ingest` or hook"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptionJson:
+    """When a counting policy was put in force, and why."""
+
+    position: int
+    recorded_at: str
+    actor: str
+    counting: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyJson:
+    """The counting policy in force, those that there are, and what was adopted, oldest first."""
+
+    counting: str
+    policies: tuple[str, ...]
+    adoptions: list[AdoptionJson]
+
+
+@ledger.command()
+@click.argument("name", metavar="[POLICY]", type=click.Choice(COUNTINGS), required=False)
+@why_option
+@json_option
+@click.pass_obj
+def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) -> None:
+    """Show the counting policy, or put another one in force.
+
+    POLICY is as_applied: each tag counts; once_per_reflection: a bullet's equal tags of one reflection count
+    once; once_per_session: of one session. `reflector list --counting POLICY` shows what it would change.
+    """
+    from reflector.curation.counts import adopt, adoptions
+
+    if name is not None:
+        with place.pipeline() as pipeline:
+            appended = adopt(pipeline.ledger, name, reason=why)
+            pipeline.write()
+        if appended is None:
+            note(f"{name} is in force already.")
+        else:
+            click.echo(f"{name} since position {appended.position}")
+        return
+    with place.reading() as opened:
+        counting, adopted = opened.counting(), adoptions(opened)
+    made = [
+        AdoptionJson(e.position, e.recorded_at, e.actor, (e.data or {}).get("counting"), (e.data or {}).get("reason"))
+        for e in adopted
+    ]
+    if as_json:
+        print_json(PolicyJson(counting, COUNTINGS, made))
+        return
+    click.echo(counting)
+    for one in made:
+        reason = f": {one.reason}" if one.reason else ""
+        when = f"position {one.position}, {short_time(one.recorded_at)}, {one.actor}"
+        click.echo(safe(f"  {one.counting} since {when}{reason}"))
+
+
+@ledger.command("assert")
+@click.argument("name", type=BULLET)
+@click.argument("counters", metavar="HELPFUL/HARMFUL")
+@click.pass_obj
+def assert_(place: Place, name: str, counters: str) -> None:
+    """Pin a bullet's current counters, for `verify` to prove.
+
+    HELPFUL/HARMFUL is the present pair, such as 7/2. If the counters differ, the command fails and records nothing.
+    """
+    from reflector.cli.playbook import find_bullet
+
+    helpful, slash, harmful = counters.partition("/")
+    if not slash or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (helpful, harmful)):
+        raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
+    with place.pipeline() as pipeline:
+        find_bullet(pipeline.ledger, name, live=True)
+        appended = pipeline.ledger.assert_counters(name, int(helpful), int(harmful), actor="human")
+        pipeline.write()
+    click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")
+
+
+@ledger.command()
+@click.argument("file", type=FILE)
+@click.pass_obj
+def backup(place: Place, file: Path) -> None:
+    """Copy the ledger into a new file, and verify the copy.
+
+    The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE, and an existing file
+    is never overwritten. The printed head proves the copy later: `reflector verify --anchor`.
+    """
+    from reflector.exchange.backup import backup as copy
+    from reflector.proof.heads import head_line
+
+    needs_ledger(place.project())
+    with place.reading() as opened:
+        end = copy(opened, file)
+    click.echo(head_line(end.position, end.chain))
+
+
+@ledger.command()
+@click.argument("file", type=READ_FILE)
+@click.option("--force", is_flag=True, help="Even if the ledger has events that the backup lacks.")
+@click.pass_obj
+def restore(place: Place, file: Path, force: bool) -> None:
+    """Put a backup in the place of the ledger.
+
+    FILE is verified first and never changed, and the replaced ledger is kept beside it. playbook.json is written again;
+    the replaced file is kept too.
+    """
+    from reflector.curation.playbook_file import checkpoint_of, set_aside
+    from reflector.curation.sharing import is_shared
+    from reflector.exchange.backup import ledger_file
+    from reflector.exchange.backup import restore as put
+    from reflector.ledger.url import sqlite_url, url_of
+    from reflector.proof.heads import head_line
+    from reflector.sessions import locks
+
+    project = place.project()
+    present = ledger_file(url_of(project.config.ledger_url or sqlite_url(project.ledger_file)))
+    state = project.make_state_dir()
+    if present.exists() and present.stat().st_size:
+        _take_in(place, project)
+    with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
+        aside = set_aside(project)
+        written = (checkpoint_of(project), aside[1]) if aside is not None else None
+        restored = put(file, present, project.config.playbook, force=force, written=written)
+    place.write(project)
+    head = head_line(restored.position, restored.chain)
+    click.echo(head)
+    if restored.kept is not None:
+        note(f"The replaced ledger is kept as {restored.kept}")
+    # A session counts for the advice that is there when it is recorded; a kept file without git has its counts with it.
+    again = "To record the sessions since that backup again, run `reflector import-history`"
+    if aside is not None:
+        note(f"playbook.json was written again; the old file is kept as {aside[0]}")
+        if is_shared(project.root):
+            again += ", after `git checkout .claude/playbook.json`, which brings back the advice that git has"
+        else:
+            again += f"; after that, `reflector import {aside[0]}` adds the advice that only that file has"
+    note(f"{again}.")
+
+
+def _take_in(place: Place, project: Project) -> None:
+    """What a person wrote into playbook.json becomes events first, so that it is not lost unseen."""
+    from reflector.curation.adoption import PlaybookRefused
+    from reflector.ledger.errors import LedgerError
+
+    try:
+        with place.pipeline(project):
+            pass
+    except (LedgerError, PlaybookRefused) as error:
+        note(f"reflector: {error}")
+
+
+@ledger.command(short_help="Copy the ledger into an empty one, on either engine.")
+@click.argument("url", metavar="URL")
+@click.pass_obj
+def copy(place: Place, url: str) -> None:
+    """Copy the ledger into an empty one, on either engine; the chain stays what it is.
+
+    URL is sqlite:////path/to/ledger.db or postgresql://server/database.
+    Every hash is computed again on the way, and both ledgers have the printed head. A target that has events is
+    refused. The project keeps its ledger until `ledger_url` names the copy.
+    """
+    from reflector.exchange.transfer import copy as run
+    from reflector.proof.heads import head_line
+
+    needs_ledger(place.project())
+    with place.reading() as opened, progress(opened.head().position, "copying") as bar:
+        end = run(opened, url, bar.update)
+    click.echo(head_line(end.position, end.chain))
+    note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
+
+
+@ledger.command(short_help="Print the GRANTs for a role of PostgreSQL.")
+@click.option(
+    "--role", type=click.Choice(["reader", "writer", "owner"]), required=True, help="What the role is to be allowed."
+)
+@click.option("--to", metavar="NAME", help="The role on the server. Default: reflector_reader, reflector_writer …")
+@click.option(
+    "--by-playbook", is_flag=True, help="With owner: let a role see the playbooks alone that it is a member of."
+)
+@click.pass_obj
+def grants(place: Place, role: str, to: str | None, by_playbook: bool) -> None:
+    """Print the GRANTs that make a role of PostgreSQL the ledger's reader, writer or owner.
+
+    Changes nothing: look at the statements, then run them as the owner with psql. A reader asks and writes nothing. A
+    writer appends: it can neither delete nor change an event, nor take a trigger down, nor give a bullet a text that no
+    event says. Migrations, rebuilds and erasures are the owner's.
+
+    With --by-playbook, the role called "playbook:NAME" has as members those who see the playbook NAME.
+    """
+    from reflector.ledger.grants import NO_ROLES, policies
+    from reflector.ledger.grants import grants as statements_for
+
+    if by_playbook and role != "owner":
+        raise click.UsageError("--by-playbook is the owner's: the policies hold for all other roles")
+    project = place.project()
+    if not project.config.ledger_url:
+        raise click.UsageError(f"{project.ledger_file} {NO_ROLES}")
+    with project.open_ledger() as opened:
+        statements = list(statements_for(opened.engine, role, to or f"reflector_{role}"))
+        if by_playbook:
+            statements += policies(opened.engine)
+    click.echo("\n".join(statements))

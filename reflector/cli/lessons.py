@@ -1,66 +1,128 @@
-"""`reflector lessons`, `lesson` and `outcome`: what was learned, what it is worth, and what came of it."""
+"""`reflector lessons`: what was learned, what it is worth and what came of it; `reflector lab`, for developers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
-from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.arguments import LESSON, SECTION
-from reflector.cli.output import counted, fields, json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.options import FILE, LESSON, PATH, SECTION, as_of_option, json_option, past, why_option
+from reflector.cli.output import (
+    EventJson,
+    counted,
+    note,
+    os_error_words,
+    print_json,
+    progress,
+    safe,
+    short_id,
+    short_time,
+    table,
+)  # fmt: skip
+from reflector.config import BACKENDS
 from reflector.events.lessons import LESSON_KINDS, POLARITY
+from reflector.mistakes import Mistake
 from reflector.text.bounds import visible
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+    from collections.abc import Iterator
 
     from reflector.events.event import Event
+    from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
     from reflector.lessons.book import Lesson, LessonPolicy
+    from reflector.project import Project
+    from reflector.reflection.protocol import Backend
+    from reflector.reflection.recording import Reflected
+    from reflector.reflection.truth.asking import Talk
+    from reflector.reflection.truth.builder import Language, ReflectorPromptBuilder
+    from reflector.reflection.truth.trajectory_files import Entry
+
+    _Ran = tuple[Talk, Reflected | None]
 
 _STATES = ("active", "decayed", "archived", "needs_review", "retracted")
-_LATEST = 12
 #: What people and agents say of a lesson, as a kind of outcome.
 SAID = {"good": "success", "bad": "failure"}
+_MOST_PROBLEMS = 20
 
 
-@click.command()
+@dataclass(frozen=True, slots=True)
+class LessonJson:
+    """A lesson; `data` is what was recorded, `worth` each value that its effectiveness had.
+
+    due       whether it is due for promotion
+    proposal  the id of the proposal of its promotion, `bullet` the name that it got
+    """
+
+    id: str
+    position: int
+    created_at: str
+    session_id: str | None
+    data: dict[str, Any]
+    confidence: float
+    effectiveness: float
+    worth: tuple[float, ...]
+    successes: int
+    failures: int
+    state: str
+    times_applied: int
+    banked: bool
+    due: bool
+    proposal: str | None
+    bullet: str | None
+
+    @classmethod
+    def of(cls, one: Lesson, policy: LessonPolicy, **more: Any) -> Self:
+        """Return a lesson as JSON has it; `more` are the fields of a subclass."""
+        own = {name: getattr(one, name) for name in LessonJson.__annotations__ if name != "due"}
+        return cls(**own, due=one.is_due(policy), **more)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldJson(LessonJson):
+    """A lesson, and everything that happened to it."""
+
+    events: list[EventJson]
+
+
+@click.group(invoke_without_command=True)
 @click.option("--kind", type=click.Choice(LESSON_KINDS), help="Only lessons of a kind.")
 @click.option("--state", type=click.Choice(_STATES), help="Only lessons in a state.")
-@click.option("--tag", help="Only lessons with a tag.")
 @click.option("--task", help="Only lessons of a task.")
 @click.option("--due", is_flag=True, help="Only lessons that are due for promotion.")
-@moments.as_of
+@as_of_option
 @json_option
-@click.pass_obj
+@click.pass_context
 def lessons(
-    place: Place,
+    ctx: click.Context,
     kind: str | None,
     state: str | None,
-    tag: str | None,
     task: str | None,
     due: bool,
     moment: str | None,
     as_json: bool,
 ) -> None:
-    """List what was learned, and how its worth moved."""
+    """List what was learned, and how its worth moved; recall, promote or judge it."""
+    if ctx.invoked_subcommand is not None:
+        return
     from reflector.lessons.book import lesson_book
 
+    place: Place = ctx.obj
     with place.reading() as ledger:
-        book = lesson_book(moments.past(ledger, moment) or ledger)
+        book = lesson_book(past(ledger, moment) or ledger)
     found = [
         one
         for one in book
         if kind in (None, one.kind)
         and state in (None, one.state)
         and task in (None, one.task)
-        and (tag is None or tag in one.tags)
         and (not due or one.is_due(book.policy))
     ]
     if as_json:
-        print_json([as_object(one, book.policy) for one in found])
+        print_json([LessonJson.of(one, book.policy) for one in found])
         return
     if not found:
         note("No lesson was recorded." if not len(book.lessons) else "No lesson matches.")
@@ -86,49 +148,20 @@ def lessons(
     )
 
 
-class _Named(click.Group):
-    """A group of which an id alone means `show ID`."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        return [
-            *super().shell_complete(ctx, incomplete),
-            *LESSON.shell_complete(ctx, self.get_params(ctx)[0], incomplete),
-        ]
-
-
-@click.group(cls=_Named)
-def lesson() -> None:
-    """Show one lesson's whole life, or promote it to a bullet.
-
-    ID is a lesson's id or its beginning; `reflector lesson ID` shows it.
-    """
-
-
-@lesson.command()
-@click.argument("id", type=LESSON, metavar="ID")
-@moments.as_of
-@json_option
-@click.pass_obj
-def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
-    """Show a lesson, and everything that happened to it."""
-    from reflector.audit.log import as_json as event_object
+def show_lesson(ledger: Ledger, id: str, then: Past | None, *, as_json: bool) -> None:
+    """Print a lesson, and everything that happened to it."""
     from reflector.audit.log import summary
     from reflector.events import event as ev
     from reflector.lessons.book import BACKGROUND, lesson_book
 
-    with place.reading() as ledger:
-        past = moments.past(ledger, moment)
-        book = lesson_book(past or ledger)
-        one = book.named(id)
-        upto = past.position if past else None
-        told = [e for e in ledger.events(types=[ev.ADVICE_TOLD], upto=upto) if one.id in (e.data or {})["lessons"]]
-        life = [e for e in _life(ledger, one.id) if upto is None or e.position <= upto]
+    book = lesson_book(then or ledger)
+    one = book.named(id)
+    upto = then.position if then else None
+    told = [e for e in ledger.events(types=[ev.ADVICE_TOLD], upto=upto) if one.id in (e.data or {})["lessons"]]
+    life = [e for e in _life(ledger, one.id) if upto is None or e.position <= upto]
     events = sorted([*life, *told], key=lambda event: event.position)
     if as_json:
-        print_json({**as_object(one, book.policy), "events": [event_object(event) for event in events]})
+        print_json(ToldJson.of(one, book.policy, events=[EventJson.of(event) for event in events]))
         return
     click.echo(safe(f"{one.id}  {one.kind}, {one.state}{'' if one.banked else ', evicted'}\n{one.text}"))
     for name in BACKGROUND:
@@ -148,10 +181,10 @@ def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
     table(columns, rows, numbers=("position",), extra=("by", "recorded"), whole=True)
 
 
-@lesson.command(short_help="Propose a lesson as a bullet.")
+@lessons.command(short_help="Propose a lesson as a bullet.")
 @click.argument("id", type=LESSON, metavar="ID")
 @click.option("--section", type=SECTION, help="Default: mis for a mistake.")
-@click.option("--why", help="The reason. Default: its outcomes.")
+@why_option
 @click.pass_obj
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
     """Propose a lesson as a bullet; `reflector proposals approve` decides."""
@@ -162,9 +195,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
     with place.pipeline() as pipeline:
         one = lesson_book(pipeline.ledger).named(id)
         if not one.is_tellable:
-            raise click.UsageError(
-                f"lesson {short_id(one.id)} is {one.state if one.banked else 'evicted'}; see `lesson show`"
-            )
+            raise click.UsageError(f"lesson {short_id(one.id)} is {one.state if one.banked else 'evicted'}; see `show`")
         where = section or ("mis" if one.kind == "mistake" else "pat")
         worth = f"worth {one.effectiveness:.2f} after {counted(len(one.outcomes), 'outcome')}"
         reason = why or f"confidence {one.confidence:.2f}, {worth}"
@@ -178,14 +209,13 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
     click.echo(f"proposal {id} {proposal.state}; decide with `{place.command('proposals approve', id)}`")
 
 
-@click.command()
+@lessons.command()
 @click.argument("lesson_id", type=LESSON, metavar="LESSON")
 @click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
 @click.option("--why", required=True, help="What happened; the ledger keeps it.")
 @click.option("--source", default="human", show_default=True, help="Who saw it: human, tests, agent …")
-@click.option("--session", "session_id", help="The session in which it was seen.")
 @click.pass_obj
-def outcome(place: Place, lesson_id: str, said: str, why: str, source: str, session_id: str | None) -> None:
+def outcome(place: Place, lesson_id: str, said: str, why: str, source: str) -> None:
     """Record what happened after a lesson was applied."""
     from reflector.lessons.book import lesson_book
     from reflector.lessons.recording import observe_outcome
@@ -193,7 +223,7 @@ def outcome(place: Place, lesson_id: str, said: str, why: str, source: str, sess
     with place.pipeline() as pipeline:
         before = lesson_book(pipeline.ledger).named(lesson_id)
         kind = SAID.get(said, said)
-        observe_outcome(pipeline.ledger, before.id, kind, why, source=source, session_id=session_id)
+        observe_outcome(pipeline.ledger, before.id, kind, why, source=source)
         after = lesson_book(pipeline.ledger).named(before.id)
         pipeline.write()
     click.echo(
@@ -202,7 +232,62 @@ def outcome(place: Place, lesson_id: str, said: str, why: str, source: str, sess
     )
 
 
-def view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class RecalledJson:
+    """What fits a query, and how well: by words, by vectors where a model is set, and both."""
+
+    kind: str
+    id: str
+    text: str
+    score: float
+    words: float | None
+    cosine: float | None
+
+
+@lessons.command()
+@click.argument("query")
+@click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many at most.")
+@as_of_option
+@json_option
+@click.pass_obj
+def recall(place: Place, query: str, k: int, moment: str | None, as_json: bool) -> None:
+    """Find what was learned: bullets, lessons and summaries.
+
+    Prints nothing where nothing fits well enough. Calls no network.
+    """
+    from reflector.lessons.recall import recall as ask
+
+    with place.reading() as ledger:
+        found = ask(query, k, of=past(ledger, moment) or ledger)
+    if as_json:
+        print_json(
+            [
+                RecalledJson(one.document.kind, one.document.id, one.document.text, one.score, one.words, one.cosine)
+                for one in found
+            ]
+        )
+        return
+    if not found:
+        note("Nothing that was learned fits this.")
+        return
+    table(
+        ("id", "kind", "words", "cosine", "text"),
+        [
+            (
+                one.document.id if one.document.kind == "bullet" else short_id(one.document.id),
+                one.document.kind,
+                "" if one.words is None else f"{one.words:.2f}",
+                "" if one.cosine is None else f"{one.cosine:.2f}",
+                one.document.text,
+            )
+            for one in found
+        ],
+        numbers=("words", "cosine"),
+        extra=("cosine", "words"),
+    )
+
+
+def _view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
     """Return what a policy decides of a lesson."""
     told = one.is_tellable and one.confidence >= policy.threshold
     return {"worth": one.effectiveness, "banked": one.banked, "told": told, "due": one.is_due(policy)}
@@ -217,8 +302,8 @@ def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any
     found = []
     for one in after:
         then = before.lessons.get(one.id)
-        was = {**view(then, before.policy), "state": then.state} if then is not None else None
-        now = {**view(one, after.policy), "state": one.state}
+        was = {**_view(then, before.policy), "state": then.state} if then is not None else None
+        now = {**_view(one, after.policy), "state": one.state}
         if was != now:
             found.append({"id": one.id, "text": one.text, "before": was, "after": now})
     return found
@@ -235,19 +320,203 @@ def print_changed(lessons: list[dict[str, Any]]) -> None:
         click.echo(safe(f"  {' '.join(one['text'].split())}"))
 
 
-def as_object(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
-    """Return a lesson as JSON has it."""
-    return {
-        **fields(one, "id position created_at session_id data confidence effectiveness worth successes failures"),
-        **fields(one, "state times_applied banked"),
-        "due": one.is_due(policy),
-        **fields(one, "proposal bullet"),
-    }
-
-
 def _life(ledger: Ledger, event_id: str) -> list[Event]:
     """Return the lesson's event and all that point to it, or to one that does."""
     found = [event for event in (ledger.event(event_id),) if event is not None]
     for event in ledger.targeting(event_id):
         found += _life(ledger, event.event_id)
     return found
+
+
+@click.group()
+def lab() -> None:
+    """Measure and try what developers of reflector work on."""
+
+
+@lab.command(short_help="Judge trajectories of tasks that have a right answer.")
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
+@click.option("--dataset", help="The dataset whose playbook was used; default: the one that each trajectory names.")
+@click.option("--ground-truth", type=FILE, help="The right answer, for trajectories that bring none.")
+@click.option("--test-report", type=FILE, help="JUnit XML or any text, for trajectories that bring none.")
+@click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@click.option("--language", type=click.Choice(["en", "ja"]), default="en", show_default=True, help="Of our prompts.")
+@click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
+@click.pass_obj
+def trajectory(
+    place: Place,
+    files: tuple[Path, ...],
+    dataset: str | None,
+    ground_truth: Path | None,
+    test_report: Path | None,
+    iterations: int,
+    backend: str | None,
+    language: Language,
+    record: Path | None,
+) -> None:
+    """Record trajectories of tasks that have a right answer, and judge them; safe to repeat.
+
+    FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset, generated_answer,
+    reasoning_steps, used_bullet_ids and status (success or failure), and may bring its own ground_truth and
+    test_report. Each dataset has a playbook of its own: 'reflector --dataset NAME list'. What cannot be read or judged
+    is named, the others are recorded, and the exit code is 1.
+    """
+    from reflector.reflection.backends import backend_of
+    from reflector.reflection.truth.builder import ReflectorPromptBuilder
+    from reflector.reflection.truth.datasets import checked_dataset
+
+    project = place.whole_project(backend=backend)
+    dataset = dataset if dataset is not None else place.dataset
+    if dataset is not None:
+        checked_dataset(dataset)
+    judge: Backend = backend_of(project.config, project.root)
+    if record is not None:
+        from reflector.reflection.backends.fixtures import Recording
+
+        judge = Recording(judge, record)
+    asked = _Asked(judge, ReflectorPromptBuilder(project=project.root, language=language))
+    given = _text(ground_truth), _text(test_report)
+    shown = _Shown()
+    by_dataset: dict[str, list[Entry]] = {}
+    empty: list[str] = []
+    for found in _read(files, shown.failed, empty):
+        by_dataset.setdefault(dataset or found.trajectory.dataset, []).append(found)
+    if len(empty) == len(files):
+        raise click.UsageError("; ".join(empty))
+    shown.failed += empty
+    with progress(sum(map(len, by_dataset.values())), "judging") as bar:
+        for name, entries in by_dataset.items():
+            try:
+                own = place.of_dataset(project, name, backend=backend)
+            except Mistake as mistake:
+                shown.failed += [f"{entry.where}: {mistake}" for entry in entries]
+                bar.update(len(entries))
+                continue
+            for entry, ran in _judge(place, own, asked, entries, given, iterations):
+                bar.update(1)
+                shown.add(entry.where, name, ran)
+    shown.tell()
+
+
+class _Asked(NamedTuple):
+    """Who is asked, and how."""
+
+    judge: Backend
+    builder: ReflectorPromptBuilder
+
+
+class _Shown:
+    """What a person is shown: a row for each trajectory, notes on what could not be read, and what failed."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[object, ...]] = []
+        self.notes: list[str] = []
+        self.failed: list[str] = []
+
+    def add(self, where: str, dataset: str, ran: _Ran | str) -> None:
+        """Take in how a trajectory was judged, or why it is not recorded."""
+        if isinstance(ran, str):
+            self.failed.append(f"{where}: {ran}")
+            return
+        said, reflected = ran
+        told = ", ".join(f"{one.bullet_id} {one.tag}" for one in said.evaluations)
+        outcome = told or (reflected.outcome if reflected is not None else "neutral")
+        if reflected is None:
+            outcome = f"recorded before{told and ': '}{told}"
+        self.rows.append((Path(where).name, dataset, len(said.insights), outcome))
+        if reflected is not None:
+            into = self.failed if reflected.outcome == "failed" else self.notes
+            into += [f"{where}: {problem}" for problem in said.problems[:_MOST_PROBLEMS]]
+
+    def tell(self) -> None:
+        """Print it; exit with 1 where something failed."""
+        if self.rows:
+            table(("trajectory", "dataset", "insights", "verdicts"), self.rows, numbers=("insights",))
+        for line in [*self.notes, *self.failed]:
+            note(f"reflector: {line}")
+        if self.failed:
+            raise click.exceptions.Exit(1)
+
+
+def _text(path: Path | None) -> str:
+    """Return a file's text. Raises click.UsageError for one that is too long or not text, and OSError."""
+    from reflector.files import read_bounded
+    from reflector.reflection.truth.trajectory_files import MAX_ENTRY
+
+    if path is None:
+        return ""
+    raw = read_bounded(path, MAX_ENTRY)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _read(files: tuple[Path, ...], failed: list[str], empty: list[str]) -> Iterator[Entry]:
+    """Yield the trajectories of all files; what is none goes to `failed`, a file without anything to `empty`."""
+    from reflector.reflection.truth.trajectory_files import entries_in
+
+    for path in files:
+        is_empty = True
+        try:
+            for found in entries_in(path):
+                is_empty = False
+                if isinstance(found, str):
+                    failed.append(found)
+                else:
+                    yield found
+        except OSError as error:
+            failed.append(os_error_words(error, path))
+        else:
+            empty += [f"{path} is empty; write a trajectory into it (docs/embedding.md)"] * is_empty
+
+
+def _judge(
+    place: Place, project: Project, asked: _Asked, entries: list[Entry], given: tuple[str, str], iterations: int
+) -> Iterator[tuple[Entry, _Ran | str]]:
+    """Yield each trajectory of a dataset with how it was judged, or why it is not recorded."""
+    from reflector.reflection.gate import Gate
+    from reflector.reflection.protocol import OUTAGES
+    from reflector.reflection.recording import Recorder
+    from reflector.reflection.truth.agent import run_recorded
+    from reflector.reflection.truth.asking import Case
+    from reflector.sessions import locks
+
+    place.write(project)
+    away = False
+    with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+        recorder = Recorder(ledger, asked.judge, gate=Gate(project.config, project.root))
+        for entry in entries:
+            own = entry.ground_truth, entry.test_report
+            texts = [mine if mine is not None else theirs for mine, theirs in zip(own, given, strict=True)]
+            case = Case(entry.trajectory, texts[0], texts[1], project.config.playbook, iterations)
+            try:
+                said, reflected = run_recorded(recorder, asked.builder, case, ask=not away)
+            except Mistake as mistake:
+                yield entry, str(mistake)
+                continue
+            away = away or (reflected is not None and reflected.stage in OUTAGES)
+            yield entry, (said, reflected)
+    place.write(project)
+
+
+@lab.command(short_help="Measure the gated reflection step on a fixed turn.")
+@click.option(
+    "-c",
+    "--config",
+    metavar="FILE",
+    help="YAML, TOML or JSON with t3 and scheduler; or an example that ships: rulebased, fixtures.",
+)
+@click.option("-n", "--repeats", type=click.IntRange(1, 1_000_000), default=1, help="So many runs; the last is shown.")
+@click.option("--raw-time", is_flag=True, help="Show the milliseconds that it took; 0.0 without it, and with CI=true.")
+def bench(config: str | None, repeats: int, raw_time: bool) -> None:
+    """Measure the gated reflection step on a fixed turn; writes nothing.
+
+    Prints one JSON object, the same on every machine.
+    """
+    from reflector.gating.config import GatedConfig
+    from reflector.gating.log import canonical_line
+    from reflector.gating.measure import measure, read_config
+
+    settings = GatedConfig(allow_reflection=True) if config is None else read_config(config)
+    click.echo(canonical_line(measure(settings, repeats=repeats, raw_time=raw_time)))

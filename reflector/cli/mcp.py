@@ -18,7 +18,7 @@ from pydantic import Field
 
 from reflector import __version__
 from reflector.cli.app import Place
-from reflector.cli.output import advice_fields, fields
+from reflector.cli.output import BulletJson, json_of
 from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.resources import install_command
@@ -110,7 +110,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                     bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
             chosen = _section(section) if section is not None else None
         found = bullets_about((b for b in bullets.values() if chosen in (None, b.section)), query)
-        return [*map(advice_fields, found[:_MOST_BULLETS])]
+        return [json_of(one) for one in BulletJson.all(found[:_MOST_BULLETS])]
 
     @server.tool(annotations=asks)
     def why(name: str) -> dict[str, Any]:
@@ -133,11 +133,13 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                 raise click.UsageError(f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names")
         last = [
             {
-                **fields(step, "recorded_at session_id"),
+                "recorded_at": step.recorded_at,
+                "session_id": step.session_id,
                 "verdict": step.tag or step.disposition,
                 "counted": step.counted,
                 "why": clean(step.rationale or "", _MOST_REASON),
-                **fields(step, "helpful harmful"),
+                "helpful": step.helpful,
+                "harmful": step.harmful,
             }
             for step in steps[-_MOST_STEPS:]
         ]
@@ -220,7 +222,7 @@ def _change(ledger: Ledger, kind: str, text: str | None, section: str | None, na
 
 
 def _section(value: str) -> str:
-    from reflector.cli.arguments import SECTION
+    from reflector.cli.options import SECTION
 
     return SECTION.convert(value, None, None)
 

@@ -12,8 +12,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -21,9 +22,8 @@ from reflector.playbook.names import SECTIONS
 from reflector.text.bounds import clean, visible
 
 if TYPE_CHECKING:
-    from reflector.ledger.rows import BulletRow
+    from reflector.events.event import Event
     from reflector.playbook.bullet import Bullet
-    from reflector.prices import Spent
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -41,18 +41,78 @@ _PAGE = 1000
 #: What ends or overwrites a line besides a line feed.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
-#: The option of every command that answers with one JSON document.
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 def safe(text: str) -> str:
     """Text of several lines, fit for a terminal; its indentation stays."""
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
 
 
+@dataclass(frozen=True, slots=True)
+class CountersJson:
+    """The counters of a bullet."""
+
+    helpful: int
+    harmful: int
+
+
+@dataclass(frozen=True, slots=True)
+class BulletJson:
+    """A bullet with its counters; `section` is the section's title."""
+
+    name: str
+    section: str
+    text: str
+    helpful: int
+    harmful: int
+
+    @classmethod
+    def all(cls, bullets: Iterable[Bullet]) -> list[BulletJson]:
+        """Return bullets as JSON has them."""
+        return [cls(one.name, SECTIONS[one.section], one.text, one.helpful, one.harmful) for one in bullets]
+
+
+@dataclass(frozen=True, slots=True)
+class EventJson:
+    """An event; docs/ledger-format.md describes its fields and what `data` holds by type."""
+
+    position: int
+    event_id: str
+    type: str
+    schema_version: int
+    occurred_at: str | None
+    recorded_at: str
+    actor: str
+    session_id: str | None
+    reflection_id: str | None
+    target_id: str | None
+    data: dict[str, Any] | None
+    data_hash: str
+    meta: dict[str, Any]
+    chain: str
+    recorded_by: str | None
+
+    @classmethod
+    def of(cls, event: Event, **more: Any) -> Self:
+        """Return an event as JSON has it; `more` are the fields of a subclass."""
+        from reflector.audit.log import as_json
+
+        return cls(**as_json(event), **more)
+
+
+def json_of(value: Any) -> Any:
+    """Return a value as JSON has it: a dataclass by its fields, whose names lose a `_` at their end."""
+    if is_dataclass(value):
+        return {one.name.rstrip("_"): json_of(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: json_of(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_of(one) for one in value]
+    return value
+
+
 def print_json(value: Any) -> None:
     """One JSON document, indented, readable in any language."""
-    click.echo(_escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+    click.echo(_escaped(json.dumps(json_of(value), indent=2, ensure_ascii=False)))
 
 
 def _escaped(text: str) -> bytes:
@@ -339,26 +399,6 @@ def percent(rate: float | None) -> str:
 def rounded(rate: float | None, digits: int = 6) -> float | None:
     """Return a rate as JSON has it."""
     return None if rate is None else round(rate, digits)
-
-
-def fields(value: object, names: str) -> dict[str, Any]:
-    """Return attributes of a value as JSON has them; `names` are separated by spaces."""
-    return {name: getattr(value, name) for name in names.split()}
-
-
-def advice_fields(bullet: Bullet | BulletRow) -> dict[str, Any]:
-    """Return what a bullet says and its counters as JSON has them."""
-    return {"name": bullet.name, "section": SECTIONS[bullet.section], **fields(bullet, "text helpful harmful")}
-
-
-def spent_fields(spent: Spent) -> dict[str, Any]:
-    """Return what answers cost as JSON has it."""
-    return {"tokens": spent.tokens, "cost_usd": str(spent.cost), "unpriced": spent.unpriced}
-
-
-def counters(helpful: int, harmful: int) -> dict[str, int]:
-    """Return a bullet's counters as JSON has them."""
-    return {"helpful": helpful, "harmful": harmful}
 
 
 def progress(length: int, label: str, *, hidden: bool = False) -> Any:

@@ -1,18 +1,43 @@
-"""`reflector proposals`: the changes that were proposed, and the decision of a person."""
+"""`reflector proposals`: the changes that were proposed, the decision of a person, and what `find` proposes.
+
+Invariant: a decision is written before the next key is read, so leaving at any moment loses nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.changes import alike_to, chosen_editor
+from reflector.cli.options import dry_run_option, json_option, why_option
+from reflector.cli.output import BulletJson, counted, note, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
-    from reflector.curation.proposals import Proposal
+    from reflector.audit.pruning import Due
+    from reflector.curation.proposals import Proposal, Quote
+    from reflector.ledger.store import Ledger
+    from reflector.playbook.duplicates import Pair
+    from reflector.sessions.pipeline import Pipeline
+
+_Word = Literal["approve", "reject", "keep"]
+_WHO = {"person": "a person", "agent": "the agent", "tool": "a tool"}
+_KEYS = {"a": "approve", "e": "edit", "r": "reject", "k": "keep", "l": "later", "u": "undo", "q": "quit"}
+_MENU = "[a]pprove  [e]dit  [r]eject  [k]eep apart  [l]ater  [u]ndo  [q]uit"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do with the proposal whose id begins with `id`; `text` is another text of one that is approved, None for
+    its own, else the reason."""
+
+    word: _Word
+    id: str
+    text: str | None
 
 
 @click.group(invoke_without_command=True)
@@ -20,22 +45,21 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
-    """List the proposed changes; approve or reject them.
+    """List the proposed changes; decide, approve, reject or find them.
 
     ID is a proposal's id or its beginning.
     """
     if ctx.invoked_subcommand is not None:
         return
-    from reflector.cli.duplicates import alike_to
     from reflector.curation.proposals import proposals as of
     from reflector.curation.undoing import undone
 
     place: Place = ctx.obj
     with place.reading() as ledger:
-        found, rows_now = of(ledger, waiting=not everything), ledger.rows()
+        found, now = of(ledger, waiting=not everything), ledger.rows()
         gone = undone(ledger) if everything else {}
     if as_json:
-        print_json([{**as_object(one), "undone_at": gone.get(one.approval or "")} for one in found])
+        print_json([ProposalJson.of(one, gone) for one in found])
         return
     rows = [
         (
@@ -53,24 +77,52 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
     table(columns, rows, extra=("proposed",), whole=True, empty=empty)
     waiting = [one for one in found if one.state == "waiting"]
     for one in waiting:
-        for line in alike_to(one.change, rows_now):
+        for line in alike_to(one.change, now):
             note(f"{short_id(one.id)}: {line}")
     if waiting:
-        note(f"Decide: {place.command('proposals', 'approve', 'ID')} or reject")
+        note(f"Decide: {place.command('proposals', 'decide')}, or approve ID or reject ID")
 
 
-class _Decision(NamedTuple):
-    """What to do with a proposal: approve, reject or keep. `text` is the other text of one that is approved, None for
-    its own, else the reason."""
+@dataclass(frozen=True, slots=True)
+class ProposalJson:
+    """A proposed change and the decision on it; `change` is as an event has it.
 
-    word: str
+    origin    where it comes from: human, agent, rules, model, import or machine; `trust` is the least of its sources'
+    basis     digests of the bullets that it is about, by name
+    target    the event that it is about
+    name      the bullet that it made, `approval` the event; null before
+    why       why it was rejected or fell away
+    edited    whether it was approved with another text
+    undone_at  the position at which it was undone
+    """
+
     id: str
-    text: str | None
+    position: int
+    proposed_at: str
+    actor: str
+    change: dict[str, Any]
+    origin: str
+    trust: str
+    reason: str
+    evidence: tuple[Quote, ...]
+    basis: dict[str, str]
+    target: str | None
+    state: str
+    decided_at: str | None
+    name: str | None
+    approval: str | None
+    why: str | None
+    edited: bool
+    undone_at: int | None
 
-
-def as_object(one: Proposal) -> dict[str, object]:
-    """Return a proposal as JSON has it."""
-    return {**asdict(one), "change": one.change.to_data(), "basis": dict(one.basis or {})}
+    @classmethod
+    def of(cls, one: Proposal, gone: Mapping[str, int]) -> ProposalJson:
+        """Return a proposal as JSON has it; `gone` are the positions at which events were undone."""
+        same = {
+            name: getattr(one, name) for name in cls.__annotations__ if name not in ("change", "basis", "undone_at")
+        }
+        undone_at = gone.get(one.approval or "")
+        return cls(**same, change=one.change.to_data(), basis=dict(one.basis or {}), undone_at=undone_at)
 
 
 @proposals.command()
@@ -81,44 +133,311 @@ def approve(place: Place, ids: tuple[str, ...], text: str | None) -> None:
     """Make proposed changes."""
     if text is not None and len(ids) != 1:
         raise click.UsageError("--text is for one proposal")
-    _decide(place, [_Decision("approve", id, text) for id in ids])
+    _decide_all(place, [Decision("approve", id, text) for id in ids])
 
 
-@proposals.command()
+@proposals.command(short_help="Decide against proposed changes.")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--why", default="no reason given", help="The reason; the agent gets it when it proposes the same again.")
+@why_option
 @click.option("--keep", is_flag=True, help="Of merges: keep the bullets apart, and never propose it again.")
 @click.pass_obj
-def reject(place: Place, ids: tuple[str, ...], why: str, keep: bool) -> None:
-    """Decide against proposed changes."""
-    _decide(place, [_Decision("keep" if keep else "reject", id, why) for id in ids])
+def reject(place: Place, ids: tuple[str, ...], why: str | None, keep: bool) -> None:
+    """Decide against proposed changes; the agent gets the reason when it proposes the same again."""
+    _decide_all(place, [Decision("keep" if keep else "reject", id, why or "no reason given") for id in ids])
 
 
-def _decide(place: Place, decisions: Sequence[_Decision]) -> None:
+def _decide_all(place: Place, decisions: Sequence[Decision]) -> None:
     """Carry decisions out, each by itself: one that cannot be carried out is named, and the others are."""
     from reflector.curation.bullets import BulletRefused
-    from reflector.curation.changes import planned
-    from reflector.curation.proposals import approve, find, reject
 
     refused = []
     with place.pipeline() as pipeline:
-        ledger, first = pipeline.ledger, pipeline.project.first_number
         for one in decisions:
             try:
-                proposal = find(ledger, one.id)
-                if one.word != "approve":
-                    keep = proposal.change.about if one.word == "keep" else ()
-                    reject(ledger, proposal, one.text or "", keep=keep)
-                    continue
-                change = proposal.change if one.text is None else replace(proposal.change, text=one.text)
-                lines = planned(ledger, [change], first=first) if proposal.state == "waiting" else []
-                applied = approve(ledger, proposal, text=one.text, first=first)
+                _carry_out(place, pipeline, one)
             except BulletRefused as error:
                 refused.append(str(error))
-                continue
-            for line in lines[0].lines if lines else ():
-                click.echo(safe(line))
-            note(f"Undo: {place.command('undo', str(applied.position))}")
         pipeline.write()
     if refused:
         raise click.ClickException("\n".join(refused))
+
+
+def _carry_out(place: Place, pipeline: Pipeline, one: Decision) -> None:
+    """Carry one decision out. The lock must be held. Raises BulletRefused."""
+    from reflector.curation.changes import planned
+    from reflector.curation.proposals import approve, find, reject
+
+    ledger, first = pipeline.ledger, pipeline.project.first_number
+    proposal = find(ledger, one.id)
+    if one.word != "approve":
+        reject(ledger, proposal, one.text or "", keep=proposal.change.about if one.word == "keep" else ())
+        return
+    change = proposal.change if one.text is None else replace(proposal.change, text=one.text)
+    lines = planned(ledger, [change], first=first) if proposal.state == "waiting" else []
+    applied = approve(ledger, proposal, text=one.text, first=first)
+    for line in lines[0].lines if lines else ():
+        click.echo(safe(line))
+    note(f"Undo: {place.command('undo', str(applied.position))}")
+
+
+@proposals.command(short_help="Decide on what waits, with one key each.")
+@click.pass_obj
+def decide(place: Place) -> None:
+    """Decide on what waits, with one key each and the evidence on the screen.
+
+    Each decision is written at once. `k` keeps the bullets of a merge apart for good, `u` undoes your last decision.
+    """
+    from reflector.curation.bullets import BulletRefused
+    from reflector.curation.proposals import find, reopen, sweep
+    from reflector.curation.proposals import proposals as of
+
+    with place.pipeline() as pipeline:
+        for gone in sweep(pipeline.ledger):
+            note(f"Fell away: {gone.change.line}. {gone.why}")
+        waiting = [one.id for one in of(pipeline.ledger)]
+        pipeline.write()
+    number, decided = 0, []  # type: int, list[str]
+    while number < len(waiting):
+        with place.reading() as ledger:
+            one = find(ledger, waiting[number])
+            if one.state == "waiting":
+                click.secho(f"\n{number + 1} of {len(waiting)}", bold=True)
+                _show(ledger, one, place.project().first_number)
+        word = _asked() if one.state == "waiting" else "later"
+        try:
+            if word == "quit":
+                break
+            if word == "undo":
+                if not decided:
+                    note("You have decided nothing yet.")
+                    continue
+                with place.pipeline() as pipeline:
+                    reopen(pipeline.ledger, find(pipeline.ledger, decided[-1]), first=pipeline.project.first_number)
+                    pipeline.write()
+                    number = waiting.index(decided.pop())
+                    waiting[number] = of(pipeline.ledger)[-1].id  # it waits again, as a new event
+                continue
+            if word != "later":
+                _decide_all(place, [_decision(one, word)])
+                decided.append(one.id)
+        except (BulletRefused, click.ClickException) as error:
+            note(error.format_message() if isinstance(error, click.ClickException) else str(error))
+        number += 1
+    note(f"{len(decided)} decided; {counted(len(waiting) - len(decided), 'proposal')} left." if waiting else
+         "No proposal waits.")  # fmt: skip
+
+
+def _asked() -> str:
+    """Return what a person chose with one key; the end of the input quits."""
+    while True:
+        click.echo(_MENU)
+        try:
+            key = click.getchar() if sys.stdin.isatty() else sys.stdin.readline()[:1] or "q"
+        except (EOFError, KeyboardInterrupt):
+            key = "q"
+        if key.lower() in _KEYS:
+            return _KEYS[key.lower()]
+
+
+def _decision(one: Proposal, word: str) -> Decision:
+    """Return the decision of a key: another text is written in an editor, a reason on a line."""
+    if word == "edit":
+        text = click.edit(one.change.text or "", editor=chosen_editor(f"with `proposals approve {short_id(one.id)}`"))
+        if text is None:
+            raise click.ClickException("The text was not saved, so nothing was decided.")
+        return Decision("approve", one.id, " ".join(text.split()))
+    if word == "approve":
+        return Decision("approve", one.id, None)
+    why = click.prompt("Why", default="not wanted", err=True) if sys.stdin.isatty() else "not wanted"
+    return Decision("keep" if word == "keep" else "reject", one.id, why)
+
+
+def _show(ledger: Ledger, one: Proposal, first: int) -> None:
+    """Print a proposal: what it changes, what else says the same, and what was said for it."""
+    from reflector.curation.changes import preview
+    from reflector.ledger.as_of import Past
+
+    rows = ledger.rows()
+    (step,) = preview(rows, [one.change], first=first, union=Past(ledger).together)
+    click.secho(f"{one.change.kind} {' '.join(one.change.about)}".rstrip(), bold=True)
+    click.echo(f"from {one.origin}, words of {_WHO[one.trust]}, {short_time(one.proposed_at)}, id {short_id(one.id)}")
+    for line in (one.reason, *step.lines, *alike_to(one.change, rows)):
+        click.echo(safe(line))
+    for quote in one.evidence:
+        where = f", session {short_id(quote.session)}" if quote.session else ""
+        click.echo(safe(f"  {_WHO[quote.by]}{where}: “{quote.text}”"))
+
+
+@dataclass(frozen=True, slots=True)
+class PairJson:
+    """Two bullets that say the same or contradict each other.
+
+    text      what a merge of them would say; null where none is proposed
+    proposal  the id of the proposal that waits
+    move      the command after which bullets of two sections can be merged
+    """
+
+    kind: str
+    why: str
+    bullets: list[BulletJson]
+    text: str | None
+    proposal: str | None
+    move: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DueJson:
+    """A bullet that evidence speaks against; `state` is that of its removal, null for a dry run."""
+
+    name: str
+    reason: str
+    told: int | None
+    cited: int
+    helpful: int
+    harmful: int
+    text: str
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJson:
+    """What `proposals find` found."""
+
+    duplicates: list[PairJson]
+    removals: list[DueJson]
+
+
+@proposals.command(short_help="Propose merges of duplicates, and removals.")
+@dry_run_option
+@json_option
+@click.pass_obj
+def find(place: Place, dry_run: bool, as_json: bool) -> None:
+    """Propose merges of duplicates, and removals of bullets that harm or are not used.
+
+    A pair has the same words, apart from words that carry no meaning, a few synonyms and the order of a list. Texts
+    that differ in a number, a name, a path, a command or a negation are never a pair, nor are bullets that you decided
+    to keep apart. Contradictions, and pairs of two sections, are only shown.
+
+    A removal is for a bullet with `harmful >= 3 and harmful > helpful`, or that `prune_after` sessions were told and
+    none cited, unless it helped more than it harmed. Pinned bullets stay. With the setting `prune` = "apply" they are
+    removed at once; `reflector undo NAME` brings one back.
+    """
+    from reflector.audit.pruning import due
+    from reflector.curation.proposals import kept_pairs
+    from reflector.playbook.duplicates import duplicates
+
+    config = place.project().config
+    with place.reading() as ledger:
+        pairs = duplicates(ledger.bullets(), kept_pairs(ledger))
+        found = due(ledger, after=config.prune_after, pinned=config.pinned)
+    merges: dict[frozenset[str], str] = {}
+    states: list[str] = []
+    if not dry_run:
+        with place.pipeline() as pipeline:
+            merges = _propose_merges(pipeline.ledger, pairs)
+            states = (_removed if config.prune == "apply" else _propose_removals)(pipeline.ledger, found)
+            pipeline.write()
+    if as_json:
+        removals = [_due(one, states[index] if index < len(states) else None) for index, one in enumerate(found)]
+        print_json(FoundJson([_pair(place, pair, merges.get(pair.names)) for pair in pairs], removals))
+        return
+    for pair in pairs:
+        click.secho(f"{pair.kind}: {safe(pair.why)}", bold=True)
+        click.echo(safe(f"  {pair.first.line}\n  {pair.second.line}"))
+        if move := _move(place, pair):
+            click.echo(f"  to merge them, first: {move}")
+        if pair.names in merges:
+            click.echo(f"  proposal {short_id(merges[pair.names])}")
+    if found:
+        table(("name", "why", "text"), [(one.cited.name, one.reason, one.text) for one in found])
+    _print_found(place, pairs, found, merges, states, dry_run=dry_run)
+
+
+def _print_found(
+    place: Place, pairs: list[Pair], found: list[Due], merges: Mapping[frozenset[str], str], states: list[str], *,
+    dry_run: bool,
+) -> None:  # fmt: skip
+    """Say what became of what was found."""
+    if not pairs and not found:
+        note("No two bullets say the same, and none is to be removed.")
+    elif dry_run:
+        note("Nothing was proposed; leave --dry-run out to propose it.")
+    elif states and states[0] == "removed":
+        back = place.command("undo", found[0].cited.name)
+        note(f"Removed {counted(len(found), 'bullet')}. Bring one back with: {back}")
+    else:
+        waiting, left = len(merges) + states.count("waiting"), len(found) - len(states)
+        note(f"{counted(waiting, 'proposal')} waiting. Decide: {place.command('proposals', 'decide')}")
+        if decided := len(states) - states.count("waiting"):
+            note(f"Decided on before, and not proposed again: {decided}.")
+        if left:
+            note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
+
+
+def _move(place: Place, pair: Pair) -> str | None:
+    """Return the command after which a pair of two sections can be merged."""
+    return place.command("revise", pair.second.name, "--section", pair.first.section) if pair.is_across else None
+
+
+def _pair(place: Place, pair: Pair, proposal: str | None) -> PairJson:
+    bullets = BulletJson.all((pair.first, pair.second))
+    return PairJson(
+        pair.kind, pair.why, bullets, pair.text if pair.is_mergeable else None, proposal, _move(place, pair)
+    )
+
+
+def _due(one: Due, state: str | None) -> DueJson:
+    cited = one.cited
+    return DueJson(cited.name, one.reason, cited.told, cited.cited, cited.helpful, cited.harmful, one.text, state)
+
+
+def _propose_merges(ledger: Ledger, pairs: list[Pair]) -> dict[frozenset[str], str]:
+    """Propose merges, and return the ids of the proposals that wait by the pairs' names.
+
+    Of pairs that share a bullet only the first: once it is decided on, the other texts meet again.
+    """
+    from reflector.curation import proposals as of
+    from reflector.playbook.change import Change
+
+    waiting: dict[frozenset[str], str] = {}
+    used: set[str] = set()
+    room = of.MOST_WAITING - len(of.proposals(ledger))
+    for pair in pairs:
+        if not pair.is_mergeable or pair.names & used or len(waiting) >= room:
+            continue
+        names = (pair.first.name, pair.second.name)
+        change = Change("merge", names=names, section=pair.first.section, text=pair.text)
+        try:
+            one = of.propose(ledger, change, origin="rules", trust="agent", reason=pair.why, actor="rules")
+        except of.ProposalRefused as refused:
+            note(f"{' and '.join(names)}: {refused}")
+            continue
+        if one.state == "waiting":
+            waiting[pair.names] = one.id
+            used |= pair.names
+    return waiting
+
+
+def _removed(ledger: Ledger, found: Sequence[Due]) -> list[str]:
+    from reflector.curation.changes import apply
+    from reflector.playbook.change import Change
+
+    for one in found:
+        apply(ledger, [Change("remove", one.cited.name)], actor="human", reason=f"pruned: {one.reason}")
+    return ["removed" for _ in found]
+
+
+def _propose_removals(ledger: Ledger, found: Sequence[Due]) -> list[str]:
+    """Propose removals as long as they push no other proposal away; return their states."""
+    from reflector.curation.proposals import MOST_WAITING, proposals, propose
+    from reflector.playbook.change import Change
+
+    states: list[str] = []
+    for one in found:
+        change = Change("remove", one.cited.name)
+        waiting = proposals(ledger)
+        if len(waiting) >= MOST_WAITING and all(other.change != change for other in waiting):
+            break
+        proposal = propose(ledger, change, origin="rules", trust="agent", reason=one.reason, actor="rules")
+        states.append(proposal.state)
+    return states

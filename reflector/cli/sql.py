@@ -28,26 +28,25 @@ _rows = chain.from_iterable
 @click.argument("query", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, every row.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, every row.")
-@click.option("--views", is_flag=True, help="List the views and their columns.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop a query after this time."
 )
 @click.pass_obj
-def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: bool, timeout: float | None) -> None:
+def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, timeout: float | None) -> None:
     """Query the ledger with SQL, read-only.
 
-    Without QUERY, reads the query from stdin; on a terminal, lists the views. The views are bullets, tags, reflections
-    and sessions; docs/sql.md describes each column.
+    Without QUERY, reads the query from stdin; where nothing comes, lists the views (bullets, tags, reflections,
+    sessions) and their columns, which docs/sql.md describes.
     """
     from reflector.ledger.readonly_sql import NotAQuestion, asking
 
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are two forms of one answer; leave one of them out")
-    if query is None and not views:
+    if query is None:
         query = _from_stdin()
     with place.reading() as ledger, asking(ledger, timeout) as asker:
         try:
-            if query is None or views:
+            if query is None:
                 _list_views(asker, as_json)
                 return
             answer = asker.ask(query)

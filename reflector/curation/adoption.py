@@ -179,7 +179,7 @@ def of_another(path: Path, kept: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (
         f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
-        f"counted; it is kept as {kept}. Put the newest backup in place with `reflector restore`, or count the "
+        f"counted; it is kept as {kept}. Put the newest backup in place with `reflector ledger restore`, or count the "
         "sessions again with `reflector import-history` or `reflector ingest`; after that, "
         f"`reflector import {kept}` adds the bullets that only this file has. Remove it when you are done"
     )

@@ -163,8 +163,8 @@ def apply(
     raise BulletRefused("other processes change the same bullets all the time; try again")
 
 
-def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str, keep: bool = False) -> tuple[str, bool]:
-    """Add a project's bullet to the user's playbook and, unless `keep`, retire it in the project, into the new name.
+def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str) -> tuple[str, bool]:
+    """Add a project's bullet to the user's playbook and retire it in the project, into the new name.
 
     The text moves and the evidence stays: the new bullet starts without counts, and its event says what was counted in
     the project. Returns its name, and whether it is new: the user's playbook may have the very text already, for
@@ -180,9 +180,8 @@ def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str, keep: 
         origin = f"promoted from {row.name} of {home} (helpful={row.helpful} harmful={row.harmful})"
         change = Change("add", section=row.section, text=row.text)
         name = apply(users, [change], actor="human", origin=origin, first=USER_FIRST)[0].name
-    if not keep:
-        place = (row.name, PROMOTED, project.head().position)
-        project.append([bullet_event(Change("remove", row.name), *place, actor="human", reason=PROMOTED, into=name)])
+    place = (row.name, PROMOTED, project.head().position)
+    project.append([bullet_event(Change("remove", row.name), *place, actor="human", reason=PROMOTED, into=name)])
     return name, same is None
 
 
@@ -259,7 +258,7 @@ def _not_live(rows: Rows, name: str) -> str | None:
         into = row.removed_into
         return f"{name} was merged into {into}; change that one, or take the merge back with `reflector undo {into}`"
     into = f" into {row.removed_into}" if row.removed_into else ""
-    return f"{name} was removed ({row.reason}{into}); put it back with `reflector restore {name}`"
+    return f"{name} was removed ({row.reason}{into}); bring it back with `reflector undo {name}`"
 
 
 def _not_restorable(rows: Rows, name: str) -> str | None:

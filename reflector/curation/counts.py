@@ -37,7 +37,7 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended
         target, line = lines[0]
         raise AlreadyRetracted(
             f"{_named(target)} is out of the count since position {line[-1].position}{_reason(line[-1])}; "
-            f"put it back with `reflector retract {target.event_id[:12]} --undo --why …`"
+            f"put it back with `reflector undo {line[-1].position}`"
         )
     return _append(ledger, counting, why)
 

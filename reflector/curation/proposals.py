@@ -316,7 +316,7 @@ def _injected(ledger: Ledger, rows: Sequence[BulletRow], change: Change) -> str 
         gone = [e for e in ledger.events(types=[ev.BULLET_REMOVED]) if (e.data or {}).get("name") == row.name]
         if row.status == "removed":
             at = f" at position {gone[-1].position}" if gone else ""
-            return f"{row.name} said this and was removed{at}; restore it with `reflector restore {row.name}`"
+            return f"{row.name} said this and was removed{at}; bring it back with `reflector undo {row.name}`"
         return f"{row.name} said this and was merged into {row.removed_into}"
     return None
 

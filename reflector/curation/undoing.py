@@ -85,7 +85,7 @@ def last_change(ledger: Ledger, name: str | None = None) -> list[Event]:
         standing = [event for event in standing if name in names_in(event.type, event.data or {})][-1:]
     if not standing:
         what = f"{name} has no change" if name is not None else "the playbook has no change"
-        raise NothingToUndo(f"{what} that is not undone; see `reflector log --undo`")
+        raise NothingToUndo(f"{what} that is not undone; see `reflector log`")
     # One append has one time.
     return [event for event in standing if event.recorded_at == standing[-1].recorded_at]
 
@@ -119,7 +119,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused("the text that was there before was erased from the ledger; nothing was undone")
     if not changes:
-        raise NothingToUndo(f"nothing of {_span(events)} is left to undo; see `reflector log --undo`")
+        raise NothingToUndo(f"nothing of {_span(events)} is left to undo; see `reflector log`")
     return Undoing(sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets)
 
 

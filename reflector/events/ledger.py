@@ -31,7 +31,7 @@ TYPES: Final = (
         effect=AdoptsPolicy(),
         summary=lambda data: f"counting {data.get('counting')}",
         merge=Merge.FIRST,
-        no_retraction="go back with `reflector policy adopt`",
+        no_retraction="go back with `reflector ledger policy`",
     ),
     EventType(
         name=ev.LEDGER_MERGED,

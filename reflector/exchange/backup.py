@@ -104,7 +104,7 @@ def restore(
     be held. Raises Unsound, WouldLose unless `force`, LedgerUnavailable, LedgerError; the ledger is as it was then.
     """
     if not backup_file.is_file():
-        raise LedgerUnavailable(f"{backup_file} is not a file; name a backup that `reflector backup` made")
+        raise LedgerUnavailable(f"{backup_file} is not a file; name a backup that `reflector ledger backup` made")
     with _staged(present.parent, f".{present.name}.restore") as staged:
         with _opened(staged) as target, _opened(backup_file, read_only=True) as source:
             source.backup(target)
@@ -168,7 +168,7 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
 def _prove(staged: Path, what: str, anchors: dict[str, Anchor]) -> None:
     with _opened(staged) as connection:
         if not _has_ledger(connection):
-            raise LedgerCorrupt(f"{what}: it holds no ledger; name a file that `reflector backup` made")
+            raise LedgerCorrupt(f"{what}: it holds no ledger; name a file that `reflector ledger backup` made")
         names = [row[0] for row in connection.execute(_PLAYBOOKS).fetchall()]
     for name in names:
         with Ledger.open_file(staged, name) as ledger:

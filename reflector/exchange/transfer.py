@@ -162,7 +162,7 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
         if writing.position:
             raise NotEmpty(
                 f"{ledger.engine.url.shown} has {writing.position:,} events of the playbook {ledger.name!r} and was "
-                "not changed; name an empty ledger, or add the file's events to these: `reflector import FILE --merge`"
+                "not changed; name an empty ledger, or add the file's events to these: `reflector import FILE`"
             )
         last = write(sql, events, progress)
         become(sql, header, last)

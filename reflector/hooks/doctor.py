@@ -195,7 +195,9 @@ def _playbook(project: Project) -> Iterator[Check]:
         yield _refused(project, problem)
     for kept in kept_of_others(project):
         text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
-        mend = f"reflector restore BACKUP, or reflector import-history; then reflector import {kept}, and remove it"
+        mend = (
+            f"reflector ledger restore BACKUP, or reflector import-history; then reflector import {kept}, and remove it"
+        )
         yield warning("playbook", text, mend)
 
 
@@ -266,7 +268,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if (lost := missed(project, ledger)) is not None:
         yield error("head", lost.message, lost.remedy)
     if wrong := wrong_triggers(ledger):
-        yield error("triggers", f"missing or changed: {', '.join(wrong)}", "reflector verify --mend-triggers")
+        yield error("triggers", f"missing or changed: {', '.join(wrong)}", "reflector rebuild --mend")
     else:
         yield ok("triggers", "changes of history are refused by the database")
     if ledger.engine.dialect == "sqlite":
@@ -306,7 +308,7 @@ def _server(ledger: Ledger) -> Iterator[Check]:
         places, reason = (on_citus(ask), refused_by_citus(ask)) if on else ([], None)
     if len(places) > 1:
         text = f"its tables are divided into {len(places)} shards, where triggers do not find the events"
-        yield error("citus", text, "reflector copy --to URL, into a schema of its own (docs/team.md)")
+        yield error("citus", text, "reflector ledger copy URL, into a schema of its own (docs/team.md)")
     elif reason:
         what, _, way_out = reason.partition("; ")
         yield error("citus", what, way_out)
@@ -336,7 +338,7 @@ def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
             "ledger",
             f"{file} has {_counted(events, 'event')}, and its history is not in the ledger that `ledger_url` names: "
             "its counts are not shown",
-            f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson --merge; or "
+            f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson; or "
             "reflector config unset ledger_url",
         )
 
@@ -360,10 +362,10 @@ def _windows(ledger: Ledger, project: Project) -> Check:
     failed = windows.get("failed", 0) + windows.get("given_up", 0)
     waiting = windows.get("pending", 0) + windows.get("answered", 0)
     if failed:
-        return warning("reflections", f"{failed} failed", "reflector failures")
+        return warning("reflections", f"{failed} failed", "reflector status")
     if waiting:
         text = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged"
-        return warning("reflections", text, "reflector drain", _draining(project))
+        return warning("reflections", text, "reflector reflect", _draining(project))
     return ok("reflections", f"{_counted(sum(windows.values()), 'session window')}, none open")
 
 
@@ -378,7 +380,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield warning("playbook", "it is empty: nothing can be cited", 'reflector add pat "…"')
     elif bullets and not os.path.lexists(project.playbook_json):
         text = f"{project.playbook_json} is missing: a session that starts now gets nothing of this playbook"
-        yield warning("playbook", text, "write it again from the ledger with `reflector drain`")
+        yield warning("playbook", text, "write it again from the ledger with `reflector reflect`")
     else:
         yield ok("playbook", _counted(len(bullets), "bullet"))
 
@@ -412,7 +414,7 @@ def _waiting(project: Project, fix: Fix | None = None) -> Iterator[Check]:
         yield warning("spool", text, "reflector status")
     elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_NS:
         text = f"{_counted(counts.pending, 'delivery')} waiting for over an hour"
-        yield warning("spool", text, "reflector drain", fix)
+        yield warning("spool", text, "reflector reflect", fix)
     else:
         yield ok("spool", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
 

@@ -134,7 +134,7 @@ def just_after(time: str) -> str:
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
             f"the head is at the time {time!r}, behind which nothing can be recorded; run `reflector verify`: where "
-            "only the head is wrong, `reflector verify --mend-head` mends it, else restore a backup"
+            "only the head is wrong, `reflector rebuild --mend` mends it, else restore a backup"
         ) from error
 
 
@@ -267,7 +267,7 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
         except ValueError as error:
             raise LedgerCorrupt(
                 f"the head's chain {chain[:80]!r} is not a hash, and nothing was appended; run `reflector verify`, "
-                "then `reflector verify --mend-head`"
+                "then `reflector rebuild --mend`"
             ) from error
         stored = Stored(*header, item.data, item.data_hash, item.meta, chain)
         rows.append(stored)

@@ -26,7 +26,7 @@ class Conflict(LedgerError):
             "Give each event an id of its own"
             if at_once
             else f"event {event_id} ({type_}) is already at position {position} with other data; "
-            f"nothing was appended. See it with `reflector log --event {event_id}`"
+            f"nothing was appended. See it with `reflector show {event_id}`"
         )
         self.event_id = event_id
         self.position = position
@@ -94,7 +94,7 @@ class HeadMisplaced(LedgerCorrupt):
     def __init__(self, where: str) -> None:
         super().__init__(
             f"the head of the playbook in {where} does not stand at its last event, and nothing was appended; "
-            "find out who moved it with `reflector verify`, then run `reflector verify --mend-head`"
+            "find out who moved it with `reflector verify`, then run `reflector rebuild --mend`"
         )
 
 
@@ -246,7 +246,7 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "42501": (
         LedgerUnavailable,
         "refuses the user",
-        "let the owner of the ledger run the command, or grant the user what `reflector grants --role writer` prints",
+        "let the ledger's owner run the command, or grant the user what `reflector ledger grants --role writer` prints",
     ),
     "42703": (LedgerCorrupt, "lacks a column", "run `reflector verify`, and restore a backup"),
     "42P01": (LedgerCorrupt, "lacks a table", "run `reflector verify`, and restore a backup"),
@@ -327,7 +327,7 @@ def _of_citus(error: BaseException, code: str, text: str, where: str) -> LedgerE
         return LedgerUnavailable(
             f"the triggers of the ledger {where} name other tables than Citus has, as after citus_schema_distribute or "
             f"citus_schema_undistribute ({text}), and nothing was appended; let the owner of the ledger run "
-            "`reflector verify --mend-triggers`"
+            "`reflector rebuild --mend`"
         )
     if code == "XX000" and _NOT_ON_WORKERS in text:
         return LedgerUnavailable(

@@ -41,7 +41,7 @@ _POLICY: Final = "reflector_by_playbook"
 #: What a SQLite ledger's file is told about, behind its path.
 NO_ROLES: Final = (
     "is a SQLite ledger, which has no roles: the permissions of its folder decide who reads and writes it. For roles, "
-    "move the playbook to a PostgreSQL server (`reflector move PLAYBOOK --to URL`)"
+    "move the playbook to a PostgreSQL server (`reflector ledger copy URL`)"
 )
 #: Who may see a playbook's rows: the members of a role that is called `playbook:` and its name.
 _MEMBER: Final = (

@@ -204,7 +204,7 @@ def _question(query: str, dialect: str) -> str:
 
 
 _CHANGES_NOTHING = (
-    "`reflector sql` changes nothing; to change the ledger, use `reflector add`, `retract`, `redact` or `policy`"
+    "`reflector sql` changes nothing; to change the ledger, use `reflector add`, `undo`, `redact` or `ledger policy`"
 )
 _SEVERAL = "it holds more than one statement; ask them one by one"
 

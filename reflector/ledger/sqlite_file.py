@@ -65,7 +65,7 @@ def claim_file(path: Path) -> None:
             state = "missing" if there is None else "empty"
             raise LedgerGone(
                 f"the ledger {path} is {state}, but {path.name}.lock shows that there was one; "
-                "restore a backup with `reflector restore FILE`, or begin a new ledger with "
+                "restore a backup with `reflector ledger restore FILE`, or begin a new ledger with "
                 "`reflector rebuild --new-ledger`: its counters begin at 0, so that sessions may be imported again"
             )
         _make(folder, path)

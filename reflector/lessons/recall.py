@@ -75,7 +75,7 @@ def recall(
 ) -> list[Found]:
     """Return the `k` bullets and lessons that fit a query best, the best first; [] where none fits.
 
-    of  the ledger, or a moment of one; None is the ledger of the project of the working folder, as `reflector recall`
+    of  the ledger, or a moment of one; None is the ledger of the project of the working folder, as `lessons recall`
         finds it. A project without a ledger has nothing to find.
     Raises LedgerError; ConfigError for a project's settings.
     """

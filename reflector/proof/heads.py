@@ -59,7 +59,7 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
         )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
-        raise NoAnchor("it holds no head; a head is POSITION:CHAIN as `reflector head` prints it")
+        raise NoAnchor("it holds no head; a head is POSITION:CHAIN as `reflector ledger head` prints it")
     return tuple(_anchor(line) for line in heads)
 
 
@@ -75,7 +75,7 @@ def _lines(text: str) -> list[str]:
 def _anchor(line: str) -> Anchor:
     found = _HEAD.fullmatch(line)
     if found is None:
-        raise NoAnchor(f"{line[:100]!r} is not POSITION:CHAIN as `reflector head` prints it")
+        raise NoAnchor(f"{line[:100]!r} is not POSITION:CHAIN as `reflector ledger head` prints it")
     return Anchor(int(found["position"]), found["chain"])
 
 

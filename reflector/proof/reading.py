@@ -15,7 +15,7 @@ from reflector.ledger.statements import Statements
 #: What to do about a finding.
 RESTORE: Final = "restore a backup, or compare with an export from before the change"
 REBUILD: Final = "run `reflector rebuild`"
-MEND_HEAD: Final = "find out who moved it, then run `reflector verify --mend-head`"
+MEND_HEAD: Final = "find out who moved it, then run `reflector rebuild --mend`"
 _BATCH = 1000
 _numbers = count()
 #: Words of errors that say that a database holds what no ledger does. The drivers' errors have no class in common, and

@@ -23,7 +23,7 @@ from reflector.proof.reading import savepoint
 
 #: Said of a thing that another program made.
 _STRANGE = "is not the ledger's"
-_MEND = "find out who changed it, then run `reflector verify --mend-triggers`"
+_MEND = "find out who changed it, then run `reflector rebuild --mend`"
 
 
 def schema_findings(sql: Statements) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 Invariant: a person has the last word on a citation. Their verdict is a reflection of its own on the window, by the
 actor `human`; it takes the verdicts that others gave the bullet in that session out of the count by retractions, which
-`blame` shows and `reflector retract --undo` reverses. No later reading of the session decides the citation again.
+`blame` shows and `reflector undo` reverses. No later reading of the session decides the citation again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "
     given = [one for one in Session.read(ledger, window).given if one.name == name]
     active = [one for one in given if _counts(ledger, one)]
     if any(one.tag.actor == HUMAN for one in active):
-        raise VerdictRefused(f"a person judged {name} in this session already; take it back with `reflector retract`")
+        raise VerdictRefused(f"a person judged {name} in this session already; take it back with `reflector undo`")
     times = sum(one.tag.actor == HUMAN and one.window_id == window.event_id for one in given)
     tag = ParsedTag(0, name, verdict, quote(why, _MAX_WHY))
     text = json.dumps({"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]}, ensure_ascii=False)

@@ -26,7 +26,7 @@ _VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
 _ELSE = {
     "completed": "nothing decided",
     "waiting": "not judged yet",
-    "failed": "judging it failed, see `reflector failures`",
+    "failed": "judging it failed, see `reflector status`",
     "skipped": "not judged: ",
 }
 

@@ -54,7 +54,7 @@ def keep(project: Project, ledger: Ledger) -> None:
     head, known, file = ledger.head(), seen(project, ledger), _file(project, ledger)
     # Asked again: the server may have lost it since the caller looked, and gone on from there.
     if head.position and (known is None or (known.position < head.position and missed(project, ledger) is None)):
-        # As `reflector head` prints it, so that `reflector verify --anchor` takes the file.
+        # As `reflector ledger head` prints it, so that `reflector verify --anchor` takes the file.
         where = f"# {ledger.engine.url.place}, playbook {head.playbook}, seen at {head.recorded_at}"
         text = f"{where}\n{head.position}:{head.chain}\n"
         files.write_durably(files.private_folder(str(file.parent)), text.encode(), file.name)

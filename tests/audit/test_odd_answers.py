@@ -15,8 +15,8 @@ from tests.ledger.events import reflected, trajectory, window
 from tests.road.agent import Agent
 
 _QUESTIONS = (
-    *("log --all", "log --all --undo", "show pat-001", "blame pat-001", "blame pat-001 --json"),
-    *("session s-1", "session s-1 --json", "judge --all"),
+    *("log -n 0", "log -n 0 --json", "show pat-001", "blame pat-001", "blame pat-001 --json"),
+    *("show s-1", "show s-1 --json", "judge --all"),
 )
 
 
@@ -33,7 +33,7 @@ def _brought(folder: Path, events: list[NewEvent]) -> Agent:
     with Ledger.open_file(other.ledger) as ledger:
         ledger.append(events)
     (folder / "there.ndjson").write_text(other.call("export", "--format", "ndjson").out, "utf-8")
-    agent.call("import", folder / "there.ndjson", "--merge")
+    agent.call("import", folder / "there.ndjson")
     return agent
 
 
@@ -87,10 +87,8 @@ def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_w
     agent = _brought(tmp_path, odd)
     agent.call("drain")
     for number in range(len(odd)):
-        assert "completed" in agent.call("session", f"trajectory-t{number}").out
-        assert agent.json("session", f"trajectory-t{number}")["windows"][0]["transcript"] is None
-    agent.call("orphans")
-    agent.call("citations", "--as-of", "2")
+        assert "completed" in agent.call("show", f"trajectory-t{number}").out
+        assert agent.json("show", f"trajectory-t{number}")["windows"][0]["transcript"] is None
     assert agent.call("verify").out == ""
 
 
@@ -102,8 +100,8 @@ def test_a_trajectory_without_a_dataset_that_can_be_one_is_given_up_and_named_on
     agent = _brought(tmp_path, [replace(run, data={**run.data, "dataset": dataset}), trajectory("t2")])
     assert "cannot be the name of a dataset" in agent.call("drain", code=1).err
     agent.call("drain")
-    assert "given_up" in agent.call("session", "trajectory-t1").out
-    assert "completed" in agent.call("session", "trajectory-t2").out
+    assert "given_up" in agent.call("show", "trajectory-t1").out
+    assert "completed" in agent.call("show", "trajectory-t2").out
 
 
 def test_a_trajectory_of_a_file_that_asks_for_millions_of_rounds_gets_a_hundred(tmp_path: Path) -> None:

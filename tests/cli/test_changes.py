@@ -51,15 +51,15 @@ def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
     for command in (
         ["add", "ctx", "The cart is in cart.py."],
         ["revise", "pat-001", "Write a test first."],
-        ["move", "[pat-001]", "mis"],
+        ["revise", "[pat-001]", "--section", "mis"],
         ["merge", "pat-001", "pat-002", "--text", "Test first, and keep it small."],
-        ["remove", "mis-001", "--reason", "it is wrong"],
-        ["restore", "mis-001"],
+        ["remove", "mis-001", "--why", "it is wrong"],
+        ["undo", "mis-001"],
         ["undo"],
     ):
-        head = agent.call("head").out
+        head = agent.call("ledger", "head").out
         shown = agent.json(*command, "--dry-run")
-        assert (shown["applied"], shown["undo"], agent.call("head").out) == (False, None, head)
+        assert (shown["applied"], shown["undo"], agent.call("ledger", "head").out) == (False, None, head)
         lines = agent.call(*command, "--dry-run").out
         done = agent.json(*command)
         nowhere = {"position": None, "event_id": None}
@@ -74,7 +74,7 @@ def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
 def test_a_merge_counts_a_session_that_helped_both_once_where_the_policy_says_so(agent: Agent, tmp_path: Path) -> None:
     both = Session("both").cites("pat-001", "helpful").cites("pat-002", "helpful")
     agent.call("ingest", both.write(tmp_path / "both.jsonl"))
-    agent.call("policy", "adopt", "once_per_session", "--why", "one voice a session")
+    agent.call("ledger", "policy", "once_per_session", "--why", "one voice a session")
     (merge,) = agent.json("merge", "pat-001", "pat-002")["changes"]
     assert merge["after"][0]["helpful"] == sum(bullet["helpful"] for bullet in merge["before"]) - 1
 
@@ -106,17 +106,17 @@ def _judged(agent: Agent) -> None:
 MADE: dict[str, tuple[list[list[str]], Any]] = {
     ev.BULLET_ADDED: ([], ["add", "ctx", "The cart is in cart.py."]),
     ev.BULLET_REVISED: ([], ["revise", "pat-001", "Test first."]),
-    ev.BULLET_MOVED: ([], ["move", "pat-001", "mis"]),
-    ev.BULLET_REMOVED: ([], ["remove", "pat-001", "--reason", "the linter does it"]),
-    ev.BULLET_RESTORED: ([["remove", "pat-001"]], ["restore", "pat-001"]),
+    ev.BULLET_MOVED: ([], ["revise", "pat-001", "--section", "mis"]),
+    ev.BULLET_REMOVED: ([], ["remove", "pat-001", "--why", "the linter does it"]),
+    ev.BULLET_RESTORED: ([["remove", "pat-001"]], ["undo", "pat-001"]),
     ev.BULLET_MERGED: ([], ["merge", "pat-001", "pat-002"]),
     ev.BULLET_UNMERGED: ([["merge", "pat-001", "pat-002"]], ["undo", "pat-003"]),
     ev.BULLET_RECOUNTED: ([], _edited),
     ev.PLAYBOOK_IMPORTED: ([], _imported),
     ev.CHANGE_APPROVED: ([], _proposed),
-    ev.EVIDENCE_RETRACTED: ([], ["retract", "s-0", "--why", "a test"]),
+    ev.EVIDENCE_RETRACTED: ([], ["undo", "s-0", "--why", "a test"]),
     **dict.fromkeys((ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED), ([], _judged)),
-    ev.POLICY_ADOPTED: ([], ["policy", "adopt", "once_per_session", "--why", "x"]),
+    ev.POLICY_ADOPTED: ([], ["ledger", "policy", "once_per_session", "--why", "x"]),
 }
 
 
@@ -129,13 +129,12 @@ def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, typ
     make(agent) if callable(make) else agent.call(*make)
     after = said(agent)
     assert (after == before) == (type_ in (ev.POLICY_ADOPTED, ev.BULLET_UNMERGED) and after == before)
-    (event,) = agent.json("log", "--undo", "--type", type_, "-n", "1")
-    assert event["undo"] in agent.call("log", "--undo").out
+    (event,) = agent.json("log", "--type", type_, "-n", "1")
     program, *words = shlex.split(event["undo"])
     assert program == "reflector"
     undone = agent.json(*words)
     assert said(agent) == before
-    (event,) = [one for one in agent.json("log", "--undo", "--all") if one["event_id"] == event["event_id"]]
+    (event,) = [one for one in agent.json("log", "-n", "0") if one["event_id"] == event["event_id"]]
     if type_ != ev.POLICY_ADOPTED:
         assert event["undo"].startswith("undone at")
     agent.call(*shlex.split(undone["undo"])[1:])
@@ -179,10 +178,8 @@ def test_the_printed_command_is_for_the_same_playbook(agent: Agent) -> None:
         (["revise", "pat-001", "Use \u200bit."], 1, "the invisible character U+200B at 4, behind 'Use '"),
         (["add", "pat", "Use \u202eit."], 1, "the character U+202E at 4"),
         (["add", "pat", "Log in with ghp_" + "a1B2" * 9], 1, "looks like a secret"),
-        (["move", "pat-001", "pat"], 1, "is in PATTERNS & APPROACHES already"),
+        (["revise", "pat-001", "--section", "pat"], 1, "is in PATTERNS & APPROACHES already"),
         (["merge", "pat-001"], 2, "`reflector revise pat-001 TEXT` changes one"),
-        (["restore", "pat-001"], 1, "pat-001 is in the playbook"),
-        (["restore", "nowhere"], 2, "neither the name of a bullet, such as pat-003, nor a file"),
         (["undo", "3..1"], 2, "not a row of positions"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -190,20 +187,20 @@ def test_the_printed_command_is_for_the_same_playbook(agent: Agent) -> None:
 def test_what_cannot_be_done_is_refused_with_the_way_out(
     agent: Agent, command: list[str], code: int, wanted: str
 ) -> None:
-    head = agent.call("head").out
+    head = agent.call("ledger", "head").out
     assert wanted in agent.call(*command, code=code).err
-    assert agent.call("head").out == head
+    assert agent.call("ledger", "head").out == head
 
 
 def test_a_hidden_character_or_a_secret_in_playbook_json_is_named_and_the_file_waits(agent: Agent) -> None:
     whole = agent.playbook.read_text()
     for text, wanted in (("Test\u200b first.", "U+200B"), ("Use ghp_" + "a1B2" * 9, "looks like a secret")):
         agent.playbook.write_text(whole.replace(FIRST, text))
-        head = agent.call("head").out
+        head = agent.call("ledger", "head").out
         told = agent.call("drain")
         assert wanted in told.err
         assert "a1B2a1B2" not in told.err
-        assert (agent.call("head").out, text in agent.playbook.read_text()) == (head, True)
+        assert (agent.call("ledger", "head").out, text in agent.playbook.read_text()) == (head, True)
     agent.playbook.write_text(whole.replace(FIRST, "Test first."))
     agent.call("drain")
     assert agent.json("show", "pat-001")["text"] == "Test first."
@@ -269,8 +266,8 @@ def test_proposals_are_decided_together_each_by_itself(agent: Agent) -> None:
 
 def test_a_search_finds_removed_bullets_when_asked(agent: Agent) -> None:
     agent.call("remove", "pat-001")
-    assert agent.json("search", "failing tests") == []
-    assert [one["name"] for one in agent.json("search", "failing tests", "--all")] == ["pat-001"]
+    assert agent.json("list", "--search", "failing tests") == []
+    assert [one["name"] for one in agent.json("list", "--search", "failing tests", "--all")] == ["pat-001"]
 
 
 def test_an_editor_that_is_not_there_is_named_with_the_way_to_name_another(agent: Agent) -> None:
@@ -310,7 +307,7 @@ def test_a_live_bullet_is_suggested_first_where_a_live_one_is_needed(agent: Agen
     assert "Did you mean pat-003?" in agent.call("show", "pat-3", code=2).err
     assert "Did you mean pat-00" in agent.call("remove", "pat-3", code=2).err
     assert "pat-003" not in agent.call("remove", "pat-3", code=2).err
-    assert "Did you mean pat-003?" in agent.call("restore", "pat-3", code=2).err
+    assert "Did you mean pat-003?" in agent.call("undo", "pat-3", code=2).err
 
 
 def test_blame_says_what_became_of_a_bullet(agent: Agent) -> None:
@@ -328,7 +325,7 @@ def test_proposals_say_what_became_of_them_and_how_to_decide(agent: Agent) -> No
             ).id
             for n in range(3)
         ]  # fmt: skip
-    assert "Decide: reflector proposals approve ID or reject" in agent.call("proposals").err
+    assert "Decide: reflector proposals decide, or approve ID or reject ID" in agent.call("proposals").err
     agent.call("proposals", "approve", ids[0], ids[1])
     agent.call("undo", "oth-001")
     agent.call("proposals", "reject", ids[2])

@@ -84,21 +84,21 @@ def test_a_link_in_the_place_of_a_projects_settings_is_not_followed(agent: Agent
 @pytest.mark.parametrize("values", [("~/a b/*", "~/c"), ('["~/a b/*", "~/c"]',), ("""['~/a b/*', "~/c"]""",)])
 def test_a_list_is_set_value_by_value_or_as_the_file_spells_it(agent: Agent, values: tuple[str, ...]) -> None:
     agent.call("config", "set", "--global", "projects", *values)
-    assert agent.json("config", "get", "projects")["value"] == ["~/a b/*", "~/c"]
+    assert agent.json("config", "list")["projects"]["value"] == ["~/a b/*", "~/c"]
 
 
 @pytest.mark.parametrize("value", ['["~/a', "[1, 2]", '["~/a"] = 1', '["~/a"]\ny = ["~/b"]', "[" * 5000 + "]" * 5000])
 def test_a_list_that_cannot_be_read_is_not_taken_for_a_value(agent: Agent, value: str) -> None:
     told = agent.call("config", "set", "--global", "projects", value, code=2).err
     assert "reflector config set projects --global VALUE VALUE" in " ".join(told.split())
-    assert agent.json("config", "get", "projects")["value"] == []
+    assert agent.json("config", "list")["projects"]["value"] == []
 
 
 def test_a_single_value_that_begins_with_a_bracket_is_refused_with_the_form_that_takes_it(agent: Agent) -> None:
     told = " ".join(agent.call("config", "set", "--global", "projects", "[a-z]*/x", code=2).err.split())
     assert """reflector config set projects --global '["…"]'""" in told
     agent.call("config", "set", "--global", "projects", '["[a-z]*/x"]')
-    assert agent.json("config", "get", "projects")["value"] == ["[a-z]*/x"]
+    assert agent.json("config", "list")["projects"]["value"] == ["[a-z]*/x"]
 
 
 def test_a_key_that_is_no_setting_gets_the_nearest_one_or_the_way_to_the_list(agent: Agent) -> None:

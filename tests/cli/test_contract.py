@@ -16,7 +16,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from reflector.cli.app import reflector
-from reflector.cli.commands import COMMANDS, GROUPS
+from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, MOVED
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import record_lesson
 from tests import processes
@@ -30,19 +30,16 @@ QUESTIONS = [
     "status",
     "show pat-001",
     "blame pat-001",
-    "session s-1",
+    "show s-1",
     "export",
     "verify",
     "rebuild --check",
-    "citations",
-    "orphans",
     "double-counts",
     "stats",
     "diff 0..",
     "list --counting once_per_session",
-    "policy",
-    "head",
-    "export --head heads.txt",
+    "ledger policy",
+    "ledger head",
 ]
 
 
@@ -54,8 +51,10 @@ def own(name: str) -> click.Command:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
-    assert own(name).name == name
-    assert COMMANDS[name].text == own(name).get_short_help_str(limit=200)
+    first, _, rest = own(name).get_short_help_str(limit=200).partition(" ")
+    assert first[0].isupper()
+    assert rest.endswith(".")
+    assert COMMANDS[name].examples
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -92,9 +91,10 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
     told = agent.call("--help").out
     places = [told.index(f"\n{title}:\n") for title in GROUPS]
     assert places == sorted(places)
-    for name, command in COMMANDS.items():
+    for name in (name for group in GROUPS.values() for name in group):
         assert f"  {name} " in told
-        assert " ".join(command.text.split()) in " ".join(told.split())
+        assert own(name).get_short_help_str(limit=200) in " ".join(told.split())
+    assert not [name for name in HIDDEN if f"  {name} " in told]
     assert agent.call("--version").out.startswith("reflector, version ")
 
 
@@ -106,10 +106,10 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["list", "--josn"], "Did you mean '--json'?"),
         (["blame", "pat-01"], "Did you mean pat-001?"),
         (["blame", "nothing"], "See 'reflector list --all'."),
-        (["session", "nothing"], "See 'reflector log'."),
+        (["show", "nothing"], "See 'reflector log'."),
         (["log", "--session", "nothing"], "See 'reflector log'."),
         (["log", "--type", "tagged"], "bullet.tagged"),
-        (["log", "-n", "0"], "x>=1"),
+        (["log", "-n", "-1"], "x>=0"),
         (["add", "habits", "Be kind."], "pat (PATTERNS & APPROACHES), mis (MISTAKES TO AVOID)"),
         (["list", "--as-of", "soon"], "2026-11-21T09:14"),
         (["list", "--as-of", "99"], "ends at"),
@@ -117,7 +117,6 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["diff", "1"], "A..B"),
         (["diff", "1..0"], "write 0..1"),
         (["list", "--counting", "twice"], "once_per_session"),
-        (["demo", "--backend", "anthropic"], "needs a key in AGENTIC_CONTEXT_API_KEY"),
         (["log", "--follow", "--until", "1"], "--until"),
         (["verify", "--anchor", "7"], "POSITION:CHAIN"),
         (["verify", "--anchor", "/etc/hostname"], "POSITION:CHAIN"),
@@ -125,11 +124,10 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["completion", "tcsh"], "fish"),
         (["--project", "/no/such/folder", "list"], "--project"),
         (["ingest"], "FILE"),
-        (["retract", "nothing", "--why", "x"], "reflector log"),
-        (["retract", "s-1"], "--why"),
+        (["undo", "nothing", "--why", "x"], "reflector log"),
         (["redact", "1", "--why", "x"], "--yes"),
-        (["assert", "pat-001", "7"], "such as 7/2"),
-        (["assert", "pat-01", "7/2"], "Did you mean pat-001?"),
+        (["ledger", "assert", "pat-001", "7"], "such as 7/2"),
+        (["ledger", "assert", "pat-01", "7/2"], "Did you mean pat-001?"),
         (["import", "/no/such/file"], "/no/such/file"),
     ],
 )
@@ -154,6 +152,13 @@ def test_a_wrong_setting_exits_2(agent: Agent, text: str, variable: dict[str, st
     assert wanted in agent.call("list", code=2).err
 
 
+@pytest.mark.parametrize(("gone", "now"), MOVED.items())
+def test_a_name_or_an_option_that_is_gone_says_the_new_one(agent: Agent, gone: str, now: str) -> None:
+    said = agent.call(*gone.split(), code=2).err
+    assert f"`reflector {gone}` is now `" in said or f"`reflector {gone.split()[0]}` is now `" in said
+    assert now.split()[0] in said
+
+
 def test_a_bullet_that_is_there_or_cannot_be_is_refused(agent: Agent) -> None:
     assert "pat-002 says exactly this already" in agent.call("add", "pat", "Keep functions small.", code=1).err
     assert "the text is empty" in agent.call("add", "pat", "  ", code=1).err
@@ -168,7 +173,7 @@ def test_a_bullet_that_is_there_or_cannot_be_is_refused(agent: Agent) -> None:
 
 def test_silence_when_all_is_well_and_1_with_a_remedy_when_history_was_changed(agent: Agent) -> None:
     agent.counted()
-    anchor = agent.call("verify", "--head").out.strip()
+    anchor = agent.call("ledger", "head").out.strip()
     for quiet in (["verify"], ["verify", "--anchor", anchor], ["rebuild", "--check"], ["rebuild"], ["drain"]):
         ran = agent.call(*quiet)
         assert (ran.out, ran.err) == ("", "")
@@ -214,10 +219,10 @@ def test_a_question_does_not_wait_for_a_drain_that_is_at_work(agent: Agent) -> N
         told = agent.call("list")
         assert told.out.count("\n") == 4
         assert told.err == "reflector: another command is at work on this playbook; ask again in a moment\n"
-        assert "Another drain is running" in agent.call("drain").err
+        assert "Another drain is running" in agent.call("drain", "--background").err
 
 
-@pytest.mark.parametrize("question", [["list"], ["show", "pat-001"], ["log"], ["status"], ["citations"]], ids=str)
+@pytest.mark.parametrize("question", [["list"], ["show", "pat-001"], ["log"], ["status"], ["stats"]], ids=str)
 def test_a_question_says_that_a_session_is_still_being_processed(agent: Agent, question: list[str]) -> None:
     agent.call("drain")
     agent.ended()
@@ -237,9 +242,9 @@ def test_a_question_says_which_windows_wait_for_the_model(agent: Agent) -> None:
 def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent) -> None:
     for id in ("abcd-1", "abcd-2", "efgh-1"):
         agent.counted(id=id)
-    assert agent.json("session", "ef")["session_id"] == "efgh-1"
+    assert agent.json("show", "ef")["session_id"] == "efgh-1"
     assert {event["session_id"] for event in agent.json("log", "--session", "ef")} == {"efgh-1"}
-    assert "it could be abcd-1, abcd-2" in agent.call("session", "abcd", code=2).err
+    assert "it could be abcd-1, abcd-2" in agent.call("show", "abcd", code=2).err
 
 
 @pytest.mark.parametrize("typed", ["pat-1", "PAT-01", "pat1", "pat_001", "pat 001"])
@@ -278,12 +283,13 @@ def test_the_shell_completes_what_the_project_has(agent: Agent) -> None:
         lesson = record_lesson(ledger, "mistake", "Add auth", actor="engine")[:8]
     completed = {
         "blame --js": "--json",
-        "session ab": "abcd-1",
+        "show ab": "abcd-1",
+        "show pat-0": "pat-001",
         "log --type bullet.t": "bullet.tagged",
         "add m": "mis",
-        f"lesson {lesson[:3]}": lesson,
-        "lesson pro": "promote",
-        f"lesson promote {lesson[:3]}": lesson,
+        f"show {lesson[:3]}": lesson,
+        "lessons pro": "promote",
+        f"lessons promote {lesson[:3]}": lesson,
         f"outcome {lesson[:3]}": lesson,
         "config get back": "backend",
     }

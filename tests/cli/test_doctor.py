@@ -126,7 +126,7 @@ TROUBLES: dict[str, tuple[Break, str, str, str, str]] = {
         "triggers",
         "error",
         "event_no_delete",
-        "reflector verify --mend-triggers",
+        "reflector rebuild --mend",
     ),
     "empty ledger": (lambda agent: _spoil_the_ledger(agent, b""), "ledger", "error", "", "restore a backup"),
     "prose": (lambda agent: _spoil_the_ledger(agent, b"no database, " * 99), "ledger", "error", "", "restore a backup"),
@@ -166,7 +166,7 @@ TROUBLES: dict[str, tuple[Break, str, str, str, str]] = {
     "secret": (_write_a_secret, "playbook", "error", "bullet ctx-001: the text holds what looks like a secret", ""),
     "playbook": (
         lambda agent: agent.playbook.unlink(),
-        *("playbook", "warning", "is missing", "write it again from the ledger with `reflector drain`"),
+        *("playbook", "warning", "is missing", "write it again from the ledger with `reflector reflect`"),
     ),
     "broken playbook": (
         lambda agent: agent.playbook.write_text('{"bad"'),
@@ -346,7 +346,7 @@ def test_a_ledger_that_the_settings_leave_behind_is_named_with_the_way_to_its_co
     now, agent.environ = agent.environ, dict(one.split("=", 1) for one in shlex.split(variables))
     (tmp_path / "old.ndjson").write_text(agent.call(*export.split()[1:]).out)
     agent.environ = now
-    agent.call("import", tmp_path / "old.ndjson", "--merge")
+    agent.call("import", tmp_path / "old.ndjson")
     assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
     fields = ("name", "helpful", "harmful")
     assert [[one[field] for field in fields] for one in agent.json("list")] == [
@@ -356,7 +356,7 @@ def test_a_ledger_that_the_settings_leave_behind_is_named_with_the_way_to_its_co
 
 def test_a_ledger_that_was_copied_to_where_the_settings_point_is_no_trouble(agent: Agent, tmp_path: Path) -> None:
     agent.call("drain")
-    agent.call("copy", "--to", sqlite_url(tmp_path / "copy.db"))
+    agent.call("ledger", "copy", sqlite_url(tmp_path / "copy.db"))
     agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "copy.db")}
     agent.call("add", "pat", "Read the error first")
     assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
@@ -370,7 +370,7 @@ def test_a_ledger_that_was_merged_under_other_names_is_no_trouble(tmp_path: Path
     agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "team.db")}
     agent.playbook.unlink()
     agent.call("add", "pat", "Ask the team.")
-    agent.call("import", tmp_path / "old.ndjson", "--merge", "--rename")
+    agent.call("import", tmp_path / "old.ndjson", "--rename")
     assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
 
 
@@ -427,7 +427,7 @@ def test_fix_processes_nothing_under_settings_that_are_refused(agent: Agent) -> 
     _delivered_long_ago(agent)
     (agent.claude / "reflector.toml").write_text("backend = ")
     (spool,) = found(agent, "spool", code=1)
-    assert (spool["state"], spool["mend"], spool["fix"]) == ("warning", "reflector drain", None)
+    assert (spool["state"], spool["mend"], spool["fix"]) == ("warning", "reflector reflect", None)
     agent.call("doctor", "--fix", code=1)
     assert len(agent.deliveries()) == 1
 

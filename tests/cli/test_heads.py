@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from reflector.ledger.store import Ledger
@@ -18,7 +16,7 @@ def grown(agent: Agent) -> Agent:
     for number in range(3):
         agent.counted(id=f"s-{number}")
         with (agent.project / "heads.txt").open("a") as file:
-            file.write(agent.call("head").out)
+            file.write(agent.call("ledger", "head").out)
     return agent
 
 
@@ -27,8 +25,8 @@ def test_every_head_of_a_file_is_proved_and_a_single_one_as_well(grown: Agent) -
     assert len({*heads}) == 3
     for anchor in (str(grown.project / "heads.txt"), *heads):
         assert grown.call("verify", "--anchor", anchor).out == ""
-    assert grown.call("head", "--as-of", heads[0].split(":")[0]).out.strip() == heads[0]
-    (grown.project / "head.json").write_text(grown.call("head", "--json").out)
+    assert grown.call("ledger", "head", "--as-of", heads[0].split(":")[0]).out.strip() == heads[0]
+    (grown.project / "head.json").write_text(grown.call("ledger", "head", "--json").out)
     grown.call("verify", "--anchor", grown.project / "head.json")
 
 
@@ -49,18 +47,6 @@ def test_a_file_with_anything_but_heads_is_refused(grown: Agent) -> None:
     assert "'and more'" in grown.call("verify", "--anchor", grown.project / "bad.txt", code=2).err
     (grown.project / "good.txt").write_text(f"# weekly\n\n{good}")
     grown.call("verify", "--anchor", grown.project / "good.txt")
-
-
-@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "md"])
-def test_an_export_has_its_head_beside_it_and_not_in_it(grown: Agent, form: str) -> None:
-    plain = grown.call("export", "--format", form).out
-    exported = grown.call("export", "--format", form, "--head", grown.project / "x.head").out
-    assert exported == plain
-    head = (grown.project / "x.head").read_text()
-    assert head == grown.call("head").out
-    assert "pl1:" not in grown.playbook.read_text()
-    if form == "ndjson":
-        assert json.loads(exported.splitlines()[-1])["chain"] == head.strip().partition(":")[2]
 
 
 def test_the_head_of_each_position_is_that_of_then(ledger: Ledger) -> None:

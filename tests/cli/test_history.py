@@ -42,7 +42,7 @@ def keep(agent: Agent, name: str, day: str, cwd: Path) -> None:
 
 
 def sessions(agent: Agent) -> list[str]:
-    return [event["session_id"] for event in agent.json("log", "--type", "session.recorded", "--all")]
+    return [event["session_id"] for event in agent.json("log", "--type", "session.recorded", "-n", "0")]
 
 
 def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) -> None:
@@ -140,7 +140,8 @@ def test_a_file_that_cannot_be_taken_in_is_named_and_stops_nothing(agent: Agent)
 
 
 def test_nobody_is_asked_for_money_without_a_yes(agent: Agent) -> None:
-    told = agent.call("import-history", "--backend", "anthropic", code=2).err
+    agent.environ["REFLECTOR_BACKEND"] = "anthropic"
+    told = agent.call("import-history", code=2).err
     assert "up to 3 sessions" in told
     assert "--yes" in told
     assert not agent.ledger.exists()
@@ -162,10 +163,13 @@ def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tm
 
 def test_only_what_is_new_is_asked_money_for(agent: Agent) -> None:
     agent.call("import-history", "--since", "2026-01-02")
-    told = agent.call("import-history", "--backend", "anthropic", code=2).err
+    agent.environ["REFLECTOR_BACKEND"] = "anthropic"
+    told = agent.call("import-history", code=2).err
     assert "up to 1 session," in told
+    del agent.environ["REFLECTOR_BACKEND"]
     agent.call("import-history")
-    told = agent.call("import-history", "--backend", "anthropic").err
+    agent.environ["REFLECTOR_BACKEND"] = "anthropic"
+    told = agent.call("import-history").err
     assert "0 of 3 files had something new" in told
 
 

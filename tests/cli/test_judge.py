@@ -51,7 +51,7 @@ def test_a_verdict_is_given_once_and_can_be_taken_back(agent: Agent) -> None:
     assert "no citation of pat-001" in agent.call("judge", "s-0", "pat-001", "harmful", code=1).err
     log = json.loads(agent.call("log", "--json").out)
     tag = next(one for one in log if one["type"] == "bullet.tagged" and one["actor"] == "human")
-    agent.call("retract", tag["event_id"], "--why", "a slip")
+    agent.call("undo", tag["event_id"], "--why", "a slip")
     assert counters(agent, "pat-001") == (0, 1)
     agent.call("judge", "s-0", "pat-001", "harmful")
     assert counters(agent, "pat-001") == (0, 2)

@@ -35,60 +35,59 @@ def test_lessons_are_listed_with_their_worth_and_filtered(agent: Agent, ids: lis
     assert (found[0]["effectiveness"], found[0]["worth"], found[0]["times_applied"]) == (0.68, [0.6, 0.68], 1)
     for filter_, wanted in (
         (["--kind", "reflection"], ids[1:2]),
-        (["--tag", "web"], ids[:1]),
         (["--task", "api"], ids[:1]),
         (["--state", "archived"], []),
         (["--due"], ids[:1]),
-        (["--as-of", agent.json("lesson", ids[0])["position"]], ids[:1]),
+        (["--as-of", agent.json("show", ids[0])["position"]], ids[:1]),
     ):
         assert [one["id"] for one in agent.json("lessons", *map(str, filter_))] == wanted
 
 
 def test_a_lesson_shows_its_whole_life_and_so_does_blame(agent: Agent, ids: list[str]) -> None:
-    told = agent.call("lesson", ids[0][:8]).out
+    told = agent.call("show", ids[0][:8]).out
     for text in ("forgot auth", "it passes again", "advice.told", "confidence 0.86", "worth 0.68"):
         assert text in told
     assert agent.call("blame", ids[0][:8]).out == told
-    kinds = [event["type"] for event in agent.json("lesson", ids[0])["events"]]
+    kinds = [event["type"] for event in agent.json("show", ids[0])["events"]]
     assert kinds == ["lesson.recorded", "outcome.observed", "outcome.observed", "advice.told"]
-    assert "no lesson's id begins with 'zz'" in agent.call("lesson", "zz", code=2).err
+    assert "no session 'zz' is recorded" in agent.call("show", "zz", code=2).err
 
 
 def test_an_outcome_moves_the_worth_and_its_retraction_moves_it_back(agent: Agent, ids: list[str]) -> None:
-    told = agent.call("outcome", ids[0][:8], "bad", "--why", "it was too slow").out
+    told = agent.call("lessons", "outcome", ids[0][:8], "bad", "--why", "it was too slow").out
     assert "worth 0.68 → 0.54, confidence 0.86 → 0.74, active" in told
-    outcome = agent.json("lesson", ids[0])["events"][-1]
+    outcome = agent.json("show", ids[0])["events"][-1]
     assert (outcome["data"]["source"], outcome["data"]["why"]) == ("human", "it was too slow")
-    told = agent.call("retract", str(outcome["position"]), "--why", "it was the network")
+    told = agent.call("undo", str(outcome["position"]), "--why", "it was the network")
     assert "worth 0.544 → 0.68" in told.out
     assert "No counter moved" not in told.out + told.err
-    assert agent.json("lesson", ids[0])["effectiveness"] == 0.68
-    assert "no lesson's id begins with 'zz'" in agent.call("outcome", "zz", "good", "--why", "x", code=2).err
+    assert agent.json("show", ids[0])["effectiveness"] == 0.68
+    assert "no lesson's id begins with 'zz'" in agent.call("lessons", "outcome", "zz", "good", "--why", "x", code=2).err
 
 
 def test_a_lesson_can_be_retracted_and_redacted_by_its_id(agent: Agent, ids: list[str]) -> None:
-    agent.call("retract", ids[1][:12], "--why", "a test run")
+    agent.call("undo", ids[1][:12], "--why", "a test run")
     assert [one["state"] for one in agent.json("lessons")] == ["active", "retracted", "active"]
     agent.call("redact", ids[0][:12], "--why", "a customer is named", "--yes")
-    one = agent.json("lesson", ids[0])
+    one = agent.json("show", ids[0])
     assert (one["data"]["text"], one["data"]["mistake"], one["effectiveness"]) == ("[redacted]", "[redacted]", 0.68)
     agent.call("verify")
 
 
 def test_a_promoted_lesson_is_a_proposal_with_the_lesson_as_its_evidence(agent: Agent, ids: list[str]) -> None:
-    agent.call("lesson", "promote", ids[0][:8])
+    agent.call("lessons", "promote", ids[0][:8])
     (proposal,) = agent.json("proposals")
     assert proposal["change"] == {"kind": "add", "section": "mis", "text": "Add auth middleware"}
     assert "after 2 outcomes" in proposal["reason"]
-    assert not agent.json("lesson", ids[0])["due"]
+    assert not agent.json("show", ids[0])["due"]
     agent.call("proposals", "approve", proposal["id"])
-    one = agent.json("lesson", ids[0])
+    one = agent.json("show", ids[0])
     assert one["bullet"].startswith("mis-")
     assert [event["type"] for event in one["events"]][-3:] == ["change.proposed", "change.approved", "bullet.added"]
 
 
 def test_diff_shows_what_became_of_lessons(agent: Agent, ids: list[str]) -> None:
-    at = agent.json("lesson", ids[0])["position"]
+    at = agent.json("show", ids[0])["position"]
     told = agent.call("diff", f"{at}..").out
     assert "worth 0.5 → 0.68" in told
     assert {one["id"] for one in agent.json("diff", f"{at}..")["lessons"]} == set(ids)
@@ -104,7 +103,7 @@ def test_a_lesson_with_a_control_character_is_promoted_without_it(agent: Agent) 
     with Ledger.open_file(agent.ledger) as ledger:
         id = record_lesson(ledger, "reflection", "Look \x1b[31mfirst", actor="erl")
         observe_outcome(ledger, id, "success", source="human")
-    agent.call("lesson", "promote", id)
+    agent.call("lessons", "promote", id)
     (proposal,) = agent.json("proposals")
     assert proposal["change"]["text"] == "Look first"
     assert "after 1 outcome" in proposal["reason"]

@@ -43,4 +43,4 @@ def test_there_must_be_something_to_follow(tmp_path: Path) -> None:
 
 def test_the_number_of_events_is_a_limit_too(agent: Agent) -> None:
     agent.call("add", "pat", "Read the log.")
-    assert len(agent.json("log", "--limit", "1")) == 1
+    assert len(agent.json("log", "-n", "1")) == 1

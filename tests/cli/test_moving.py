@@ -29,8 +29,8 @@ def other(tmp_path: Path) -> Agent:
 
 
 def test_a_ledger_is_the_same_one_on_another_machine(told: Agent, other: Agent, tmp_path: Path) -> None:
-    head = other.call("import", "--preserve", tmp_path / "ledger.ndjson").out
-    assert head == told.call("head").out == other.call("head").out
+    head = other.call("import", tmp_path / "ledger.ndjson").out
+    assert head == told.call("ledger", "head").out == other.call("ledger", "head").out
     assert other.call("export", "--format", "ndjson").out == (tmp_path / "ledger.ndjson").read_text()
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
     assert "helpful=1 " in other.hook("SessionStart", source="startup")
@@ -40,22 +40,22 @@ def test_a_ledger_is_the_same_one_on_another_machine(told: Agent, other: Agent, 
 
 def test_an_older_file_of_that_history_is_no_edit_of_it(told: Agent, other: Agent, tmp_path: Path) -> None:
     other.playbook.write_text(told.call("export", "--as-of", "1").out)
-    assert other.call("import", "--preserve", tmp_path / "ledger.ndjson").out == told.call("head").out
-    assert other.call("head").out == told.call("head").out
+    assert other.call("import", tmp_path / "ledger.ndjson").out == told.call("ledger", "head").out
+    assert other.call("ledger", "head").out == told.call("ledger", "head").out
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
 
 
 def test_what_a_person_changed_in_a_file_of_that_history_is_taken_in(told: Agent, other: Agent, tmp_path: Path) -> None:
     other.playbook.write_text(told.playbook.read_text().replace("Keep functions small.", "Keep them small."))
-    other.call("import", "--preserve", tmp_path / "ledger.ndjson")
+    other.call("import", tmp_path / "ledger.ndjson")
     assert [event["data"]["text"] for event in other.events("bullet.revised")] == ["Keep them small."]
 
 
 def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_path: Path) -> None:
     other.write_playbook({"OTHERS": [{"name": "pat-001", "text": "Mine.", "helpful": 9, "harmful": 0}]})
     mine = other.playbook.read_text()
-    ran = other.call("import", "--preserve", tmp_path / "ledger.ndjson")
-    assert other.call("head").out == ran.out == told.call("head").out
+    ran = other.call("import", tmp_path / "ledger.ndjson")
+    assert other.call("ledger", "head").out == ran.out == told.call("ledger", "head").out
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
     (kept,) = (other.state / "kept").iterdir()
     assert kept.read_text() == mine
@@ -66,59 +66,51 @@ def test_a_wrong_file_is_refused_by_its_line_and_the_project_stays_empty(other: 
     lines = told.call("export", "--format", "ndjson").out.splitlines(keepends=True)
     path = other.home / "wrong.ndjson"
     path.write_text("".join([*lines[:2], lines[2].replace("pat-001", "pat-002"), *lines[3:]]))
-    ran = other.call("import", "--preserve", path, code=1)
+    ran = other.call("import", path, code=1)
     assert ran.out == ""
     assert "line 3: its data is not what was appended" in ran.err
     assert "Traceback" not in ran.err
     assert other.events() == []
-    other.call("import", "--preserve", told.playbook, code=1)
-    assert other.events() == []
-
-
-def test_a_ledger_that_is_in_use_is_not_replaced(told: Agent, tmp_path: Path) -> None:
-    head = told.call("head").out
-    assert "--merge" in told.call("import", "--preserve", tmp_path / "ledger.ndjson", code=1).err
-    assert told.call("head").out == head
 
 
 @pytest.mark.postgres
 def test_a_ledger_goes_to_a_server_and_back_with_its_chain(told: Agent, postgres: Postgres, tmp_path: Path) -> None:
     export = told.call("export", "--format", "ndjson").out
     with postgres.database(empty=True) as url:
-        assert told.call("copy", "--to", url).out == told.call("head").out
-        again = told.call("copy", "--to", url, code=1)
+        assert told.call("ledger", "copy", url).out == told.call("ledger", "head").out
+        again = told.call("ledger", "copy", url, code=1)
         assert "events of the playbook 'default'" in again.err
         told.environ["REFLECTOR_LEDGER_URL"] = url
         assert told.call("export", "--format", "ndjson").out == export
         told.counted(id="s-2")
         assert told.counters()["pat-001"] == (2, 0)
-        head = told.call("head").out
-        told.call("copy", "--to", f"sqlite:///{tmp_path / 'back.db'}")
+        head = told.call("ledger", "head").out
+        told.call("ledger", "copy", f"sqlite:///{tmp_path / 'back.db'}")
     told.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{tmp_path / 'back.db'}"
-    assert told.call("head").out == head
+    assert told.call("ledger", "head").out == head
     assert told.call("verify").out == ""
     assert (tmp_path / "back.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_password_is_never_shown(told: Agent) -> None:
     for url in ("postgresql://me:s3cret@localhost:1/x", "postgresql://me:s3cret@localhost:1/x?password=s3cret"):
-        ran = told.call("copy", "--to", url, code=1)
+        ran = told.call("ledger", "copy", url, code=1)
         assert "s3cret" not in ran.out + ran.err
         assert "localhost" in ran.err
-    ran = told.call("copy", "--to", "mysql://me:s3cret@localhost/x", code=1)
+    ran = told.call("ledger", "copy", "mysql://me:s3cret@localhost/x", code=1)
     assert "s3cret" not in ran.out + ran.err
 
 
 def test_where_there_is_no_ledger_nothing_is_copied(other: Agent, tmp_path: Path) -> None:
-    assert "no ledger" in other.call("copy", "--to", f"sqlite:///{tmp_path / 'x.db'}", code=2).err
+    assert "no ledger" in other.call("ledger", "copy", f"sqlite:///{tmp_path / 'x.db'}", code=2).err
     assert not (tmp_path / "x.db").exists()
 
 
 def test_an_export_is_read_by_any_program_that_reads_json_lines(told: Agent) -> None:
     header, *events = [json.loads(line) for line in told.call("export", "--format", "ndjson").out.splitlines()]
     assert header["data"]["position"] == len(events) == events[-1]["position"]
-    assert header["data"]["chain"] == events[-1]["chain"] == told.call("head").out.strip().partition(":")[2]
-    assert header["data"]["origin"] == told.json("head")["origin"]
+    assert header["data"]["chain"] == events[-1]["chain"] == told.call("ledger", "head").out.strip().partition(":")[2]
+    assert header["data"]["origin"] == told.json("ledger", "head")["origin"]
 
 
 @pytest.fixture
@@ -132,13 +124,13 @@ def apart(told: Agent, other: Agent, tmp_path: Path) -> Agent:
 
 
 def test_two_machines_count_together_whichever_takes_the_other_in(told: Agent, apart: Agent, tmp_path: Path) -> None:
-    head = told.call("import", "--merge", tmp_path / "other.ndjson").out
-    assert head == told.call("head").out
-    apart.call("import", "--merge", tmp_path / "ledger.ndjson")
+    head = told.call("import", tmp_path / "other.ndjson").out
+    assert head == told.call("ledger", "head").out
+    apart.call("import", tmp_path / "ledger.ndjson")
     assert told.counters() == apart.counters()
     assert told.counters()["pat-001"] == (2, 0)
     assert told.counters()["pat-003"] == (0, 0)
-    again = told.call("import", "--merge", tmp_path / "other.ndjson")
+    again = told.call("import", tmp_path / "other.ndjson")
     assert again.out == head
     assert "Nothing new: every event of the file is here." in again.err
     # And what the other one took in is known on this one.
@@ -151,25 +143,19 @@ def test_two_machines_count_together_whichever_takes_the_other_in(told: Agent, a
 @pytest.mark.usefixtures("apart")
 def test_names_that_mean_two_bullets_wait_for_rename(told: Agent, tmp_path: Path) -> None:
     told.call("add", "pat", "Run the linter.")
-    head = told.call("head").out
-    refused = told.call("import", "--merge", tmp_path / "other.ndjson", code=1)
-    assert (refused.out, told.call("head").out) == ("", head)
+    head = told.call("ledger", "head").out
+    refused = told.call("import", tmp_path / "other.ndjson", code=1)
+    assert (refused.out, told.call("ledger", "head").out) == ("", head)
     assert "pat-003: here 'Run the linter.', in the file 'Read the log first.'" in refused.err
     assert "1 name means another bullet here than in the file" in refused.err
     assert "--rename" in refused.err
-    merged = told.call("import", "--merge", "--rename", tmp_path / "other.ndjson")
+    merged = told.call("import", "--rename", tmp_path / "other.ndjson")
     assert "pat-003 of the file is pat-004 here" in merged.out
     assert "6 events merged, 0 of the file were already present." in merged.err
-    assert "Nothing new" in told.call("import", "--merge", "--rename", tmp_path / "other.ndjson").err
+    assert "Nothing new" in told.call("import", "--rename", tmp_path / "other.ndjson").err
     texts = {bullet["name"]: bullet["text"] for bullet in told.json("list")}
     assert (texts["pat-003"], texts["pat-004"]) == ("Run the linter.", "Read the log first.")
     assert told.call("verify").out == ""
-
-
-def test_what_says_two_things_at_once_is_a_usage_error(told: Agent, tmp_path: Path) -> None:
-    path = tmp_path / "ledger.ndjson"
-    assert "choose one" in told.call("import", "--merge", "--preserve", path, code=2).err
-    assert "add --merge" in told.call("import", "--rename", path, code=2).err
 
 
 def test_another_systems_playbook_is_imported_with_its_texts_or_refused_with_fitting_advice(

@@ -29,9 +29,9 @@ def in_git(lived: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     """A project under version control whose heads were committed and tagged, and are gone from the folder."""
     project = lived.project
     git(project, "init", "-q", "-b", "main")
-    (lived.claude / "playbook.head.json").write_text(lived.call("head", "--json").out)
+    (lived.claude / "playbook.head.json").write_text(lived.call("ledger", "head", "--json").out)
     (project / "docs").mkdir()
-    (project / "docs" / "published.txt").write_text(lived.call("head").out)
+    (project / "docs" / "published.txt").write_text(lived.call("ledger", "head").out)
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "Published the head")
     git(project, "tag", "-a", "v1.2", "-m", "1.2")
@@ -93,7 +93,7 @@ def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(in_git: A
     below.claude.mkdir(parents=True)
     below.write_playbook({})
     below.call("--project", below.project, "ingest", Session("b").cites("pat-001").write(tmp_path / "b.jsonl"))
-    (below.claude / "playbook.head").write_text(below.call("--project", below.project, "head").out)
+    (below.claude / "playbook.head").write_text(below.call("--project", below.project, "ledger", "head").out)
     git(below.project, "add", "-f", ".claude/playbook.head")
     git(below.project, "commit", "-q", "-m", "Published the other head")
     below.call("--project", below.project, "verify", "--anchor", "main")
@@ -102,7 +102,7 @@ def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(in_git: A
 def test_a_replaced_commit_is_not_taken_for_the_published_one(in_git: Agent) -> None:
     published = git(in_git.project, "rev-parse", "main").strip()
     began_anew(in_git)
-    (in_git.claude / "playbook.head.json").write_text(in_git.call("head", "--json").out)
+    (in_git.claude / "playbook.head.json").write_text(in_git.call("ledger", "head", "--json").out)
     git(in_git.project, "add", "-A")
     git(in_git.project, "commit", "-q", "-m", "Another history")
     git(in_git.project, "replace", published, "main")
@@ -126,7 +126,7 @@ def test_a_blob_that_is_too_large_is_not_read(in_git: Agent) -> None:
 
 
 def test_an_old_signed_note_is_named_as_one(lived: Agent, tmp_path: Path) -> None:
-    head = lived.call("head").out
+    head = lived.call("ledger", "head").out
     note = tmp_path / "note.txt"
     note.write_text(
         "example.com/demo\n13\n6zB3v6IU=\nhash-chain pl1\n\n\N{EM DASH} example.com/demo nUGHoiBH\n", "utf-8"
@@ -137,9 +137,9 @@ def test_an_old_signed_note_is_named_as_one(lived: Agent, tmp_path: Path) -> Non
 
 
 def test_a_head_of_then_is_that_of_now(lived: Agent) -> None:
-    first = lived.call("head").out
+    first = lived.call("ledger", "head").out
     lived.counted("pat-002")
-    assert lived.call("head", "--as-of", first.split(":")[0]).out == first != lived.call("head").out
+    assert lived.call("ledger", "head", "--as-of", first.split(":")[0]).out == first != lived.call("ledger", "head").out
     found = lived.json("verify", "--anchor", first)["anchors"]
     position, chain = first.strip().split(":", 1)
     assert found == [{"position": int(position), "chain": chain}]

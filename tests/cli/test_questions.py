@@ -20,7 +20,7 @@ def demo(tmp_path: Path) -> Agent:
 @pytest.mark.parametrize("moment", ["7", "b83e4d11", "2199-01-01"])
 def test_an_export_of_a_moment_is_the_file_of_then(demo: Agent, moment: str) -> None:
     before = demo.call("--project", demo.project, "export", "--as-of", moment).out
-    demo.call("--project", demo.project, "policy", "adopt", "once_per_session")
+    demo.call("--project", demo.project, "ledger", "policy", "once_per_session")
     demo.call("--project", demo.project, "add", "oth", "Something new")
     after = demo.call("--project", demo.project, "export", "--as-of", moment).out
     assert after == before or moment == "2199-01-01"

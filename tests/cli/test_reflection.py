@@ -44,32 +44,31 @@ def say(agent: Agent, text: str) -> None:
 
 
 def test_a_failure_is_listed_with_its_reason_and_its_next_try(agent: Agent) -> None:
-    (failure,) = agent.json("failures")
+    (failure,) = agent.json("status", code=1)["failures"]
     assert (failure["session_id"], failure["state"], failure["attempts"]) == ("s-1", "failed", 1)
     assert failure["stage"] == "fixtures"
     assert failure["next_try"] > failure["failed_at"]
-    told = agent.call("failures").out
+    told = agent.call("status", code=1).out
     assert "no answer for this request" in told
 
 
 def test_a_drain_by_hand_does_not_wait_for_the_backoff_and_one_by_a_hook_does(agent: Agent) -> None:
     agent.call("drain", "--background")
-    assert agent.json("failures")[0]["attempts"] == 1
+    assert agent.json("status", code=1)["failures"][0]["attempts"] == 1
     agent.call("drain", code=1)
-    assert agent.json("failures")[0]["attempts"] == 2
+    assert agent.json("status", code=1)["failures"][0]["attempts"] == 2
     say(agent, SAID)
     agent.call("drain")
-    assert agent.json("failures") == []
+    assert agent.json("status")["failures"] == []
     assert agent.counters()["pat-001"] == (1, 0)
 
 
 def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None:
-    agent.call("give-up", "s-1", "--why", "the file is lost")
+    agent.call("reflect", "--give-up", "s-1", "--why", "the file is lost")
     agent.call("drain", "--retry-failed")
-    (failure,) = agent.json("failures")
+    (failure,) = agent.json("status", code=1)["failures"]
     assert (failure["state"], failure["stage"], failure["message"]) == ("given_up", "given up", "the file is lost")
     assert failure["next_try"] is None
-    assert "by hand" in agent.call("failures").out
     say(agent, SAID)
     assert "pat-001 helpful" in agent.call("reflect", "s-1").out
     assert agent.counters()["pat-001"] == (1, 0)
@@ -81,9 +80,9 @@ def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None
 def test_giving_up_what_is_not_open_changes_nothing(agent: Agent) -> None:
     say(agent, SAID)
     agent.call("drain")
-    assert "Nothing of s-1 is open" in agent.call("give-up", "s-1", "--why", "no").err
-    assert agent.json("failures") == []
-    assert "no session" in agent.call("give-up", "s-9", "--why", "no", code=2).err
+    assert "Nothing of s-1 is open" in agent.call("reflect", "--give-up", "s-1", "--why", "no").err
+    assert agent.json("status")["failures"] == []
+    assert "no session" in agent.call("reflect", "--give-up", "s-9", "--why", "no", code=2).err
 
 
 def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent) -> None:
@@ -100,7 +99,7 @@ def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent)
 def test_without_a_name_everything_open_is_judged(agent: Agent) -> None:
     say(agent, SAID)
     assert "pat-001 helpful" in agent.call("reflect").out
-    assert "No session waits to be judged" in agent.call("reflect").err
+    assert agent.json("reflect")["reflected"] == []
 
 
 def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(
@@ -108,17 +107,17 @@ def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(
 ) -> None:
     say(agent, "pat-001 was helpful, I think.")
     agent.call("drain", code=1)
-    assert agent.json("failures")[0]["stage"] == "parse"
-    assert [one["reading"] for one in agent.json("reparse")] == ["unreadable"]
+    assert agent.json("status", code=1)["failures"][0]["stage"] == "parse"
+    assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["unreadable"]
     better = answers.parse_answer
     monkeypatch.setattr(reparsing, "parse_answer", lambda text: better(SAID if "I think" in text else text))
-    assert len(agent.json("reparse", "--dry-run")) == 1
+    assert len(agent.json("reflect", "--reparse", "--dry-run")) == 1
     assert agent.counters()["pat-001"] == (0, 0)
-    (read,) = agent.json("reparse")
+    (read,) = agent.json("reflect", "--reparse")
     assert (read["reading"], read["before"], read["after"]) == ("read", [], [["pat-001", "helpful"]])
     assert agent.counters()["pat-001"] == (1, 0)
-    assert [one["reading"] for one in agent.json("reparse")] == ["same"]
-    assert agent.json("failures") == []
+    assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["same"]
+    assert agent.json("status")["failures"] == []
 
 
 def test_another_reading_takes_the_place_of_the_old_one(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,16 +125,16 @@ def test_another_reading_takes_the_place_of_the_old_one(agent: Agent, monkeypatc
     agent.call("drain")
     old = answers.parse_answer
     monkeypatch.setattr(reparsing, "parse_answer", lambda text: old(text.replace("helpful", "harmful")))
-    assert "pat-001 harmful" in agent.call("reparse", "s-1").out
+    assert "pat-001 harmful" in agent.call("reflect", "--reparse", "s-1").out
     assert agent.counters()["pat-001"] == (0, 1)
-    assert "read as before" in agent.call("reparse").err
+    assert "read as before" in agent.call("reflect", "--reparse").err
     told = agent.json("blame", "pat-001")
     assert [(step["tag"], step["counted"]) for step in told if step["tag"]] == [("helpful", False), ("harmful", True)]
     with Ledger.open_file(agent.ledger) as ledger:
         assert list(verify(ledger)) == []
         assert len(list(ledger.events(types=[ev.REFLECTION_ANSWERED]))) == 1
     monkeypatch.setattr(reparsing, "parse_answer", old)
-    agent.call("reparse")
+    agent.call("reflect", "--reparse")
     assert agent.counters()["pat-001"] == (1, 0)
     agent.call("rebuild", "--check")
 

@@ -26,21 +26,19 @@ OBEYED = re.compile(
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202etxet\u2066 \x9b2J \x00 \r over \u2028 \U000e0041"
 COMMANDS = (
     ["list", "--all"],
-    ["log", "--all"],
+    ["log", "-n", "0"],
     ["show", "pat-001"],
     ["blame", "pat-001"],
-    ["session", "s-1"],
+    ["show", "s-1"],
     ["status"],
     ["export", "--format", "md"],
     ["export", "--format", "csv"],
     ["verify"],
-    ["citations"],
-    ["orphans"],
     ["double-counts"],
     ["stats"],
     ["diff", "0.."],
     ["list", "--counting", "once_per_session"],
-    ["policy"],
+    ["ledger", "policy"],
 )
 
 
@@ -109,23 +107,19 @@ def width(line: str) -> int:
 SWEPT = {
     "list": "name helpful harmful",
     "list --sort recent": "name",
-    "log --all": "position type session_id",
+    "log -n 0": "position type session_id",
     "show pat-002": "position type",
-    "session s-1": "position type",
+    "show s-1": "position type",
     "blame pat-001": "position session_id",
-    "citations": "name cited judged",
-    "orphans": "position",
     "double-counts": "code tags",
     "stats": "model day answers",
-    "failures": "session_id",
-    "recall 'the cart'": "id kind",
-    "search 'the cart'": "name",
-    "log --undo": "position type",
+    "status": "",
+    "lessons recall 'the cart'": "id kind",
+    "list --search 'the cart'": "name",
     "lessons": "id kind state",
     "sql 'SELECT name, text, section FROM bullets'": "",
     "sql 'SELECT * FROM bullets'": "",
     "config list": "",
-    "status": "",
     "diff 1..": "name",
 }
 #: One process prints all of them: each is a terminal's own, and starting twenty of them takes a while.
@@ -166,7 +160,7 @@ def identifying(document: object, keys: list[str]) -> set[str]:
 
 
 TABLES = [
-    (60, "log --all"),
+    (60, "log -n 0"),
     (132, "list"),
     *(pytest.param(*one, marks=pytest.mark.slow) for one in ((80, "show pat-001"), (50, "list"))),
 ]

@@ -271,7 +271,7 @@ def test_a_delivery_that_failed_is_tried_again_when_its_user_says_so(agent: Agen
     path = tmp_path / "t.jsonl"
     path.write_text("not yet")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
-    assert "--retry-failed" in agent.call("drain", code=1).err
+    assert "reflector reflect" in agent.call("drain", code=1).err
     assert agent.call("drain").err == ""
     assert str(path) in agent.call("status", code=1).out
     Session().cites("pat-001").write(path)
@@ -359,7 +359,7 @@ def test_a_session_whose_transcript_is_missing_stays_with_its_error(agent: Agent
     for event in ("Stop", "SessionEnd"):  # something was said, wherever it is
         agent.hook(event, session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"))
     told = agent.call("drain", code=1).err
-    assert f"{kept}: No such file or directory; kept and tried again later, or now with: reflector drain" in told
+    assert f"{kept}: No such file or directory; kept and tried again later, or now with: reflector reflect" in told
     assert len(agent.json("status", code=1)["spool"]["failed"]) == 2
 
 
@@ -468,14 +468,14 @@ def test_a_backup_is_restored_where_the_ledger_is_gone_and_its_write_ahead_log_i
 ) -> None:
     session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
     agent.call("ingest", session)
-    agent.call("backup", str(tmp_path / "backup.db"))
+    agent.call("ledger", "backup", str(tmp_path / "backup.db"))
     with Ledger.open_file(agent.ledger) as ledger:
         ledger.append([added("pat-009")])
         left = {name: (agent.state / name).read_bytes() for name in ("ledger.db-wal", "ledger.db-shm")}
     agent.ledger.unlink()
     for name, content in left.items():
         (agent.state / name).write_bytes(content)
-    agent.call("restore", str(tmp_path / "backup.db"))
+    agent.call("ledger", "restore", str(tmp_path / "backup.db"))
     assert agent.call("verify").out == ""
     assert agent.counters()["pat-001"] == (1, 0)
     assert "pat-009" not in agent.counters()

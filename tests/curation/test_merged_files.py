@@ -129,7 +129,7 @@ def test_a_clone_that_gets_the_merge_by_git_and_then_the_ledger_counts_what_the_
     second.cites("pat-003", "s-3")
     for one, other in ((first, second), (second, first)):
         (tmp_path / "history.ndjson").write_text(one.call("export", "--format", "ndjson").out, "utf-8")
-        other.call("import", tmp_path / "history.ndjson", "--merge")
+        other.call("import", tmp_path / "history.ndjson")
     wanted = ["pat-001 merged 2/0", "pat-002 merged 0/0", "pat-003 live 3/0"]
     assert rows(first) == wanted
     assert rows(second) == wanted

@@ -123,7 +123,7 @@ def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
     apply(told, [Change("remove", "mis-001")], actor="human")
     at = told.head().position
     with pytest.raises(
-        ProposalRefused, match=f"mis-001 said this and was removed at position {at}; restore it with `ref"
+        ProposalRefused, match=f"mis-001 said this and was removed at position {at}; bring it back with `ref"
     ):
         proposed(told, new("NO", "oth"))
 
@@ -160,7 +160,7 @@ def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told:
     apply(told, [Change("revise", "pat-001", text="Read the log."), Change("remove", "mis-001")], actor="human")
     assert {p.id: (p.state, p.why) for p in sweep(told)} == {
         one.id: ("stale", "pat-001 says something else since it was proposed"),
-        other.id: ("stale", "mis-001 was removed (deleted); put it back with `reflector restore mis-001`"),
+        other.id: ("stale", "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`"),
     }
     assert sweep(told) == []
     again = proposed(told, change)

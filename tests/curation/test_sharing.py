@@ -143,7 +143,7 @@ def test_ledgers_that_are_merged_after_git_renamed_a_bullet_count_what_each_was_
     for clone, name in ((first, "a"), (second, "b")):
         (tmp_path / name).write_text(clone.call("export", "--format", "ndjson").out)
     for clone, name in ((first, "b"), (second, "a"), (first, "b")):
-        clone.call("import", tmp_path / name, "--merge")
+        clone.call("import", tmp_path / name)
         assert clone.counts() == {
             "pat-001": ("Run the tests.", 0, 0),
             "pat-002": ("From the first.", 1, 0),
@@ -368,11 +368,14 @@ def test_outside_a_repository_nothing_is_shared(tmp_path: Path) -> None:
 def test_a_restored_ledger_writes_the_file_that_is_shared_and_takes_newer_advice_from_git_again(
     first: Clone, tmp_path: Path
 ) -> None:
-    first.call("backup", tmp_path / "b.db")
+    first.call("ledger", "backup", tmp_path / "b.db")
     first.call("add", "pat", "Ask first.")
     first.publish("Added a bullet")
     newer = first.playbook.read_bytes()
-    assert "after `git checkout .claude/playbook.json`" in first.call("restore", "--force", tmp_path / "b.db").err
+    assert (
+        "after `git checkout .claude/playbook.json`"
+        in first.call("ledger", "restore", "--force", tmp_path / "b.db").err
+    )
     assert "Ask first." not in first.playbook.read_text()
     first.git("checkout", "-q", ".claude/playbook.json")
     first.cites("pat-002", "s-1")
@@ -385,7 +388,7 @@ def test_a_preserved_ledger_writes_the_file_that_is_shared(first: Clone, tmp_pat
     first.call("add", "pat", "Ask first.")
     first.share("Added a bullet")
     other = cloned(tmp_path, "other")
-    other.call("import", "--preserve", tmp_path / "ledger.ndjson")
+    other.call("import", tmp_path / "ledger.ndjson")
     assert list(other.counts()) == ["pat-001"]
     assert "Ask first." not in other.playbook.read_text()
     other.git("checkout", "-q", ".claude/playbook.json")

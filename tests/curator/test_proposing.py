@@ -185,7 +185,7 @@ def test_a_curator_that_fails_costs_the_session_none_of_its_tags(curated: Agent,
     assert curated.counters()["pat-001"] == (1, 0)
     assert curated.json("proposals") == []
     assert curated.call("verify").out == ""
-    assert curated.json("failures") == []
+    assert curated.json("status")["failures"] == []
 
 
 def test_a_reflection_that_fails_is_not_curated(curated: Agent, api: Api) -> None:

@@ -16,7 +16,7 @@ from tests.gating import vectors
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert run(["bench-reflection", *arguments]) == 0
+    assert run(["lab", "bench", *arguments]) == 0
     return capsys.readouterr().out
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_used_is_an_error_of_usage(
 ) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
-    assert run(["bench-reflection", "-c", str(tmp_path / name)]) == 2
+    assert run(["lab", "bench", "-c", str(tmp_path / name)]) == 2
     assert words in capsys.readouterr().err
 
 

@@ -65,7 +65,7 @@ def proposal(agent: Agent) -> str:
     """The id of a proposal that waits: two bullets say the same."""
     same = [{"name": f"pat-00{n}", "text": "Write the test first", "helpful": 0, "harmful": 0} for n in (1, 2)]
     agent.write_playbook({"PATTERNS & APPROACHES": same})
-    agent.call("duplicates", "--propose")
+    agent.call("proposals", "find")
     (waiting,) = agent.json("proposals")
     return str(waiting["id"])
 
@@ -180,7 +180,7 @@ def test_a_line_obeys_nobody(agent: Agent) -> None:
         ([[("s-1", "completed", "")]], "nothing decided"),
         ([[("s-1", "skipped", CITES_NOTHING)]], "nothing cited"),
         ([[("s-1", "skipped", "the playbook is empty")]], "not judged: the playbook is empty"),
-        ([[("s-1", "failed", "transport: away")]], "judging it failed, see `reflector failures`"),
+        ([[("s-1", "failed", "transport: away")]], "judging it failed, see `reflector status`"),
         ([[("s-1", "waiting", "")], [("s-1", "completed", "pat-001 helpful")]], "pat-001 helpful"),
         ([[("s-1", "completed", "pat-001 helpful"), ("s-2", "completed", "")]], "nothing decided"),
         ([[("s-1", "completed", "pat-001 helpful")], [("s-1", "skipped", CITES_NOTHING)]], "pat-001 helpful"),

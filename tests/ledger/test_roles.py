@@ -180,12 +180,11 @@ def test_a_question_writes_nothing_where_the_ledger_may_only_be_read(
         "show pat-001",
         "blame pat-001",
         "double-counts",
-        "citations",
         "export",
         "verify",
     ):
         agent.call(*question.split())
-    statements = agent.json("grants", "--role", "reader")["statements"]
+    statements = agent.json("ledger", "grants", "--role", "reader")["statements"]
     assert any(statement.startswith("GRANT SELECT ON ") for statement in statements)
     assert agent.playbook.read_text() == '{"sections": {}}'
 

@@ -402,7 +402,6 @@ class Moment:
             {
                 "name": name,
                 "status": bullet.status,
-                "offered": len(live[name]),
                 "live": len(live[name]),
                 # No session of the histories says what it was told.
                 "told": None,
@@ -416,29 +415,6 @@ class Moment:
             }
             for name, bullet in self.bullets.items()
         ]
-
-    def orphans(self) -> dict[str, Any]:
-        """(sessions or tags, first, last) of names that meant no live bullet when they were said; bullets uncited."""
-        cited: set[str] = set()
-        citations: dict[tuple[str, str], list[Event]] = defaultdict(list)
-        tags: dict[tuple[str, str], list[Event]] = defaultdict(list)
-        for event, status in self._course():
-            if event.type == "session.recorded":
-                cited.update(event.data.get("cited", ()))
-                for kind in ("unknown", "retired"):
-                    for name in event.data.get(kind, ()):
-                        citations[name, kind].append(event)
-            elif event.type == "bullet.tagged" and not status.get(event.name):
-                known = "retired_bullet" if event.name in status else "unknown_bullet"
-                tags[event.name, known if event.name else "malformed"].append(event)
-        return {
-            "citations": {
-                key: (len({event.session or event.id for event in found}), found[0].position, found[-1].position)
-                for key, found in citations.items()
-            },
-            "tags": {key: (len(found), found[0].position, found[-1].position) for key, found in tags.items()},
-            "bullets": {name for name, bullet in self.bullets.items() if bullet.status == "live"} - cited,
-        }
 
     def _course(self) -> Iterable[tuple[Event, dict[str, bool]]]:
         """Each event with the bullets there are at it, and whether each is live."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from reflector.cli.commands import COMMANDS
+from reflector.cli.table import COMMANDS
 from reflector.events import event as ev
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
@@ -35,43 +35,39 @@ _LESSON = lesson("l1", "insight").event_id
 QUESTIONS = {
     "status": ["", "--json"],
     "doctor": ["", "--json"],
-    "failures": [""],
     "judge": ["", "--all --json"],
-    "reparse": ["--dry-run"],
+    "reflect": ["--dry-run", "--reparse --dry-run"],
     "list": ["", "--counting once_per_session --all", "--all --json", "--sort used", "--stale 1", "--as-of 30 --all"],
-    "show": ["pat-001", "oth-013 --json", "mis-001 --as-of 30"],
-    "search": ["error"],
-    "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run"],
-    "restore": ["mis-001 --dry-run"],
+    "show": [
+        "pat-001",
+        "oth-013 --json",
+        "mis-001 --as-of 30",
+        "s-11",
+        "s-1 --json",
+        _LESSON,
+        f"{_LESSON} --json",
+        "9",
+    ],
+    "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run", "mis-001 --dry-run"],
     "merge": ["pat-001 oth-013 --dry-run"],
-    "proposals": ["", "--all --json"],
-    "duplicates": [""],
-    "prune": ["--dry-run"],
-    "lessons": ["", "--json"],
-    "lesson": [_LESSON, f"{_LESSON} --json"],
-    "recall": ["sign", "error --json"],
-    "log": ["--all", "--all --json", "--all --undo", "--bullet pat-001", "--session s-11", "--as-of 30"],
+    "proposals": ["", "--all --json", "find --dry-run"],
+    "lessons": ["", "--json", "recall sign", "recall error --json"],
+    "log": ["-n 0", "-n 0 --json", "--bullet pat-001", "--session s-11", "--until 30"],
     "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],
-    "session": ["s-11", "s-1 --json"],
-    "citations": ["", "--all --json", "--as-of 30"],
     "double-counts": ["", "pat-001 --json", "--as-of 30"],
-    "orphans": ["", "--json", "--as-of 30"],
     "stats": ["", "--json"],
     "diff": ["0..", "5..20 --json"],
-    "sql": ["--views", "SELECT*FROM(bullets)", "SELECT*FROM(tags)"],
-    "policy": [""],
+    "sql": ["SELECT*FROM(bullets)", "SELECT*FROM(tags)"],
     "redact": ["--where error --json --why x"],
     "rebuild": ["--check"],
     "verify": ["", "--json"],
-    "head": [""],
+    "ledger": ["head", "policy"],
     "export": ["", "--format md", "--format csv", "--format skillbook", "--format ndjson", "--as-of 30"],
-    "reflect": ["--dry-run"],
 }
 #: Commands that change something or ask no ledger; and `statusline`, which reads a line that was left ready.
 _NO_QUESTIONS = frozenset(
-    "demo install uninstall config statusline completion hook ingest import-history drain give-up add revise move"
-    " remove edit promote mcp outcome reflect-trajectory bench-reflection retract assert grants"
-    " import copy backup".split()
+    "demo install uninstall config statusline completion hook ingest import-history drain add revise remove edit mcp"
+    " session outcome head lab import".split()
 )
 _ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for text in texts]
 
@@ -106,7 +102,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     agent.call("rebuild")
     path = Session("s-1").cites("pat-001", "helpful").write(agent.project.parent / "1.jsonl")
     agent.call("ingest", path)
-    agent.call("duplicates", "--propose")
+    agent.call("proposals", "find")
     with closing(forger.connect(agent.ledger)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for words in _ASKED:
@@ -144,7 +140,6 @@ _EXTRA = (
     ("statement", "questions", "said"),
     [
         (_EXTRA, ["double-counts"], "'pat-777', which no event brought"),
-        ("DELETE FROM bullet_status WHERE name = 'ctx-001'", ["orphans"], "lacks the bullet 'ctx-001'"),
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
@@ -182,7 +177,7 @@ def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_questi
     forge(forged, statement)
     for words in _ASKED:
         asked(forged, words)
-    assert _UNREADABLE[statement] in forged.call("log", "--all", code=None).out
+    assert _UNREADABLE[statement] in forged.call("log", "-n", "0", code=None).out
     assert forged.call("verify", code=1).out
     asked(forged, ["rebuild"])
     for words in _ASKED:
@@ -199,7 +194,7 @@ def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(
         ledger.redact(named, reason="a name", actor="human")
     statement = f"UPDATE event SET data = json_set(data, '$.kept.{field}', json(?)) WHERE target_id = ?"
     forge(forged, statement, json.dumps(value), named)
-    assert f"{field} is" in forged.call("log", "--all").out
+    assert f"{field} is" in forged.call("log", "-n", "0").out
     for question in ["list --as-of 30", "list --counting once_per_session", "drain", "rebuild"]:
         asked(forged, question.split())
     assert f"{field} is" in forged.call("verify", code=1).out
@@ -215,7 +210,7 @@ def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(fo
             connection.execute("UPDATE event SET target_id = ? WHERE event_id = ?", (target, id))
     for words in _ASKED:
         asked(forged, words)
-    asked(forged, ["retract", other, "--why", "x"])
+    asked(forged, ["undo", other, "--why", "x"])
     asked(forged, ["redact", other, "--why", "x", "--yes"])
     assert forged.call("verify", code=1).out
 

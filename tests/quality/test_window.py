@@ -105,7 +105,7 @@ def test_what_the_gate_let_pass_is_an_event_with_the_reason(tmp_path: Path) -> N
     agent = Agent.in_folder(tmp_path)
     agent.environ["REFLECTOR_GATE"] = "turn"
     agent.counted()
-    skipped: list[Any] = [event for event in agent.json("log", "--all") if event["type"] == ev.REFLECTION_SKIPPED]
+    skipped: list[Any] = [event for event in agent.json("log", "-n", "0") if event["type"] == ev.REFLECTION_SKIPPED]
     assert [event["data"]["reason"] for event in skipped] == ["the gate turn: no trigger, quality score 1.00"]
-    told = agent.call("session", "s-1").out
+    told = agent.call("show", "s-1").out
     assert "quality     1.00; 2 rounds" in told

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from reflector.cli.app import run
-from reflector.cli.commands import COMMANDS
+from reflector.cli.table import COMMANDS
 from tests.processes import HOOK, REFLECTOR, Popen
 from tests.road.sessions import Session
 from tests.schemas import check
@@ -161,7 +161,9 @@ class Agent:
     def json(self, *arguments: str | Path, code: int | None = 0) -> Any:
         """What a command answers with --json, which is what its schema says."""
         document = json.loads(self.call(*arguments, "--json", code=code).out)
-        check(next(name for name in map(str, arguments) if name in COMMANDS), document)
+        words = [str(word) for word in arguments]
+        start = next(number for number, word in enumerate(words) if word in COMMANDS)
+        check(" ".join(words[start : start + 2]), document)
         return document
 
     def counters(self) -> dict[str, tuple[int, int]]:

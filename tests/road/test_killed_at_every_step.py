@@ -51,7 +51,7 @@ def test_wherever_a_drain_is_killed_the_next_one_finishes_and_counts_each_citati
     tmp_path: Path, stride: int
 ) -> None:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.road.worker", "reflector.sessions.pipeline", "reflector.cli.ingest"])
+    context.set_forkserver_preload(["tests.road.worker", "reflector.sessions.pipeline", "reflector.cli.sessions"])
     (tmp_path / "made").mkdir()
     made = prepared(tmp_path / "made")
     for step in count(1, stride):

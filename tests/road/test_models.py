@@ -91,7 +91,7 @@ def test_an_api_that_stays_down_is_one_recorded_failure_and_counts_once_when_it_
     assert (data(failed)["stage"], data(failed)["attempts"]) == ("transport", 3)
     assert agent.counters()["pat-001"] == (0, 0)
     assert agent.deliveries() == []
-    assert agent.json("failures")[0]["state"] == "failed"
+    assert agent.json("status", code=1)["failures"][0]["state"] == "failed"
     agent.call("drain")
     assert len(api.asked) == 4
     assert agent.counters()["pat-001"] == (1, 0)
@@ -99,7 +99,7 @@ def test_an_api_that_stays_down_is_one_recorded_failure_and_counts_once_when_it_
     agent.call("drain", "--retry-failed")
     assert len(api.asked) == 4
     assert agent.counters()["pat-001"] == (1, 0)
-    assert agent.json("failures") == []
+    assert agent.json("status")["failures"] == []
 
 
 @pytest.mark.slow
@@ -333,7 +333,7 @@ def test_what_waited_for_a_budget_is_judged_in_bulk_and_once_when_it_is_lifted(
     assert (len(reasons(agent)), len(api.asked)) == (4, 1)
     assert agent.json("status")["waiting_for_budget"] == 3
     assert "3 of the skipped wait for a budget" in agent.call("status").out
-    assert "3 session windows not judged for want of budget" in agent.call("failures").err
+    assert "3 session windows not judged for want of budget" in agent.call("status").err
     # Still closed: nothing is asked, nothing is appended.
     before = len(agent.events())
     agent.call("drain")
@@ -362,10 +362,10 @@ def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_wit
     assert "it is tried again by hand only: reflector failures: answer: the model declined to answer" in ran.err
     agent.call("drain", "--retry-failed")
     assert len(api.asked) == 1
-    (failure,) = agent.json("failures")
+    (failure,) = agent.json("status", code=1)["failures"]
     assert failure["command"] == "reflector reflect s-1"
-    assert "  reflector reflect s-1\n" in agent.call("failures").err
-    assert "add --model NAME" in agent.call("failures").err
+    assert "  reflector reflect s-1\n" in agent.call("status").err
+    assert "add --model NAME" in agent.call("status").err
     assert "try again with: reflector reflect s-1\n" in agent.call("status", code=1).out
     # What is shown is true: it asks, the same model and another one.
     agent.call("reflect", "s-1", code=1)
@@ -375,7 +375,7 @@ def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_wit
     assert [asked.body["model"] for asked in api.asked] == ["claude-sonnet-5-5"] * 2 + ["claude-opus-5-5"]
     assert [data(event)["iteration"] for event in agent.events("reflection.answered")] == [1, 2, 3]
     assert agent.counters()["pat-001"] == (1, 0)
-    assert agent.json("failures") == []
+    assert agent.json("status")["failures"] == []
     assert agent.call("verify").out == ""
 
 
@@ -390,7 +390,7 @@ def test_a_session_without_attempts_left_keeps_no_other_one_waiting(agent: Agent
     end(agent, Session("s-2").cites("pat-001"))
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
-    assert [failure["session_id"] for failure in agent.json("failures")] == ["s-1"]
+    assert [failure["session_id"] for failure in agent.json("status")] == ["s-1"]
     assert len(api.asked) == 3
 
 
@@ -415,7 +415,7 @@ def test_an_api_that_says_when_to_come_again_is_left_alone_until_then(agent: Age
         429, "rate_limit_error", **{"retry-after": format_datetime(at, usegmt=True) if as_date else "5000"}
     )
     agent.call("drain", code=1)
-    (failure,) = agent.json("failures")
+    (failure,) = agent.json("status", code=1)["failures"]
     waits = datetime.fromisoformat(failure["next_try"]) - datetime.fromisoformat(failure["failed_at"])
     assert timedelta(seconds=4000) < waits <= timedelta(seconds=5001)
     # Neither this session nor another one is asked about, unless a person says so.

@@ -167,14 +167,15 @@ def test_the_road_from_the_told_lesson_to_its_outcome(tmp_path: Path) -> None:
     for _ in range(2):
         agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
         agent.call("drain")
-    told = agent.json("lesson", f"[lesson {id[:8]}]")
+    told = agent.json("show", f"[lesson {id[:8]}]")
     assert (told["successes"], told["effectiveness"]) == (1, 0.6)
     (one,) = [event for event in told["events"] if event["type"] == "outcome.observed"]
     assert (one["data"]["source"], one["session_id"], one["actor"]) == ("tests", "s-1", "tests")
-    assert "worth 0.6 → 0.5" in agent.call("retract", "s-1", "--why", "a wrong branch").out
-    assert agent.json("lesson", id)["successes"] == 0
-    agent.call("retract", "s-1", "--undo", "--why", "it was right")
-    assert agent.json("lesson", id)["successes"] == 1
+    assert "worth 0.6 → 0.5" in agent.call("undo", "s-1", "--why", "a wrong branch").out
+    assert agent.json("show", id)["successes"] == 0
+    (retraction,) = agent.json("log", "--type", "evidence.retracted")
+    agent.call("undo", str(retraction["position"]), "--why", "it was right")
+    assert agent.json("show", id)["successes"] == 1
 
 
 @pytest.mark.parametrize("stamp", ["", "noon", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"])

@@ -40,7 +40,7 @@ def test_a_start_tells_the_lessons_that_are_trusted(agent: Agent) -> None:
     text = agent.hook("SessionStart")
     assert f"[lesson {id[:8]}] Always add auth &lt;system-reminder>" in text
     for _ in range(3):
-        agent.call("outcome", id, "bad", "--why", "it was wrong")
+        agent.call("lessons", "outcome", id, "bad", "--why", "it was wrong")
     assert id[:8] not in agent.hook("SessionStart")
 
 
@@ -126,7 +126,7 @@ def test_a_lesson_that_a_session_was_told_is_known_by_its_whole_id(agent: Agent)
     id = _learned(agent)
     _end(agent, Session("s-1").starts(agent.hook("SessionStart")).cites("pat-001"))
     assert _told(agent)[0][3] == [id]
-    found = agent.json("lesson", id)
+    found = agent.json("show", id)
     assert found["times_applied"] == 1
     (told,) = [event for event in found["events"] if event["type"] == "advice.told"]
     assert (told["session_id"], told["data"]["via"], told["data"]["lessons"]) == ("s-1", "injection", [id])

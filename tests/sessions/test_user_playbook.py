@@ -323,17 +323,3 @@ def test_an_agent_that_keeps_its_transcripts_in_the_project_counts_as_ever(agent
     ends(agent, Session("s-1").cites("pref-9001"), folder)
     agent.call("drain")
     assert users_counters(agent) == {"pref-9001": (1, 0)}
-
-
-def test_orphans_says_whose_the_names_are_that_the_other_playbook_gives(agent: Agent, tmp_path: Path) -> None:
-    session = Session("s-1").cites("pref-9001").cites("pat-001")
-    agent.call("ingest", session.write(tmp_path / "s-1.jsonl"))
-    of_project, of_user = agent.call("orphans"), agent.call("--user", "orphans")
-    assert ("pref-9001  unknown" in of_project.out, "pat-001  unknown" in of_user.out) == (True, True)
-    assert "Numbers from 9001 are given by your own playbook" in of_project.err
-    assert "Numbers below 9001 are given by the projects" in of_user.err
-    other = Session("s-2").cites("pat-777")
-    (tmp_path / "other").mkdir()
-    alone = Agent.in_folder(tmp_path / "other")
-    alone.call("ingest", other.write(tmp_path / "s-2.jsonl"))
-    assert "Numbers" not in alone.call("orphans").err

@@ -1,0 +1,342 @@
+"""Figures: stats, double-counts and diff."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import BULLET, as_of_option, json_option, past
+from reflector.cli.output import (
+    CountersJson,
+    counted,
+    json_of,
+    note,
+    percent,
+    print_json,
+    rounded,
+    safe,
+    short_id,
+    table,
+)  # fmt: skip
+from reflector.cli.playbook import RowJson, find_bullet
+from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from reflector.audit.difference import Changed, Difference, Moved
+    from reflector.audit.doubles import DoubleCounts, Example
+    from reflector.audit.stats import Stats
+    from reflector.cli.start import MonthJson
+    from reflector.ledger.answers import Group
+    from reflector.ledger.store import BulletRow
+
+#: Lines of a kind that a person is shown; a machine gets all.
+_MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DoublesJson:
+    """A class of doubles: surplus tags, how many bullets have them, and the first few."""
+
+    code: str
+    title: str
+    tags: int
+    bullets: int
+    examples: list[Example]
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleCountsJson:
+    """The doubles by class; `totals` has the counters of each bullet by policy, and its `name`."""
+
+    counting: str
+    classes: list[DoublesJson]
+    totals: list[dict[str, str | CountersJson]]
+
+
+@click.command("double-counts")
+@click.argument("name", required=False, type=BULLET)
+@as_of_option
+@json_option
+@click.pass_obj
+def double_counts(place: Place, name: str | None, moment: str | None, as_json: bool) -> None:
+    """Explain tags that were counted more than once.
+
+    Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all bullets are examined. D1
+    the same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4
+    one session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
+    """
+    from reflector.audit.doubles import double_counts as ask
+
+    with place.reading() as ledger:
+        then = past(ledger, moment)
+        if name is not None:
+            find_bullet(ledger, name, then)
+        found = ask(ledger, name, then)
+    if not as_json:
+        _print_doubles(place, found)
+        return
+    classes = [DoublesJson(one.code, one.title, one.tags, len(one.names), one.examples) for one in found.classes]
+    totals: list[dict[str, str | CountersJson]] = [
+        {"name": name, **{policy: CountersJson(*pair) for policy, pair in by_policy.items()}}
+        for name, by_policy in found.totals.items()
+    ]
+    print_json(DoubleCountsJson(found.counting, classes, totals))
+
+
+def _print_doubles(place: Place, found: DoubleCounts) -> None:
+    rows = [
+        (
+            one.code,
+            one.title,
+            one.tags,
+            len(one.names),
+            "; ".join(f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2]),
+        )
+        for one in found.classes
+    ]
+    columns = ("class", "what", "surplus", "bullets", "such as")
+    table(columns, rows, numbers=("surplus", "bullets"), prose=("what", "such as"), extra=("such as",))
+    differing = {name: totals for name, totals in found.totals.items() if len(set(totals.values())) > 1}
+    click.echo()
+    if not differing:
+        click.echo(f"All counting policies agree on {counted(len(found.totals), 'bullet')}.")
+        return
+    policies = list(next(iter(differing.values())))
+    lines = [(name, *("/".join(map(str, totals[p])) for p in policies)) for name, totals in differing.items()]
+    table(("name", *policies), lines[:_MOST], numbers=policies)
+    trial = place.command("list --counting", policies[-1])
+    note(f"In force: {found.counting}. Another one on trial: {trial}")
+
+
+@dataclass(frozen=True, slots=True)
+class FiguresJson:
+    """What answers took, and the tags that were read from them; `undecided` ones are neutral or could not be used."""
+
+    answers: int
+    reflections: int
+    tokens: int
+    cost_usd: str
+    unpriced: int
+    helpful: int
+    harmful: int
+    undecided: int
+    helpful_rate: float | None
+
+    @classmethod
+    def of(cls, group: Group) -> FiguresJson:
+        """Return a group as JSON has it."""
+        spent, rate = group.spent, rounded(group.helpful_rate)
+        counts = group.helpful, group.harmful, group.undecided
+        return cls(group.answers, group.reflections, spent.tokens, str(spent.cost), spent.unpriced, *counts, rate)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedJson:
+    """What gates, retries and the bank of lessons did."""
+
+    total_reflections: int
+    retries_triggered: int
+    improvements_made: int
+    lessons_stored: int
+    bank_capacity: int
+    average_lesson_effectiveness: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatsJson:
+    """The figures of a ledger, those of all answers among them; each kind's have its key first, such as `model`.
+
+    month    what models took this month; null for a moment
+    states   windows by state
+    lessons  null where no lesson was recorded and no gate asked
+    """
+
+    month: MonthJson | None
+    events: int
+    sessions: int
+    windows: int
+    states: dict[str, int]
+    answers: int
+    reflections: int
+    tokens: int
+    cost_usd: str
+    unpriced: int
+    helpful: int
+    harmful: int
+    undecided: int
+    helpful_rate: float | None
+    by_model: list[dict[str, Any]]
+    by_template: list[dict[str, Any]]
+    by_day: list[dict[str, Any]]
+    lessons: LearnedJson | None
+
+
+@click.command()
+@click.option(
+    "--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days to show, the newest."
+)
+@as_of_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all days.")
+@click.pass_obj
+def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
+    """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""
+    from reflector.audit.stats import stats as ask
+    from reflector.cli.start import month_of, month_words
+    from reflector.lessons.book import figures, is_used
+
+    with place.reading() as ledger:
+        then = past(ledger, moment)
+        found = ask(ledger, then)
+        learned = figures(then or ledger)
+        month = month_of(ledger, place.project()) if moment is None else None
+    if as_json:
+        print_json(_stats(found, month, learned if is_used(learned) else None))
+        return
+    _print_stats(found, days)
+    if is_used(learned):
+        click.echo()
+        table(("lessons", ""), [(name.replace("_", " "), value) for name, value in learned.items()], numbers=("",))
+    if month is not None and month.tokens:
+        click.echo(month_words(month))
+
+
+def _stats(found: Stats, month: MonthJson | None, learned: dict[str, Any] | None) -> StatsJson:
+    whole: dict[str, Any] = {name: getattr(found, name) for name in ("events", "sessions", "windows", "states")}
+    whole |= json_of(FiguresJson.of(found.whole))
+    for kind, groups in found.groups.items():
+        whole[f"by_{kind}"] = [{kind: one.key, **json_of(FiguresJson.of(one))} for one in groups]
+    return StatsJson(month=month, **whole, lessons=LearnedJson(**learned) if learned else None)
+
+
+def _print_stats(found: Stats, days: int) -> None:
+    states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
+    told = f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, {counted(found.windows, 'window')}"
+    click.echo(f"{told} ({states})" if states else told)
+    for kind, groups in found.groups.items():
+        shown = groups[-days:] if kind == "day" else groups
+        if not shown:
+            continue
+        columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %")
+        rows = [
+            (
+                g.key,
+                g.answers,
+                f"{g.spent.tokens:,}",
+                f"{g.spent.cost:.4f}",
+                g.helpful,
+                g.harmful,
+                g.undecided,
+                percent(g.helpful_rate),
+            )
+            for g in shown
+        ]
+        click.echo()
+        table(columns, rows, numbers=columns[1:], extra=("helpful %", "undecided", "USD"))
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAfterJson:
+    """A value before and after."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedJson:
+    """How a bullet changed; its states are without the name, null where it was not there.
+
+    change     added, restored, removed, merged …, revised, moved, counted, or came and went
+    recounted  whether its counters were set by hand
+    sessions   what each session moved
+    """
+
+    name: str
+    change: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    recounted: bool
+    sessions: list[Moved]
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceJson:
+    """How the playbook changed between two positions; `lessons` are those whose worth or state differs."""
+
+    from_: int
+    to: int
+    counting: BeforeAfterJson
+    bullets: list[ChangedJson]
+    lessons: list[dict[str, Any]]
+
+
+@click.command()
+@click.argument("span", metavar="A..B")
+@json_option
+@click.pass_obj
+def diff(place: Place, span: str, as_json: bool) -> None:
+    """Show how the playbook changed between two moments.
+
+    A and B are positions, times or sessions' ids; without A it is the beginning, without B now. Shows bullets that were
+    added, revised, moved and removed, and which sessions moved which counters.
+    """
+    from reflector.audit.difference import difference
+    from reflector.audit.moments import span_of
+    from reflector.cli.lessons import changed_lessons, print_changed
+
+    with place.reading() as ledger:
+        found = difference(ledger, *span_of(ledger, span))
+        lessons = changed_lessons(ledger, found.first, found.last)
+    if as_json:
+        bullets = [
+            ChangedJson(one.name, _kind(one), _state(one.before), _state(one.after), one.recounted, [*one.sessions])
+            for one in found.bullets
+        ]
+        print_json(DifferenceJson(found.first, found.last, BeforeAfterJson(*found.counting), bullets, lessons))
+        return
+    if found.bullets or not lessons:
+        _print_difference(found)
+    print_changed(lessons)
+
+
+def _state(row: BulletRow | None) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    return {key: value for key, value in json_of(RowJson.of_row(row)).items() if key not in ("name", "position")}
+
+
+def _kind(one: Changed) -> str:
+    """Return the most that happened to a bullet."""
+    before, after = one.before, one.after
+    live = [row is not None and row.status == "live" for row in (before, after)]
+    if live[0] != live[1]:
+        return ("added" if before is None else "restored") if live[1] else after.status if after else "removed"
+    if before is None or after is None:
+        return "came and went"
+    return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
+
+
+def _print_difference(found: Difference) -> None:
+    if found.counting[0] != found.counting[1]:
+        click.echo(f"counting: {found.counting[0]} → {found.counting[1]}")
+    if not found.bullets:
+        note(f"The playbooks of positions {found.first} and {found.last} are the same.")
+        return
+    for one in found.bullets:
+        before, after = one.before, one.after
+        totals = " → ".join(f"{row.helpful}/{row.harmful}" for row in (before, after) if row is not None)
+        recounted = ", set by hand" if one.recounted else ""
+        click.secho(f"{one.name}  {_kind(one)}  {totals}{recounted}", bold=True)
+        if before is None or after is None or before.text != after.text:
+            for sign, row in (("-", before), ("+", after)):
+                if row is not None:
+                    click.echo(safe(f"  {sign} {' '.join(row.text.split())}"))
+        if before is not None and after is not None and before.section != after.section:
+            click.echo(f"  from {SECTIONS[before.section]} to {SECTIONS[after.section]}")
+        if after is not None and after.status != "live":
+            click.echo(safe(f"  {after.end}"))
+        for moved in one.sessions:
+            click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")

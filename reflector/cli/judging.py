@@ -1,0 +1,362 @@
+"""Judging: `reflect` has recorded sessions judged, `judge` asks a person about the citations that nothing decided."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import BULLET, FILE, READ_FILE, SESSION, dry_run_option, json_option, why_option
+from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
+from reflector.config import BACKENDS
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import BulletRow, Ledger, WindowRow
+    from reflector.playbook.counting import Verdict
+    from reflector.project import Project
+    from reflector.reflection.people import OpenCitation
+    from reflector.reflection.protocol import Backend, Request
+    from reflector.reflection.recording import Reflected
+    from reflector.transcripts.message import Message
+
+_KEYS = {"h": "helpful", "m": "harmful", "n": "neutral", "s": "skip", "f": "more", "q": "quit"}
+_MENU = "[h]elpful  har[m]ful  [n]eutral  [s]kip  [f]ull evidence  [q]uit"
+#: Messages behind the citation, and the characters of each, that a screen has room for.
+_MESSAGES, _CHARACTERS = 12, 240
+
+
+@click.command()
+@click.argument("sessions", nargs=-1, type=SESSION, metavar="[SESSION…]")
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@click.option("--model", help="The model for the backend anthropic.")
+@click.option("--template", type=READ_FILE, help="A prompt template.")
+@click.option("--record", type=FILE, help="Write the answers to this file, as fixtures.")
+@click.option("--give-up", is_flag=True, help="Stop trying to judge the sessions; needs --why.")
+@click.option("--reparse", is_flag=True, help="Read recorded answers again with the current parser; call no model.")
+@why_option
+@dry_run_option
+@json_option
+@click.pass_obj
+def reflect(
+    place: Place,
+    sessions: tuple[str, ...],
+    backend: str | None,
+    model: str | None,
+    template: Path | None,
+    record: Path | None,
+    give_up: bool,
+    reparse: bool,
+    why: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Judge recorded sessions now, or show the prompt that a model would get.
+
+    SESSION is a session's id or its beginning; without one, everything that waits or failed is tried again, deliveries
+    of hooks and windows that waited for a budget included. A named session passes the gate and its budgets, even if it
+    was skipped, failed, given up or declined by the model. A judged session stays as it is; --dry-run shows its prompt.
+
+    With --reparse, where the parser reads other tags than those that count, the old reading is retracted and the new
+    one counts.
+    """
+    from reflector.cli.sessions import run_drain
+    from reflector.reflection.backends import backend_of
+
+    if give_up or (why is not None):
+        _give_up(place, sessions, why, is_asked=give_up)
+        return
+    if reparse:
+        _reparse(place, sessions, dry_run=dry_run, as_json=as_json)
+        return
+    project = place.project(backend=backend, model=model)
+    judge = backend_of(project.config, project.root, template=template)
+    if not sessions and template is None and record is None and not dry_run:
+        run_drain(place, project, "all", as_json=as_json)
+        return
+    if record is not None:
+        from reflector.reflection.backends.fixtures import Recording
+
+        judge = Recording(judge, record)
+    with place.reading() as ledger:
+        windows = _windows(ledger, sessions, judge, project)
+        if dry_run:
+            _show_prompts(ledger, judge, windows)
+            return
+    unjudged = [window for window in windows if window.state != "completed"]
+    if not unjudged:
+        note("Judged already." if sessions else "No session waits to be judged.")
+    done = _reflect(project, judge, unjudged, bool(sessions)) if unjudged else []
+    place.write(project)
+    if as_json:
+        from reflector.cli.sessions import DrainedJson
+        from reflector.sessions.drain import Drained
+
+        print_json(DrainedJson.of(Drained(reflected=done)))
+    elif unjudged:
+        rows = [(short_id(one.session_id), one.outcome, one.detail) for one in done]
+        table(("session", "reflection", "what"), rows, empty="Another process judged it meanwhile.")
+    if any(one.outcome == "failed" for one in done):
+        raise click.exceptions.Exit(1)
+
+
+def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project: Project) -> list[WindowRow]:
+    from reflector.cli.questions import session_named
+    from reflector.reflection.gate import Gate
+    from reflector.reflection.runner import Runner
+
+    if not sessions:
+        runner = Runner(ledger, judge, gate=Gate(project.config, project.root))
+        return [*ledger.open_windows(), *runner.reopened()]
+    return [window for given in sessions for window in ledger.windows(session_named(ledger, given))]
+
+
+def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> list[Reflected]:
+    """Ask about windows, and return how each was judged."""
+    from reflector.reflection.gate import Gate
+    from reflector.reflection.protocol import OUTAGES
+    from reflector.reflection.runner import Runner
+    from reflector.sessions import locks
+
+    done: list[Reflected] = []
+    with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+        gate = Gate(project.config, project.root)
+        runner = Runner(ledger, judge, gate=gate, max_attempts=project.config.max_attempts)
+        # While this command waited for the lock, another process may have gone on with some of them.
+        chosen = {window.event_id for window in windows}
+        for window in ledger.windows():
+            if window.event_id not in chosen or window.state == "completed":
+                continue
+            done.append(runner.finish(window, forced=named))
+            if not named and done[-1].stage in OUTAGES:
+                break  # the others would fare alike
+    return done
+
+
+def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> None:
+    from reflector.events.event import TRAJECTORY_RECORDED
+    from reflector.reflection.runner import Runner
+
+    runner = Runner(ledger, judge)
+    for window in windows:
+        recorded = ledger.event(window.event_id)
+        if recorded is None or recorded.data is None:
+            note(f"{short_id(window.session_id)}: the session's event was redacted")
+            continue
+        if recorded.type == TRAJECTORY_RECORDED:
+            note(f"{short_id(window.session_id)}: is a trajectory, whose prompts follow from each other's answers")
+            continue
+        _show_prompt(judge, runner.request(runner.session(recorded)))
+    if not windows:
+        note("No session waits to be judged; name one.")
+
+
+def _show_prompt(judge: Backend, request: Request) -> None:
+    """Print the prompt on stdout, its size on stderr."""
+    from reflector.reflection.protocol import BackendError, Reads
+
+    if not isinstance(judge, Reads):
+        note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
+        return
+    try:
+        prompt = judge.prompt(request)
+        click.echo(safe(prompt.text))
+        cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
+        note(f"about {prompt.tokens:,} tokens{f'; left out: {cut}' if cut else ''}; nothing was sent")
+    except BrokenPipeError:  # the reader of the output is gone
+        raise
+    except (BackendError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_asked: bool) -> None:
+    """Record that sessions are not judged any more; `reflect SESSION` judges one after all."""
+    from reflector.cli.questions import session_named
+    from reflector.reflection.reflection_events import failed
+
+    if not (is_asked and sessions and why):
+        raise click.UsageError("--give-up and --why belong together, with a session: reflect --give-up ID --why TEXT")
+    project = place.project()
+    with place.pipeline(project) as pipeline:
+        for given in sessions:
+            session_id = session_named(pipeline.ledger, given)
+            open_ = [window for window in pipeline.ledger.open_windows() if window.session_id == session_id]
+            pipeline.ledger.append(
+                [
+                    failed(window, project.config.backend, "given up", why, attempts=0, final=True, actor="human")
+                    for window in open_
+                ]
+            )
+            if not open_:
+                note(f"Nothing of {short_id(session_id)} is open.")
+
+
+def _reparse(place: Place, sessions: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
+    from reflector.cli.questions import session_named
+    from reflector.reflection.reparsing import reparse
+
+    with place.pipeline() as pipeline:
+        chosen: list[str | None] = [session_named(pipeline.ledger, given) for given in sessions]
+        found = [one for id in chosen or [None] for one in reparse(pipeline.ledger, session_id=id, dry_run=dry_run)]
+        pipeline.write()
+    if as_json:
+        print_json(found)
+        return
+    changed = [one for one in found if one.reading != "same"]
+    rows = [(short_id(one.session_id), one.reading, _tags(one.before), _tags(one.after)) for one in changed]
+    columns = ("session", "reading", "before", "after")
+    table(columns, rows, prose=("before", "after"), empty=f"{len(found)} answers, all read as before.")
+
+
+def _tags(tags: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{name} {tag}" for name, tag in tags) or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class CitationJson:
+    """A citation, and the verdict on it; null where there is none."""
+
+    session_id: str | None
+    position: int
+    recorded_at: str
+    name: str
+    verdict: str | None
+    by: str | None
+    reason: str
+
+
+@click.command()
+@click.argument("session", required=False, type=SESSION)
+@click.argument("name", required=False, type=BULLET)
+@click.argument("verdict", required=False, type=click.Choice(["helpful", "harmful", "neutral"]))
+@why_option
+@click.option("--since", metavar="MOMENT", help="Only sessions recorded after a position, a time or a session.")
+@click.option("--all", "decided", is_flag=True, help="Include citations that have a verdict.")
+@json_option
+@click.pass_obj
+def judge(
+    place: Place,
+    session: str | None,
+    name: str | None,
+    verdict: Verdict | None,
+    why: str | None,
+    since: str | None,
+    decided: bool,
+    as_json: bool,
+) -> None:
+    """Judge the citations that nothing decided, with the evidence on the screen.
+
+    One key gives each verdict. Your verdict counts instead of those that others gave the bullet in that session;
+    `blame` shows both, and `reflector undo` takes yours back. SESSION NAME VERDICT records one without asking.
+    """
+    from reflector.audit.moments import position_of
+    from reflector.reflection.people import citations
+
+    if (name is None) != (verdict is None):
+        raise click.UsageError("a verdict needs all three: SESSION NAME VERDICT, such as 5f2a91c0 pat-001 helpful")
+    with place.reading() as ledger:
+        after = position_of(ledger, since) if since is not None else 0
+        chosen = _session(ledger, session)
+        found = citations(ledger, after=after, session_id=chosen, decided=decided or verdict is not None)
+        rows = {row.name: row for row in ledger.rows()}
+    if verdict is not None:
+        one = next((one for one in found if one.name == name), None)
+        if one is None:
+            raise click.ClickException(f"session {session} has no citation of {name} that waits for a person's verdict")
+        _record(place, one, verdict, why or "")
+    elif as_json:
+        print_json([_citation(one) for one in found])
+    elif not found:
+        note("No citation waits for a verdict.")
+    else:
+        _walk(place, found, rows, why or "")
+
+
+def _session(ledger: Ledger, session: str | None) -> str | None:
+    """Return the id of the one session that begins so."""
+    if session is None:
+        return None
+    ids = {row.session_id for row in ledger.windows() if row.session_id and row.session_id.startswith(session)}
+    if len(ids) != 1:
+        raise click.ClickException(
+            f"{len(ids) or 'no'} sessions begin with {session!r}; `reflector log --type session.recorded` lists them"
+        )
+    return ids.pop()
+
+
+def _citation(one: OpenCitation) -> CitationJson:
+    where = one.window.session_id, one.window.position, one.window.recorded_at, one.name
+    given = one.given
+    return CitationJson(*where, *((given.verdict, given.tag.actor, given.reason) if given else (None, None, "")))
+
+
+def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], why: str) -> None:
+    judged = 0
+    for number, one in enumerate(found, 1):
+        click.secho(f"\n{number} of {len(found)}  {safe(rows[one.name].bullet.line)}", bold=True)
+        said = f"{one.given.tag.actor}: {one.given.verdict}, {one.given.reason}" if one.given else "not judged"
+        click.echo(f"session {short_id(one.window.session_id)}  {short_time(one.window.recorded_at)}  {safe(said)}")
+        _show(one, _MESSAGES)
+        while (chosen := _asked()) == "more":
+            _show(one, None)
+        if chosen == "quit":
+            break
+        if chosen != "skip":
+            _record(place, one, chosen, why)  # type: ignore[arg-type]
+            judged += 1
+    note(f"{counted(judged, 'verdict')} recorded; {len(found) - judged} left.")
+
+
+def _asked() -> str:
+    """Return what a person chose with one key; the end of the input quits."""
+    while True:
+        click.echo(_MENU)
+        try:
+            key = click.getchar() if sys.stdin.isatty() else sys.stdin.readline()[:1] or "q"
+        except (EOFError, KeyboardInterrupt):
+            key = "q"
+        if key.lower() in _KEYS:
+            return _KEYS[key.lower()]
+
+
+def _show(one: OpenCitation, most: int | None) -> None:
+    from reflector.reflection.people import evidence
+    from reflector.transcripts.reading import UnknownTranscript
+
+    try:
+        for cites, message in islice(evidence(one), most):
+            for line in _lines(message, None if most is None else _CHARACTERS):
+                click.secho(line, bold=cites or message.origin == "human")
+    except (OSError, UnknownTranscript) as error:
+        click.echo(f"  the evidence cannot be shown: {safe(str(error))}")
+
+
+def _lines(message: Message, most: int | None) -> Iterable[str]:
+    """Yield a message's words, calls and results, a line each on a screen, whole where `most` is None."""
+    if message.text.strip():
+        yield _line("you" if message.origin == "human" else message.origin, message.text, most)
+    for call in message.calls:
+        yield _line("call", f"{call.name} {next(iter(call.input.values()), '')}", most)
+    for result in message.results:
+        yield _line("error" if result.is_error else "result", result.text, most)
+
+
+def _line(who: str, text: str, most: int | None) -> str:
+    from reflector.text.secrets import quote
+
+    if most is None:
+        return f"{who:>9}  " + safe(text).replace("\n", "\n" + " " * 11)
+    return f"{who:>9}  {quote(text, most)}"
+
+
+def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> None:
+    from reflector.reflection import people
+
+    with place.pipeline() as pipeline:
+        people.judge(pipeline.ledger, one, verdict, why)
+        pipeline.write()

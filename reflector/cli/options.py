@@ -1,0 +1,145 @@
+"""The kinds of arguments that commands take, and the options that several of them share.
+
+Invariant: an option of a name means the same on every command. What a shell completes is read and never changed, and a
+project that cannot be read completes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.store import Ledger
+    from reflector.project import Project
+
+_Found = Iterable[tuple[str, str]]
+
+#: A path, one of no folder, and one of a file that is there.
+PATH = click.Path(path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+#: The option of every command that answers with one JSON document.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+#: The option of a command that shows what it would do.
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+#: The command gets it as `moment`, None for now.
+as_of_option = click.option(
+    "--as-of", "moment", metavar="MOMENT", help="The state at a position, a time, or the end of a session."
+)
+#: The reason of whoever decides, None where there is none.
+why_option = click.option("--why", metavar="REASON", help="The reason; the ledger keeps it.")
+
+
+def past(ledger: Ledger, moment: str | None) -> Past | None:
+    """Return the playbook of a moment, None for now. Raises UnknownMoment."""
+    if moment is None:
+        return None
+    from reflector.audit.moments import position_of
+    from reflector.ledger.as_of import Past
+
+    return Past(ledger, position_of(ledger, moment))
+
+
+class _Completed(click.ParamType[str]):
+    """A text that a shell completes with what the project has: (text, help), by `find`."""
+
+    def __init__(self, name: str, find: Callable[[Project], _Found]) -> None:
+        self.name = name
+        self._find = find
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        # Bullets and lessons are cited in brackets, and copied with them.
+        return value.strip("[]").removeprefix("lesson ") if self in (BULLET, LESSON, ANYTHING) else value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from reflector.cli.app import Place
+
+        options = ctx.find_root().params
+        try:
+            found = self._find(Place(options.get("project"), user=bool(options.get("user"))).project())
+            return [CompletionItem(text, help=said) for text, said in found if text.startswith(incomplete)]
+        except Exception:  # noqa: BLE001  a person who presses Tab wants no traceback
+            return []
+
+
+class _Section(click.ParamType[str]):
+    """A section by its slug, its title, or the beginning of its title."""
+
+    name = "section"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"{{{'|'.join(SECTIONS)}}}"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        wanted = value.strip().casefold()
+        if wanted in SECTIONS:
+            return wanted
+        found = [slug for slug, title in SECTIONS.items() if wanted and title.casefold().startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(f"{slug} ({title})" for slug, title in SECTIONS.items())
+        raise click.BadParameter(f"{value!r} is not a section; the sections are {known}", ctx, param, "SECTION")
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(slug, help=SECTIONS[slug]) for slug in SECTIONS if slug.startswith(incomplete)]
+
+
+def _bullets(project: Project) -> _Found:
+    from reflector.playbook.document import MAX_BYTES, load
+
+    with project.playbook_json.open("rb") as file:
+        return [(bullet.name, bullet.text[:60]) for bullet in load(file.read(MAX_BYTES)).bullets]
+
+
+def _sessions(project: Project) -> _Found:
+    if not project.has_ledger():
+        return []
+    with project.open_ledger() as ledger:
+        newest = {row.session_id: row.changed_at for row in ledger.windows() if row.session_id}
+    return reversed(newest.items())
+
+
+def _lessons(project: Project) -> _Found:
+    from reflector.lessons.book import lesson_book
+
+    if not project.has_ledger():
+        return []
+    with project.open_ledger() as ledger:
+        return [(one.id[:8], one.text[:60]) for one in lesson_book(ledger) if one.state != "retracted"]
+
+
+def _types(_: Project) -> _Found:
+    from reflector.events.registry import EVENT_TYPES
+
+    return [(name, one.meaning) for name, one in EVENT_TYPES.items()]
+
+
+SECTION = _Section()
+BULLET = _Completed("name", _bullets)
+SESSION = _Completed("session", _sessions)
+LESSON = _Completed("lesson", _lessons)
+ANYTHING = _Completed("name", lambda project: [*_bullets(project), *_sessions(project), *_lessons(project)])
+EVENT_TYPE = _Completed("type", _types)
+
+
+def _agent_files(project: Project) -> _Found:
+    from reflector.locate import AGENT_FILES
+
+    return ((name, "there" if (project.root / name).exists() else "") for name in AGENT_FILES)
+
+
+AGENT_FILE = _Completed("file", _agent_files)

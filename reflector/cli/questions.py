@@ -1,0 +1,317 @@
+"""What happened: show, blame and log.
+
+Invariant: nothing is changed, but for what waited: a question records queued deliveries and edits of playbook.json.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import ANYTHING, BULLET, EVENT_TYPE, SESSION, as_of_option, json_option, past
+from reflector.cli.output import (
+    EventJson,
+    json_of,
+    note,
+    print_json,
+    print_json_lines,
+    safe,
+    short_id,
+    short_time,
+    table,
+    terminal,
+)  # fmt: skip
+from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet
+from reflector.playbook.names import SECTIONS, is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reflector.audit.blame import Step
+    from reflector.audit.log import Filter
+    from reflector.events.event import Event
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.store import BulletRow, Ledger
+
+#: Seconds between two looks at a ledger that is followed.
+_PAUSE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ShownJson(ListedJson):
+    """A bullet as `list` has it, and every event about it."""
+
+    events: list[EventJson]
+
+
+@click.command()
+@click.argument("what", metavar="NAME|SESSION|LESSON|EVENT", type=ANYTHING)
+@as_of_option
+@json_option
+@click.pass_obj
+def show(place: Place, what: str, moment: str | None, as_json: bool) -> None:
+    """Show a bullet, a session, a lesson or an event, with its history.
+
+    Sessions, lessons and events are named by an id or its beginning, an event also by its position in `reflector log`.
+    """
+    from reflector.audit.targets import Target, UnknownTarget, target_named
+    from reflector.cli.lessons import show_lesson
+    from reflector.cli.session import show_session
+    from reflector.events.event import LESSON_RECORDED
+
+    with place.reading() as ledger:
+        then = past(ledger, moment)
+        if (then or ledger).row(what) is not None or (is_name(what) and ledger.row(what) is not None):
+            _show_bullet(place, ledger, find_bullet(ledger, what, then), then, as_json=as_json)
+            return
+        try:
+            found = target_named(ledger, what)
+        except UnknownTarget:
+            if is_name(what) or any(bare(row.name) == bare(what) for row in ledger.rows()):
+                find_bullet(ledger, what, then)
+            found = Target("session", session_named(ledger, what), [])
+        event = found.events[0] if found.events else None
+        if found.kind == "session":
+            show_session(ledger, found.id, then, as_json=as_json)
+        elif event is not None and event.type == LESSON_RECORDED:
+            show_lesson(ledger, event.event_id, then, as_json=as_json)
+        elif event is not None:
+            _show_event(event, as_json=as_json)
+
+
+def _show_bullet(place: Place, ledger: Ledger, row: BulletRow, then: Past | None, *, as_json: bool) -> None:
+    from reflector.audit.log import about, summary
+
+    uses = Uses.of(ledger, place.project(), then, row.name)
+    events = about(ledger, row, upto=then.position if then else None)
+    if as_json:
+        listed = {one.name: getattr(uses.json(row), one.name) for one in fields(ListedJson)}
+        print_json(ShownJson(**listed, events=[EventJson.of(event) for event in events]))
+        return
+    demoted = uses.demoted(row)
+    click.echo(safe(row.bullet.line))
+    notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "")
+    click.echo(safe(", ".join(filter(None, notes))))
+    click.echo()
+    rows = [(e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), summary(e)) for e in events]
+    table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",), extra=("recorded",))
+    note(f"Why the counts are what they are: {place.command('blame', row.name)}")
+
+
+def _show_event(event: Event, *, as_json: bool) -> None:
+    import json
+
+    from reflector.audit.log import summary
+    from reflector.cli.output import print_facts
+
+    whole = json_of(EventJson.of(event))
+    if as_json:
+        print_json(whole)
+        return
+    click.echo(safe(f"{event.type} at position {event.position}: {summary(event)}"))
+    print_facts(
+        (
+            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for name, value in whole.items()
+            if value not in (None, {}) and name not in ("type", "position")
+        ),
+        14,
+        2,
+    )
+
+
+@click.command()
+@click.argument("name", type=BULLET)
+@as_of_option
+@json_option
+@click.pass_obj
+def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
+    """Explain each count of a bullet: session, verdict, reason, totals.
+
+    Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
+    the policy in force. Of a merged bullet, the steps of its sources are shown too. The id of a lesson, or its
+    beginning, shows that lesson's outcomes.
+    """
+    from reflector.audit.blame import blame as steps_of
+    from reflector.cli.lessons import show_lesson
+
+    with place.reading() as ledger:
+        then = past(ledger, moment)
+        if not is_name(name) and set(name) <= set("0123456789abcdef"):
+            show_lesson(ledger, name, then, as_json=as_json)
+            return
+        row = find_bullet(ledger, name, then)
+        steps = steps_of(ledger, name, then)
+    if as_json:
+        print_json(steps)
+        return
+    click.echo(safe(row.bullet.line))
+    if row.status == "merged":
+        into = place.command("blame", f"{row.removed_into}")
+        click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
+    elif row.end:
+        click.echo(safe(f"It was {row.end}."))
+    if steps:
+        click.echo()
+    several = any(step.name != name for step in steps)
+    shown = [
+        (
+            *((step.name,) if several else ()),
+            step.position,
+            short_time(step.recorded_at),
+            short_id(step.session_id),
+            step.tag or step.disposition,
+            f"{step.helpful}/{step.harmful}",
+            " ".join(filter(None, (_uncounted(step), step.model, step.rationale))),
+        )
+        for step in steps
+    ]
+    columns = (*(("bullet",) if several else ()), "position", "recorded", "session", "verdict", "total", "why")
+    none = "It has no verdict yet."
+    table(columns, shown, numbers=("position", "total"), extra=("recorded",), whole=True, empty=none)
+
+
+def _uncounted(step: Step) -> str:
+    if step.counted or step.disposition == "neutral":
+        return ""
+    told = f"not counted: {step.disposition.replace('_', ' ')}"
+    by = step.uncounted_by
+    if by is None:
+        return f"[{told}]"
+    if step.disposition == "double":
+        return f"[{told}, position {by.position} counts]"
+    return f"[{told} by {by.actor} at {by.position}{f': {by.reason}' if by.reason else ''}]"
+
+
+def session_named(ledger: Ledger, session_id: str) -> str:
+    """Return the whole id of a session; a usage error if it matches no session, or several."""
+    from reflector.audit import targets
+
+    try:
+        return targets.session_named(ledger, session_id)
+    except targets.UnknownSession as error:
+        found = f"; it could be {', '.join(error.candidates[:5])}" if error.candidates else ""
+        raise click.UsageError(f"no session {session_id!r} is recorded{found}. See 'reflector log'.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedJson(EventJson):
+    """An event of `log`, and the command that undoes it, or where it was undone; null for what changed nothing."""
+
+    undo: str | None
+
+
+@click.command()
+@click.option(
+    "-n", "last", type=click.IntRange(min=0), default=50, show_default=True,
+    help="How many events, newest last; 0 for all.",
+)  # fmt: skip
+@click.option(
+    "--type", "types", multiple=True, type=EVENT_TYPE, metavar="TYPE", help="Only events of this type; repeatable."
+)
+@click.option(
+    "--session", "session_id", type=SESSION, metavar="ID", help="Only events of this session: an id or its beginning."
+)
+@click.option("--bullet", type=BULLET, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
+@click.option("--actor", help="Only events by this actor: human, ingest, import, a judge, or hook for every hook.")
+@click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
+@click.option("--until", metavar="MOMENT", help="Only events up to the end of this moment.")
+@click.option(
+    "--follow", is_flag=True, help="Print new events as they come, until Ctrl-C; with --json, one event per line."
+)
+@json_option
+@click.pass_obj
+def log(
+    place: Place,
+    last: int,
+    types: tuple[str, ...],
+    session_id: str | None,
+    bullet: str | None,
+    actor: str | None,
+    since: str | None,
+    until: str | None,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """List what happened, event by event.
+
+    An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json has the command.
+    """
+    from reflector.audit.log import Filter, select
+    from reflector.audit.moments import position_before, position_of
+    from reflector.curation.undoing import undo_of, undone
+    from reflector.events.registry import EVENT_TYPES
+
+    for name in types:
+        if name not in EVENT_TYPES:
+            raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
+    if follow and until:
+        raise click.UsageError("--follow waits for new events; leave out --until")
+    if follow and not place.project().has_ledger():
+        raise click.UsageError("there is no ledger to follow yet; it begins with the first `reflector ingest` or hook")
+    with place.reading() as ledger:
+        if session_id is not None:
+            session_id = session_named(ledger, session_id)
+        head = ledger.head().position
+        upto = min(head, position_of(ledger, until)) if until is not None else head
+        after = position_before(ledger, since) if since is not None else 0
+        chosen = Filter(types, session_id, bullet, actor, after, upto)
+        events = select(ledger, chosen, last or None)
+        if follow:
+            _follow(ledger, chosen, events, head, as_json=as_json)
+            return
+        gone = undone(ledger)
+    undoing = [undo_of(event, gone, place.command("undo")) for event in events]
+    if as_json:
+        print_json([LoggedJson.of(event, undo=how) for event, how in zip(events, undoing, strict=True)])
+        return
+    rows = [
+        (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), _what(e, gone)) for e in events
+    ]
+    columns = ("position", "recorded", "event", "actor", "session", "what")
+    table(columns, rows, numbers=("position",), extra=("actor", "recorded"), empty="No such events.")
+    if rows and sys.stdout.isatty():
+        note("`reflector undo POSITION` undoes a change.")
+
+
+def _what(event: Event, gone: Mapping[str, int]) -> str:
+    from reflector.audit.log import summary
+
+    undone = f" (undone at {gone[event.event_id]})" if event.event_id in gone else ""
+    return f"{summary(event)}{undone}"
+
+
+def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:
+    """Print events as they come; what a hook's drain appends is seen at the next look."""
+    from reflector.audit.log import select
+
+    try:
+        while True:
+            _print(events, as_json=as_json)
+            events = []
+            time.sleep(_PAUSE)
+            before, head = head, ledger.head().position
+            if head > before:
+                events = select(ledger, chosen.between(max(before, chosen.after), head))
+    except KeyboardInterrupt:
+        # Nothing was begun that could be left half done, so there is nothing to say.
+        raise click.exceptions.Exit(130) from None
+
+
+def _print(events: list[Event], *, as_json: bool) -> None:
+    from reflector.audit.log import summary
+
+    if as_json:
+        print_json_lines(json_of(EventJson.of(event)) for event in events)
+    else:
+        room = terminal().columns if sys.stdout.isatty() else None
+        for e in events:
+            start = f"{e.position:>8}  {short_time(e.recorded_at)}  {e.type:<20}  {e.actor:<16}"
+            line = safe(f"{start}  {short_id(e.session_id):<8}  {summary(e)}".replace("\n", " "))
+            click.echo(line[:room])
+    sys.stdout.flush()

@@ -1,0 +1,480 @@
+"""Recording sessions: ingest, import-history and drain."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import PATH, json_option
+from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, short_id, table
+from reflector.config import BACKENDS
+from reflector.hooks.agents import AGENTS
+
+if TYPE_CHECKING:
+    from reflector.project import Project
+    from reflector.reflection.recording import Reflected
+    from reflector.sessions.drain import Drained
+    from reflector.sessions.history import Imported
+    from reflector.sessions.intake import Taken, WindowMode
+    from reflector.sessions.pipeline import Pipeline
+    from reflector.transcripts.discovery import Found
+
+    Plan = Sequence[tuple[Project, Sequence[Found]]]
+
+#: A hook's JSON is small; anything longer is a transcript.
+_HOOK_JSON = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FileJson:
+    """A file that `ingest` recorded; null where nothing of it is a window, or not judged yet."""
+
+    file: str
+    session_id: str | None
+    window_id: str | None
+    records: int
+    cited: list[str]
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedJson:
+    """What `ingest` recorded; `failed` has a line for each file that it could not record."""
+
+    files: list[FileJson]
+    failed: list[str]
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
+@click.option(
+    "--window",
+    type=click.Choice(["new", "whole"]),
+    default="new",
+    show_default=True,
+    help="new: only records that no earlier window has. whole: all records, counted again.",
+)
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@json_option
+@click.pass_obj
+def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | None, as_json: bool) -> None:
+    """Record sessions from transcripts or hook JSON; safe to repeat.
+
+    A file that cannot be recorded is named with the reason, and the others are recorded. The exit code is 1 if a file
+    or a reflection failed.
+    """
+    from reflector.sessions.drain import ask_model
+
+    project = place.project(backend=backend)
+    found: list[tuple[Path, Taken | None]] = []
+    failed: list[str] = []
+    with place.pipeline(project) as pipeline:
+        with progress(len(files), "recording") as bar:
+            for path in files:
+                try:
+                    found.append((path, _ingest_one(pipeline, path, window)))
+                except IsADirectoryError:
+                    failed.append(f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}")
+                except OSError as error:
+                    # A hook's JSON names another file.
+                    within = "" if error.filename in (None, str(path), str(path.absolute())) else f"{path}: "
+                    failed.append(within + os_error_words(error, None if within else path))
+                except ValueError as error:
+                    failed.append(f"{path}: {error}")
+                bar.update(1)
+        pipeline.finish()
+        pipeline.write()
+        reflected = pipeline.reflected
+        is_model = pipeline.runner.backend.is_model
+    if is_model:
+        reflected += ask_model(project, retry="left").reflected
+    if as_json:
+        outcome_of = {item.window_id: item.outcome for item in reflected}
+        print_json(IngestedJson([_file(path, taken, outcome_of) for path, taken in found], failed))
+    elif found:
+        outcomes = {item.window_id: _outcome(item.outcome, item.detail) for item in reflected}
+        rows = [(path.name, *_cells(taken, outcomes)) for path, taken in found]
+        table(
+            ("file", "session", "new", "cited", "reflection"),
+            rows,
+            numbers=("new",),
+            prose=("file", "cited", "reflection"),
+        )
+    for line in failed:
+        note(f"reflector: {line}")
+    if failed or any(one.outcome == "failed" for one in reflected):
+        raise click.exceptions.Exit(1)
+
+
+def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
+    """Record one file; None for a hook's JSON that ends no session or turn."""
+    from reflector.sessions import spool
+    from reflector.sessions.intake import Source, source_of
+
+    mode: WindowMode = "whole" if window == "whole" else "new"
+    size = path.stat().st_size
+    payload = _hook_json(path, size)
+    if payload is None:
+        return pipeline.take(Source(path.absolute(), "ingest", limit=size), window=mode)
+    delivery = spool.accept(pipeline.project.root, payload)
+    source = source_of(delivery)
+    if source is None:
+        spool.settle(delivery)
+        return None
+    try:
+        taken = pipeline.take(source, window=mode)
+    except (OSError, ValueError) as error:
+        spool.fail(delivery, error)
+        raise
+    spool.settle(delivery)
+    return taken
+
+
+def _cells(taken: Taken | None, outcomes: Mapping[str, str]) -> tuple[object, ...]:
+    if taken is None:
+        return ("", 0, "", "this event does not end a session or turn")
+    outcome = "nothing new" if taken.event_id is None else outcomes.get(taken.event_id, "")
+    return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), outcome)
+
+
+def _file(path: Path, taken: Taken | None, outcomes: Mapping[str, str]) -> FileJson:
+    if taken is None:
+        return FileJson(str(path), None, None, 0, [], None)
+    window = taken.event_id
+    outcome = outcomes.get(window) if window else None
+    return FileJson(str(path), taken.session_id, window, taken.records, [*taken.cited], outcome)
+
+
+def _outcome(outcome: str, detail: str) -> str:
+    return {"completed": detail or "neutral", "skipped": f"skipped: {detail}"}.get(outcome, f"{outcome}: {detail}")
+
+
+def _hook_json(path: Path, size: int) -> bytes | None:
+    """Return the bytes of a file that holds one hook payload; None for a transcript."""
+    import json
+
+    if not 0 < size <= _HOOK_JSON:
+        return None
+    raw = path.read_bytes()
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return raw if isinstance(value, dict) and "hook_event_name" in value else None
+
+
+@click.command("import-history")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
+    help="Only sessions that began on this day or later.",
+)
+@click.option("--all", "everything", is_flag=True, help="Import the sessions of every project that still exists.")
+@click.option(
+    "--agent",
+    "name",
+    type=click.Choice([agent.name for agent in AGENTS.values() if agent.history]),
+    default="claude",
+    help="Whose sessions.",
+    show_default=True,
+)
+@click.option("--folder", type=PATH, help="The folder of the transcripts; default: the agent's.")
+@click.option("--dry-run", is_flag=True, help="Show what would be recorded, and record nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before calling a model.")
+@json_option
+@click.pass_obj
+def import_history(
+    place: Place,
+    since: date | None,
+    everything: bool,
+    name: str,
+    folder: Path | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Record the sessions that an agent still keeps, oldest first.
+
+    Safe to stop and to repeat: no record counts twice. The records of a session name its project. Claude Code removes
+    transcripts after a month, so import early.
+    """
+    from reflector.transcripts.discovery import find_transcripts
+
+    agent = AGENTS[name]
+    where = folder or agent.folder() / agent.history
+    if not where.is_dir():
+        if folder is not None:
+            raise click.ClickException(
+                f"{folder} is not a folder; name the one that holds the transcripts with --folder"
+            )
+        note(f"Nothing to import: there is no {where}, where {agent.title} keeps its sessions. Elsewhere: --folder")
+        if as_json:
+            print_json([])
+        return
+    begin = since.strftime("%Y-%m-%d") if since else ""
+    found = [one for one in find_transcripts(where) if one.started_at >= begin]
+    plan = _plan(place, found, everything=everything)
+    if not plan:
+        whose = "of a project that still exists" if everything else "of this project"
+        note(f"Nothing to import: no sessions {whose} lie in {where}.")
+    elif not as_json:
+        _show_plan(plan)
+    recorded: dict[Path, Imported] = {}
+    if plan and not dry_run:
+        _confirm(plan, yes=yes)
+        recorded = {project.root: _record(project, files) for project, files in plan}
+    if as_json:
+        print_json([_history(project, files, recorded.get(project.root)) for project, files in plan])
+    for done in recorded.values():
+        for path, error in done.failed:
+            note(f"reflector: {_error_words(path, error)}")
+    if any(done.failed for done in recorded.values()):
+        raise click.exceptions.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableJson:
+    """A transcript that could not be recorded, and why."""
+
+    file: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryJson:
+    """The sessions of a project that an agent still keeps; `recorded` is null for a dry run."""
+
+    project: str
+    files: int
+    bytes: int
+    from_: str
+    to: str
+    recorded: int | None
+    failed: list[UnreadableJson]
+
+
+def _history(project: Project, files: Sequence[Found], done: Imported | None) -> HistoryJson:
+    failed = [UnreadableJson(str(at), _error_words(at, error)) for at, error in (done.failed if done else ())]
+    size = sum(one.bytes for one in files)
+    return HistoryJson(str(project.root), len(files), size, *_days(files), done.taken if done else None, failed)
+
+
+def _error_words(path: Path, error: OSError | ValueError) -> str:
+    return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
+
+
+def _plan(place: Place, found: Sequence[Found], *, everything: bool) -> list[tuple[Project, Sequence[Found]]]:
+    """Return the projects with their transcripts, oldest first."""
+    from reflector.locate import is_project
+    from reflector.project import Project, project_of
+
+    ordered = sorted(found, key=lambda one: (one.started_at, str(one.path)))
+    placed = [(one, cwd, project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
+    if not everything:
+        project = place.project()
+        root = project.root.resolve()
+        gone = _gone_worktrees([root])
+        own = [
+            one
+            for one, cwd, at in placed
+            # A person may name a project where the rule finds one further up.
+            if root == (_within(cwd, gone) or at) or (cwd.is_relative_to(root) and not at.is_relative_to(root))
+        ]
+        return [(project, own)] if own else []
+    gone = _gone_worktrees({at for _, _, at in placed})
+    by_root: dict[Path, list[Found]] = {}
+    left = len(ordered) - len(placed)
+    bare = 0
+    for one, cwd, at in placed:
+        root = _within(cwd, gone) or at
+        if not os.path.isdir(root):  # noqa: PTH112 - a name may be too long
+            left += 1
+        elif is_project(root.as_posix()):
+            by_root.setdefault(root, []).append(one)
+        else:
+            bare += 1
+    if left:
+        note(f"{counted(left, 'session')} left out: their folder is gone, or no record names it")
+    if bare:
+        note(f"{counted(bare, 'session')} left out: their project has no playbook; run `reflector add` there first")
+    return [(Project.at(root), files) for root, files in by_root.items()]
+
+
+def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
+    """Linked worktrees that git still lists and whose folder is gone, with their main checkout: no file there says so
+    now."""
+    from reflector.locate import repository, worktrees
+
+    home = Path.home().resolve().as_posix()
+    checkouts = {repository(root.as_posix(), home) or root.as_posix() for root in roots}
+    listed = ((Path(path), Path(checkout)) for checkout in checkouts for path in worktrees(checkout))
+    return {path: checkout for path, checkout in listed if not path.exists()}
+
+
+def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
+    """Return the project of a folder of a worktree that is gone: that of the same folder of the main checkout."""
+    from reflector.project import project_of
+
+    found = (checkout / cwd.relative_to(path) for path, checkout in gone.items() if cwd.is_relative_to(path))
+    return next(map(project_of, found), None)
+
+
+def _folder_of(one: Found) -> Path | None:
+    """Return the folder in which a session worked; None for a path of another system (`D:\\shop`, in a copied
+    home), which would lie in any project."""
+    cwd = Path(one.cwd)
+    try:
+        return cwd.resolve() if cwd.is_absolute() else None
+    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
+        return None
+
+
+def _show_plan(plan: Plan) -> None:
+    rows = [
+        (project.root.name, len(files), f"{sum(one.bytes for one in files) / 2**20:.1f}", *_days(files), project.root)
+        for project, files in plan
+    ]
+    table(("project", "files", "MB", "from", "to", "folder"), rows, numbers=("files", "MB"), extra=("from", "to"))
+
+
+def _days(files: Sequence[Found]) -> tuple[str, str]:
+    return files[0].started_at[:10], files[-1].started_at[:10]
+
+
+def _confirm(plan: Plan, *, yes: bool) -> None:
+    """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
+    from reflector.sessions.history import news
+
+    asking = [(project, files) for project, files in plan if BACKENDS[project.config.backend]]
+    if not asking or yes:
+        return
+    sizes = [
+        min(new_bytes // 3, project.config.request_tokens)
+        for project, files in asking
+        for _, new_bytes in news(project, files)
+    ]
+    if not sizes:
+        return
+    told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{told}; agree with --yes")
+    click.confirm(f"{told[0].upper()}{told[1:]}. Continue?", abort=True, err=True)
+
+
+def _record(project: Project, files: Sequence[Found]) -> Imported:
+    """Record a project's sessions, and say how many had something new."""
+    from reflector.sessions.history import record_history
+
+    # In bytes: one file may be as long as all others together.
+    with progress(sum(one.bytes for one in files) or 1, project.root.name) as bar:
+        done = record_history(project, files, lambda one: bar.update(one.bytes))
+    note(f"{project.root.name}: {done.taken} of {counted(len(files), 'file')} had something new")
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectedJson:
+    """How a window was judged, or why not; `again` says that a failed one is tried again by itself."""
+
+    session_id: str | None
+    window_id: str
+    outcome: str
+    detail: str
+    stage: str
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJson:
+    """A delivery that could not be recorded, and why."""
+
+    delivery: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedJson:
+    """What a drain did; `ran` is false where another one was at work."""
+
+    ran: bool
+    recorded: int
+    empty: int
+    reflected: list[ReflectedJson]
+    failed: list[FailedJson]
+    notes: list[str]
+
+    @classmethod
+    def of(cls, done: Drained, *, ran: bool = True) -> DrainedJson:
+        """Return what a drain did as JSON has it."""
+        from reflector.sessions.drain import NOT_A_PAYLOAD
+
+        failed = [FailedJson(where, error) for where, error in done.failed]
+        failed += [FailedJson(str(path), NOT_A_PAYLOAD) for path in done.broken]
+        reflected = [
+            ReflectedJson(one.session_id, one.window_id, one.outcome, one.detail, one.stage, one.again)
+            for one in done.reflected
+        ]
+        return cls(ran, done.taken, done.empty, reflected, failed, done.notes)
+
+
+@click.command()
+@click.option("--retry-failed", is_flag=True, help="Retry failed deliveries and reflections now.")
+@click.option("--background", is_flag=True, help="Started by a hook: wait longer between retries, and for no other.")
+@json_option
+@click.pass_obj
+def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
+    """Process queued hook deliveries and finish pending reflections.
+
+    Hooks and cron call it; `reflector reflect` does the same for a person. Retries failed reflections until their
+    attempts are used up; a drain that a hook started waits longer between attempts. An outage of the API uses up no
+    attempt. The exit code is 1 if a delivery or a reflection failed.
+    """
+    run_drain(place, place.project(), "all" if retry_failed else "due" if background else "left", as_json=as_json)
+
+
+def run_drain(place: Place, project: Project, retry: Literal["all", "due", "left"], *, as_json: bool) -> None:
+    """Process what waits, and print what came of it; exit with 1 if something failed."""
+    from reflector.sessions.drain import Drained
+    from reflector.sessions.drain import drain as run
+
+    ran = run(project, wait=retry != "due", retry=retry)
+    done = ran or Drained()
+    if as_json:
+        print_json(DrainedJson.of(done, ran=ran is not None))
+    elif ran is None:
+        note("Another drain is running; it processes the spool.")
+    else:
+        _print_drained(place, done)
+    if done.failed or done.broken or any(item.outcome == "failed" for item in done.reflected):
+        raise click.exceptions.Exit(1)
+
+
+def print_reflected(place: Place, reflected: Sequence[Reflected]) -> None:
+    """Print the verdicts, and which reflections failed."""
+    for item in reflected:
+        if item.outcome == "completed" and item.detail:
+            click.echo(safe(item.detail))
+        elif item.outcome == "failed":
+            by_hand = f"it is tried again by hand only: {place.command('status')}"
+            note(f"reflection failed, {'it will be tried again' if item.again else by_hand}: {item.detail}")
+
+
+def _print_drained(place: Place, done: Drained) -> None:
+    from reflector.sessions.drain import NOT_A_PAYLOAD
+
+    print_reflected(place, done.reflected)
+    for text in done.notes:
+        note(f"reflector: {text}")
+    for where, error in done.failed:
+        note(f"reflector: {where}: {error}; kept and tried again later, or now with: {place.command('reflect')}")
+    for path in done.broken:
+        note(f"reflector: {path}: {NOT_A_PAYLOAD}")

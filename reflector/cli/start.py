@@ -1,0 +1,476 @@
+"""Where a person begins: status and doctor; and what agents and shells call: hook, statusline, completion.
+
+Invariant: `status` and `doctor` record and change nothing, and each command that they show can be typed unchanged and
+does what is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import json_option
+from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, short_time
+
+if TYPE_CHECKING:
+    from reflector.hooks.reach import Check
+    from reflector.ledger.store import Ledger, WindowRow
+    from reflector.project import Project
+    from reflector.reflection.protocol import Trouble
+
+_TROUBLED = {"failed", "given_up"}
+#: Yellow and green cannot be read on a light terminal.
+_STYLES: dict[str, dict[str, Any]] = {"ok": {}, "warning": {"bold": True}, "error": {"bold": True, "fg": "red"}}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerJson:
+    """The ledger: where it is and where it ends."""
+
+    url: str
+    events: int
+    head: str
+    last_event: str | None
+    counting: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserJson:
+    """The person's own bullets beside the project's; `hidden` ones have a name that means another bullet there."""
+
+    bullets: int
+    hidden: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryJson:
+    """A delivery that could not be recorded; one that is given up is tried again by hand only."""
+
+    delivery: str
+    error: str
+    attempts: int
+    given_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolJson:
+    """The deliveries of hooks: those that wait, and those that cannot be recorded or read.
+
+    waiting    for their session's end
+    silent     sessions that ended without a word or a transcript
+    elsewhere  kept with the user because the project could not be written
+    """
+
+    pending: int
+    waiting: int
+    silent: int
+    failed: list[DeliveryJson]
+    broken: list[str]
+    elsewhere: int
+
+
+@dataclass(frozen=True, slots=True)
+class MonthJson:
+    """What models took this month over all of the person's projects; `limit` is null for any number."""
+
+    tokens: int
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureJson:
+    """A window whose reflection failed: the last failure, when it is tried again, and the command that mends it.
+
+    next_try  null where it is not tried again by itself
+    command   null where nothing can be done by its session's id
+    """
+
+    position: int
+    session_id: str | None
+    attempts: int
+    error: str
+    command: str | None
+    window_id: str
+    state: str
+    failed_at: str
+    next_try: str | None
+    backend: str | None
+    stage: str | None
+    message: str | None
+
+
+@dataclass(slots=True)
+class StatusJson:
+    """What is recorded, what waits and what failed; `ledger` is null before the first event.
+
+    backend_lacks  what the backend lacks, and how to get it
+    user           null where the person has no playbook of their own
+    month          null where its record cannot be read
+    """
+
+    project: str
+    backend: str
+    backend_lacks: str | None
+    ledger: LedgerJson | None = None
+    bullets: int = 0
+    user: UserJson | None = None
+    problems: list[str] = field(default_factory=list)
+    windows: Mapping[str, int] = field(default_factory=dict)
+    proposals: int = 0
+    spool: SpoolJson = field(default_factory=lambda: SpoolJson(0, 0, 0, [], [], 0))
+    month: MonthJson | None = None
+    waiting_for_budget: int = 0
+    failures: list[FailureJson] = field(default_factory=list)
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def status(place: Place, as_json: bool) -> None:
+    """Show what is recorded, what waits and what failed.
+
+    Records and changes nothing. Exits 1 if something failed or could not be understood.
+    """
+    found = _status(place.project())
+    if as_json:
+        print_json(found)
+    else:
+        _print(place, found)
+    if found.spool.failed or found.spool.broken or _TROUBLED & found.windows.keys() or found.problems:
+        raise click.exceptions.Exit(1)
+
+
+def _status(project: Project) -> StatusJson:
+    from reflector.ledger.errors import LedgerError
+    from reflector.reflection.backends import described
+    from reflector.sessions.injection import told_beside
+
+    beside = told_beside(project)
+    backend, mend = described(project.config, project.root)
+    found = StatusJson(str(project.root), project.config.backend, f"{backend}; {mend}" if mend else None)
+    found.user = UserJson(beside.bullets, list(beside.hidden)) if beside else None
+    found.problems = _problems(project)
+    found.spool = _spool(project)
+    if came := project.came_with():
+        found.problems.append(came)
+    elif project.has_ledger():
+        try:
+            _read_ledger(project, found)
+        except LedgerError as error:
+            # What lies in the spool is worth telling most of all where the ledger cannot be opened.
+            found.problems.append(str(error))
+    if found.ledger is None:
+        found.month = month_of(None, project)
+    return found
+
+
+def _spool(project: Project) -> SpoolJson:
+    from reflector.sessions import spool
+    from reflector.sessions.spool import MOST_ATTEMPTS
+
+    counts = spool.counts(project.spool_dir)
+    failed = [
+        DeliveryJson(one.path.name, one.error, one.attempts, one.attempts >= MOST_ATTEMPTS)
+        for one in spool.failed(project.spool_dir)
+    ]
+    broken = [path.name for path in spool.broken(project.spool_dir)]
+    return SpoolJson(counts.pending, counts.waiting, counts.silent, failed, broken, sum(_elsewhere().values()))
+
+
+def _problems(project: Project) -> list[str]:
+    """Return why a playbook.json, the project's or the user's, cannot be read, or the ledger cannot be written."""
+    from reflector.curation.adoption import kept_of_others, of_another
+    from reflector.locate import user_folder
+    from reflector.sessions import locks
+
+    found = _unreadable(project.playbook_json)
+    found += [of_another(project.playbook_json, kept) for kept in kept_of_others(project)]
+    if not project.is_users:
+        found += _unreadable(Path(user_folder()) / ".claude" / "playbook.json")
+    if reason := "" if project.config.ledger_url else locks.why_none(project.state_dir):
+        what = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
+        found.append(f"{what}; see `reflector doctor`")
+    return found
+
+
+def _unreadable(path: Path) -> list[str]:
+    """Return the problems that keep a playbook.json from being read."""
+    from reflector.curation.adoption import read
+    from reflector.playbook.document import load
+
+    try:
+        raw = read(path)
+    except OSError as error:
+        return [os_error_words(error)]
+    return [f"{path}: {problem}" for problem in load(raw).problems] if raw is not None else []
+
+
+def _elsewhere() -> dict[str, int]:
+    """Deliveries kept with the user because their project could not be written, of whatever project, by spool."""
+    from reflector.sessions import spool
+    from reflector.sessions.fallback import stand_ins
+
+    found = {str(state / "spool"): spool.counts(state / "spool") for state in stand_ins()}
+    kept = {where: one.pending + one.waiting + one.failed + one.broken for where, one in found.items()}
+    return {where: count for where, count in kept.items() if count}
+
+
+def _read_ledger(project: Project, found: StatusJson) -> None:
+    """Add what the ledger says."""
+    from reflector.curation.playbook_file import untaken
+    from reflector.curation.proposals import proposals
+    from reflector.reflection.spending import waiting_for_budget
+
+    with project.open_ledger() as ledger:
+        head = ledger.head()
+        windows = ledger.window_states()
+        last = head.recorded_at if head.position else None
+        found.ledger = LedgerJson(ledger.engine.url.public, head.position, head.chain, last, ledger.counting())
+        found.bullets = len(ledger.bullets())
+        found.windows = windows
+        found.proposals = len(proposals(ledger))
+        found.month = month_of(ledger, project)
+        found.waiting_for_budget = len(waiting_for_budget(ledger)) if "skipped" in windows else 0
+        found.failures = _failures(ledger, project) if _TROUBLED & windows.keys() else []
+        more = [f"{project.playbook_json}: {problem}" for problem in untaken(ledger, project)]
+    found.problems += [problem for problem in more if problem not in found.problems]
+
+
+def _failures(ledger: Ledger, project: Project) -> list[FailureJson]:
+    """Return the windows whose reflection failed, oldest first."""
+    from reflector.reflection.protocol import trouble_of
+
+    troubles = ((window, trouble_of(ledger.targeting(window.event_id))) for window in ledger.windows_in(*_TROUBLED))
+    return [_failure(window, trouble, project) for window, trouble in troubles if trouble is not None]
+
+
+def _failure(window: WindowRow, trouble: Trouble, project: Project) -> FailureJson:
+    data, last = trouble.last.data or {}, trouble.last
+    by_itself = window.state == "failed" and trouble.attempts < project.config.max_attempts
+    next_try = trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None
+    said = {key: data.get(key) for key in ("backend", "stage", "message")}
+    return FailureJson(
+        last.position,
+        window.session_id,
+        window.attempts,
+        f"{said['stage']}: {said['message']}",
+        _command(window, trouble, project),
+        window.event_id,
+        window.state,
+        last.recorded_at,
+        next_try,
+        **said,
+    )
+
+
+def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | None:
+    """Return what to type for one failed window; None where nothing can be done by its session's id."""
+    from reflector.reflection.protocol import REDACTED
+
+    playbook = "--user" if project.is_users else f"--dataset {project.root.name}" if project.outer is not None else ""
+    reflector = f"reflector {playbook}".rstrip()
+    if window.session_id is None:
+        return f"{reflector} reflect" if window.state == "failed" else None
+    import shlex
+
+    session = shlex.quote(window.session_id)
+    if trouble.stage == REDACTED:
+        return f"{reflector} reflect --give-up {session} --why redacted" if window.state == "failed" else None
+    return f"{reflector} reflect {session}"
+
+
+def month_of(ledger: Ledger | None, project: Project) -> MonthJson | None:
+    """Return what models took this month; None where the record of it cannot be read."""
+    from reflector.reflection.spending import Spending, this_month
+
+    try:
+        tokens = Spending().total("", 0) if ledger is None else this_month(ledger, Spending())
+    except OSError:
+        return None
+    return MonthJson(tokens, project.config.monthly_tokens or None)
+
+
+def month_words(month: MonthJson | None) -> str:
+    """Return the month in a line."""
+    if month is None:
+        return "this month: unknown, the record of it cannot be read"
+    limit = f"{month.limit:,}" if month.limit else "any number of"
+    return f"this month: {month.tokens:,} of {limit} tokens, all projects"
+
+
+def _print(place: Place, found: StatusJson) -> None:
+    ledger, spool, month = found.ledger, found.spool, found.month
+    again = place.command("reflect")
+    lines = [("project", found.project), ("backend", found.backend_lacks or found.backend)]
+    if ledger is None and not found.problems:
+        lines.append(("ledger", "none yet; `reflector add` begins it, or a session that has a playbook"))
+    elif ledger is not None:
+        last = f", the last {short_time(ledger.last_event)}" if ledger.last_event else ""
+        lines.append(("ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"))
+        lines.append(("playbook", f"{counted(found.bullets, 'bullet')}, counting {ledger.counting}"))
+        windows = ", ".join(f"{count} {state}" for state, count in sorted(found.windows.items()))
+        lines.append(("windows", windows or "none"))
+        if found.waiting_for_budget:
+            lines.append(("", f"{found.waiting_for_budget} of the skipped wait for a budget: {again}"))
+    if found.proposals:
+        lines.append(("waiting", f"{counted(found.proposals, 'proposal')}: {place.command('proposals')}"))
+    if month is None or month.tokens or found.waiting_for_budget:
+        lines.append(("tokens", month_words(month)))
+    if user := found.user:
+        hidden = f"; {', '.join(user.hidden)} not shown: the project's name means another" if user.hidden else ""
+        lines.append(("yours", f"{counted(user.bullets, 'bullet')} of your own beside it{hidden}"))
+    silent = f", {spool.silent} ended without a word or a transcript" if spool.silent else ""
+    lines.append(("spool", f"{spool.pending} pending, {spool.waiting} waiting for their session's end{silent}"))
+    for where, count in _elsewhere().items():
+        lines.append(("", f"{count} kept elsewhere, of folders that are gone or cannot be written: {where}"))
+    lines += [("problem", problem) for problem in found.problems]
+    for one in spool.failed:
+        tried = f"tried {counted(one.attempts, 'time')}{', given up' if one.given_up else ''}"
+        lines.append(("failed", f"{one.delivery} ({tried}): {one.error}"))
+    if spool.failed:
+        lines.append(("", f"tried again later by itself; now with: {again}"))
+        lines.append(("", "or give a delivery up: remove its file from the spool's folder failed/"))
+    if spool.broken:
+        from reflector.sessions.drain import NOT_A_PAYLOAD
+
+        lines += [("broken", f"{name}: {NOT_A_PAYLOAD}") for name in spool.broken]
+    for failure in found.failures:
+        when = f"; next try {short_time(failure.next_try)}" if failure.next_try else ""
+        lines.append(("failed", f"reflection at position {failure.position}: {failure.error}{when}"))
+        if failure.command:
+            lines.append(("", f"try again with: {failure.command}"))
+    print_facts(lines, 9)
+    if any(one.state == "given_up" and one.stage == "answer" for one in found.failures):
+        note("Where the model declined, another may answer: add --model NAME")
+    if any(one.state == "failed" for one in found.failures):
+        note("Let a session go: reflector reflect --give-up SESSION --why TEXT")
+    if spool.pending:
+        note(f"reflector: a session is being processed, or waits for `{again}`")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckJson:
+    """A check: its state (ok, warning or error), what mends it, and what --fix would do; null for nothing."""
+
+    name: str
+    state: str
+    text: str
+    mend: str
+    fix: str | None
+
+
+@click.command()
+@click.option("--fix", is_flag=True, help="First fix what can be fixed safely, and print what was done.")
+@json_option
+@click.pass_obj
+def doctor(place: Place, fix: bool, as_json: bool) -> None:
+    """Check everything between the agent and the playbook.
+
+    Each line is ok, a warning or an error, with the command that corrects it, and with what --fix would do about it.
+    Without --fix it changes nothing. --fix renews our hooks, takes our files from other users, removes temporary
+    files and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
+    """
+    from reflector.config import ConfigError
+    from reflector.hooks.doctor import examine, examine_without_settings
+
+    look: Callable[[], Iterator[Check]]
+    try:
+        look = partial(examine, place.project())
+    except ConfigError as error:
+        look = partial(examine_without_settings, place.project_without_settings(), error)
+    if fix:
+        _fix(list(look()))
+    checks = list(look())
+    if as_json:
+        print_json(
+            [CheckJson(one.name, one.state, one.text, one.mend, one.fix.text if one.fix else None) for one in checks]
+        )
+    else:
+        _print_checks(checks)
+    if any(check.state == "error" for check in checks):
+        raise click.exceptions.Exit(1)
+
+
+def _fix(checks: list[Check]) -> None:
+    from reflector.cli.app import known_code, words_of
+    from reflector.hooks.git_setup import GitRefused
+    from reflector.hooks.settings_file import SettingsRefused
+
+    done: set[str] = set()
+    for check in checks:
+        if check.fix is None or check.fix.text in done:
+            continue
+        done.add(check.fix.text)
+        try:
+            check.fix.apply()
+        except (SettingsRefused, GitRefused) as error:
+            note(f"{check.name}: not fixed: {error}")
+        except Exception as error:
+            if known_code(error) is None:
+                raise
+            note(f"{check.name}: not fixed: {words_of(error)}")
+        else:
+            note(f"{check.name}: {check.fix.text}")
+    if not done:
+        by_hand = next(
+            (check for check in checks if check.state == "error" and "reflector rebuild" in check.mend), None
+        )
+        note(f"nothing that --fix can fix{f'; {by_hand.name}: {by_hand.mend}' if by_hand else ''}")
+
+
+def _print_checks(checks: list[Check]) -> None:
+    width = max(len(check.name) for check in checks) + 1
+    for check in checks:
+        click.echo(click.style(f"{check.state:<7}  ", **_STYLES[check.state]), nl=False)
+        print_facts([(check.name, check.text)], width, 9, begun=True)
+        if check.mend:
+            print_facts([("", f"→ {check.mend}")], width, 9)
+        if check.fix is not None:
+            print_facts([("", f"→ or reflector doctor --fix, which {check.fix.text}")], width, 9)
+
+
+@click.command()
+def hook() -> None:
+    """Record one hook event from stdin; the agent calls this.
+
+    Writes the event to the project's spool, starts a drain in the background and always exits 0. Prints the playbook
+    for SessionStart and SubagentStart, and nothing for every other event.
+    """
+    from reflector.hooks import fast
+
+    fast.main()
+
+
+@click.command()
+def statusline() -> None:
+    """Print one line for the agent's status line: the playbook, and the last session's verdicts.
+
+    In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector statusline"}}
+    """
+    from reflector.hooks.statusline import main
+
+    main()
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the shell's completion script.
+
+    \b
+    bash:  eval "$(reflector completion bash)"      in ~/.bashrc
+    zsh:   eval "$(reflector completion zsh)"       in ~/.zshrc
+    fish:  reflector completion fish > ~/.config/fish/completions/reflector.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # click ships these three
+    click.echo(found(ctx.find_root().command, {}, "reflector", "_REFLECTOR_COMPLETE").source())

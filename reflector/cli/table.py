@@ -1,0 +1,135 @@
+"""The commands of `reflector`: the module and the function of each, its group and examples of it.
+
+Invariant: importing this imports no command. What a command says of itself is its docstring; a test holds each example
+to what the command accepts, and the hidden names to the command lines that stand in people's files.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Entry(NamedTuple):
+    """A command: its module in reflector/cli, its function there, and what may follow its name."""
+
+    module: str
+    function: str
+    examples: tuple[str, ...] = ("",)
+
+
+GROUPS: Final[dict[str, dict[str, Entry]]] = {
+    "Start": {
+        "demo": Entry("demo", "demo", ("", "--keep shop")),
+        "install": Entry("install", "install", ("", "--agent codex", "--git", "--mirror AGENTS.md")),
+        "uninstall": Entry("install", "uninstall", ("", "--agent codex", "--mirror AGENTS.md")),
+        "status": Entry("start", "status"),
+        "doctor": Entry("start", "doctor", ("", "--fix")),
+        "config": Entry("config", "config", ("", "set idle_minutes 30", "set --global backend anthropic")),
+    },
+    "Playbook": {
+        "list": Entry("playbook", "list_", ("", "--search 'flaky tests'", "--counting once_per_session")),
+        "show": Entry("questions", "show", ("pat-001", "5f2a91c0", "41")),
+        "blame": Entry("questions", "blame", ("pat-001", "pat-001 --as-of 2026-11-01")),
+        "add": Entry("changes", "add", ("pat 'Run the tests before you commit'",)),
+        "revise": Entry("changes", "revise", ("pat-001 'Run the tests, then the linter'", "pat-001 --section ctx")),
+        "remove": Entry("changes", "remove", ("pat-001", "pat-001 pat-002 --why 'the linter checks it'")),
+        "merge": Entry("changes", "merge", ("pat-001 pat-004 --dry-run",)),
+        "edit": Entry("changes", "edit"),
+        "undo": Entry("changes", "undo", ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'")),
+        "proposals": Entry("proposals", "proposals", ("", "decide", "approve 3fa2c1d0")),
+    },
+    "Sessions": {
+        "import-history": Entry("sessions", "import_history", ("--dry-run", "--since 2026-11-01", "--agent codex")),
+        "ingest": Entry("sessions", "ingest", ("session.jsonl", "--window whole session.jsonl")),
+        "reflect": Entry(
+            "judging", "reflect", ("", "5f2a91c0", "--backend anthropic --dry-run 5f2a91c0", "--reparse --dry-run")
+        ),
+        "judge": Entry("judging", "judge", ("", "--since 2026-11-01", "5f2a91c0 pat-001 helpful --why 'it found it'")),
+    },
+    "Questions": {
+        "log": Entry("questions", "log", ("-n 10", "--bullet pat-001")),
+        "stats": Entry("figures", "stats", ("--days 7",)),
+        "double-counts": Entry("figures", "double_counts", ("", "pat-001")),
+        "diff": Entry("figures", "diff", ("2026-11-01..", "10..42")),
+        "sql": Entry("sql", "sql", ("'SELECT name, helpful FROM bullets'", "")),
+    },
+    "Ledger": {
+        "redact": Entry("transfer", "redact", ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR")),
+        "import": Entry("transfer", "import_", ("playbook.json", "--dry-run CLAUDE.md", "ledger.ndjson")),
+        "export": Entry("transfer", "export", ("--format ndjson > ledger.ndjson", "--as-of 2026-11-01")),
+        "verify": Entry("ledger", "verify", ("", "--anchor heads.txt", "--since heads.txt")),
+        "rebuild": Entry("ledger", "rebuild", ("", "--check")),
+        "ledger": Entry("ledger", "ledger", ("head >> heads.txt", "backup ledger.backup", "policy")),
+        "lessons": Entry("lessons", "lessons", ("", "--kind mistake --state active", "recall 'flaky tests'")),
+    },
+}
+
+#: What agents, shells, git and cron call, what the plugin's pages name, and what only developers need.
+HIDDEN: Final[dict[str, Entry]] = {
+    "hook": Entry("start", "hook", ("< event.json",)),
+    "statusline": Entry("start", "statusline"),
+    "completion": Entry("start", "completion", ("bash",)),
+    "mcp": Entry("mcp", "mcp"),
+    "drain": Entry("sessions", "drain", ("", "--retry-failed")),
+    "head": Entry("ledger", "head", (">> heads.txt",)),
+    "session": Entry("questions", "show", ("5f2a91c0",)),
+    "outcome": Entry("lessons", "outcome", ("3fa2c1d0 good --why 'the tests pass'",)),
+    "lab": Entry("lessons", "lab", ("trajectory --dataset sums trajectories.jsonl",)),
+}
+
+COMMANDS: Final = {name: entry for group in (*GROUPS.values(), HIDDEN) for name, entry in group.items()}
+
+#: Commands, and options of commands, that are gone, and what to type instead of each.
+MOVED: Final = {
+    "assert": "ledger assert NAME HELPFUL/HARMFUL",
+    "backup": "ledger backup FILE",
+    "bench-reflection": "lab bench",
+    "bisect": "blame NAME",
+    "citations": "list --sort used",
+    "compare": "sql",
+    "copy": "ledger copy URL",
+    "duplicates": "proposals find",
+    "failures": "status",
+    "gate": "config get gate",
+    "give-up": "reflect --give-up SESSION --why REASON",
+    "grants": "ledger grants",
+    "keygen": "ledger head",
+    "ledgers": "sql",
+    "lesson": "show LESSON",
+    "lesson promote": "lessons promote LESSON",
+    "mirror": "install --mirror FILE",
+    "move": "revise NAME --section SECTION",
+    "orphans": "list --stale DAYS, or show SESSION",
+    "policy": "ledger policy",
+    "promote": "revise NAME --to-user",
+    "prune": "proposals find",
+    "recall": "lessons recall QUERY",
+    "reflect-trajectory": "lab trajectory",
+    "rehearse": "proposals decide",
+    "replay": "list --counting POLICY",
+    "reparse": "reflect --reparse",
+    "restore": "undo NAME, or reflector ledger restore FILE",
+    "retract": "undo SESSION --why REASON",
+    "review": "proposals decide",
+    "search": "list --search WORDS",
+    "demo --backend": "REFLECTOR_BACKEND=anthropic reflector demo",
+    "drain --wait": "drain, which waits",
+    "export --head": "ledger head",
+    "import --merge": "import FILE, which merges",
+    "import --preserve": "import FILE, which keeps the chain in an empty ledger",
+    "import-history --backend": "REFLECTOR_BACKEND",
+    "log --all": "log -n 0",
+    "log --as-of": "log --until MOMENT",
+    "log --backend": "log --actor",
+    "log --event": "show EVENT",
+    "log --last": "log -n",
+    "log --limit": "log -n",
+    "log --undo": "log, which shows it",
+    "proposals --editor": "proposals decide",
+    "reflect --base-url": "config set --global base_url URL",
+    "remove --reason": "remove --why",
+    "sql --views": "sql",
+    "verify --head": "ledger head",
+    "verify --mend-head": "rebuild --mend",
+    "verify --mend-triggers": "rebuild --mend",
+}

@@ -1,0 +1,495 @@
+"""What comes into the ledger and what goes out of it: import, export and redact."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import READ_FILE, as_of_option, dry_run_option, json_option, past, why_option
+from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, table
+from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from reflector.curation.erasure import Erasure
+    from reflector.events.event import Event
+    from reflector.exchange.merge import Merged
+    from reflector.exchange.transfer import Progress
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.store import Ledger
+
+#: Entries that the playbook has already, and events and files that still hold an erased text, are named up to so many.
+_NAMED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedJson:
+    """What a playbook or Markdown brought; `undo` is the command that undoes it."""
+
+    bullets: int
+    notes: list[str]
+    dry_run: bool
+    lines: list[str]
+    undo: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedJson:
+    """The head of a ledger that an export filled, and where a playbook.json of another history is kept."""
+
+    head: str
+    kept: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergedJson:
+    """What merging another machine's events did.
+
+    known        events that were here already, `otherwise` those of them that are worded differently there
+    renamed      the names here of bullets whose names were given here to others
+    restated     bullets that both changed
+    set_aside    reflections of another judge on the same window
+    overlapping  windows that share records with windows that were here
+    forward      whether this ledger was an earlier state of the other
+    """
+
+    head: str
+    added: int
+    known: int
+    otherwise: int
+    renamed: Mapping[str, str]
+    restated: tuple[str, ...]
+    set_aside: int
+    overlapping: int
+    forward: bool
+
+
+@click.command("import")
+@click.argument("file", type=READ_FILE)
+@click.option(
+    "--rename", is_flag=True, help="Of an export: rename its bullets whose names are given to other bullets here."
+)
+@click.option(
+    "--ours", is_flag=True, help="Of an export: keep this ledger's verdicts where FILE has others for a reflection."
+)
+@dry_run_option
+@json_option
+@click.pass_obj
+def import_(place: Place, file: Path, rename: bool, ours: bool, dry_run: bool, as_json: bool) -> None:
+    """Import a playbook or Markdown from a file, or another machine's ledger.
+
+    FILE is a playbook.json in any of its forms, a playbook of another system, or Markdown: CLAUDE.md, AGENTS.md, rules
+    of an editor, a memory file. Its counters become the baseline. In Markdown each item of a list is a bullet, in the
+    section that its heading means; what is left out is listed, and so is each entry that a bullet of any section says
+    already. A file with invalid entries is refused as a whole, and each entry is named. Safe to repeat.
+
+    An export of `reflector export --format ndjson` fills an empty ledger with its events and its chain; the first wrong
+    line stops that, and nothing is imported. Where this ledger has events, those of FILE are appended, each once: both
+    histories stay provable, and bullets and counters are the same whichever machine merges the other.
+    """
+    answer: ImportedJson | LoadedJson | MergedJson
+    if not _is_export(file):
+        if rename or ours:
+            raise click.UsageError("--rename and --ours say how two ledgers are merged; FILE is a playbook")
+        answer = _adopt(place, file, dry_run=dry_run, quiet=as_json)
+    elif dry_run:
+        raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
+    elif _has_events(place):
+        answer = _merge(place, file, rename=rename, ours=ours, quiet=as_json)
+    else:
+        answer = _load(place, file, quiet=as_json)
+    if as_json:
+        print_json(answer)
+
+
+def _is_export(file: Path) -> bool:
+    """Return whether a file begins as an export of a ledger does."""
+    import json
+
+    if not file.is_file():  # a pipe may never end
+        return False
+    with file.open("rb") as opened:
+        first = opened.readline(1 << 20)
+    try:
+        header = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(header, dict) and "specversion" in header
+
+
+def _has_events(place: Place) -> bool:
+    """Return whether the project's ledger has events. Edits of playbook.json that wait are not recorded for that."""
+    project = place.project()
+    if not project.has_ledger():
+        return False
+    with project.open_ledger() as ledger:
+        return ledger.head().position > 0
+
+
+def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> ImportedJson:
+    from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
+    from reflector.files import read_bounded
+    from reflector.playbook.document import MAX_BYTES
+    from reflector.playbook.markdown import load_any
+
+    with place.pipeline() as pipeline:
+        raw = read_bounded(file, MAX_BYTES)
+        loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
+        if loaded.problems:
+            raise PlaybookRefused(file, loaded.problems)
+        loaded, known = without_known(pipeline.ledger, loaded)
+        new, undo = new_bullets(pipeline.ledger, loaded, file), None
+        if new and not dry_run:
+            import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
+            undo = place.command("undo", str(pipeline.ledger.head().position))
+            pipeline.write()
+    for text in (*loaded.notes, *known[:_NAMED]):
+        note(text)
+    if len(known) > _NAMED:
+        note(f"… and {len(known) - _NAMED:,} more that bullets say already; --json lists them")
+    count = len(new)
+    if not quiet:
+        for bullet in new if dry_run else ():
+            click.echo(safe(bullet.line))
+        done = "would be imported" if dry_run else "imported"
+        click.echo(f"{counted(count, 'bullet')} {done}" if count else "nothing new in this file")
+        if undo is not None:
+            note(f"Undo: {undo}")
+    lines = [one.line for one in new]
+    return ImportedJson(count, [*loaded.notes, *known], dry_run, lines, undo)
+
+
+def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
+    from reflector.curation.playbook_file import settle
+    from reflector.exchange.transfer import load
+    from reflector.proof.heads import head_line
+    from reflector.sessions import locks
+
+    project = place.project()
+    state = project.make_state_dir()
+    with (
+        locks.held(state, "model.lock", wait=True),
+        locks.held(state, "drain.lock", wait=True),
+        project.open_ledger() as ledger,
+        _lines(file, "loading") as (lines, done),
+    ):
+        end = load(ledger, lines, done)
+        aside = settle(ledger, project)
+    place.write(project)
+    head = head_line(end.position, end.chain)
+    if not quiet:
+        click.echo(head)
+    if aside is not None:
+        note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
+    return LoadedJson(head, None if aside is None else str(aside))
+
+
+def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -> MergedJson:
+    from reflector.exchange.merge import merge
+    from reflector.exchange.transfer import lines_of
+    from reflector.proof.heads import head_line
+
+    def lines() -> Iterator[bytes]:
+        with file.open("rb") as opened:
+            yield from lines_of(opened)
+
+    with place.pipeline() as pipeline:
+        with _lines(file, "reading") as (_, done):
+            merged = merge(
+                pipeline.ledger, lines, rename=rename, ours=ours, first=pipeline.project.first_number, progress=done
+            )
+        pipeline.write()
+    head = head_line(merged.head.position, merged.head.chain)
+    if not quiet:
+        click.echo(head)
+        for old, new in merged.renamed.items():
+            click.echo(f"{old} of the file is {new} here")
+        _print_merged(merged)
+    numbers = merged.added, merged.known, merged.otherwise
+    after = merged.set_aside, merged.overlapping, merged.forward
+    return MergedJson(head, *numbers, merged.renamed, merged.restated, *after)
+
+
+def _print_merged(merged: Merged) -> None:
+    if merged.forward:
+        note("This ledger was an earlier state of the file's, and is the same one now.")
+        return
+    if not merged.added:
+        note("Nothing new: every event of the file is here.")
+    else:
+        note(f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already present.")
+    if merged.otherwise:
+        note(f"{merged.otherwise:,} of these are worded differently in the file; this ledger's wording stays.")
+    if merged.restated:
+        note(f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector log`.")
+    if merged.set_aside:
+        told = f"{counted(merged.set_aside, 'reflection')} set aside"
+        note(f"{told}: another judge's on the same window counts; see `reflector blame`.")
+    if merged.overlapping:
+        told = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
+        note(f"{told}; `reflector double-counts` shows what was counted twice.")
+
+
+@contextmanager
+def _lines(file: Path, label: str) -> Iterator[tuple[Iterator[bytes], Progress]]:
+    """A file's lines, and a bar as long as its header says."""
+    from reflector.exchange.transfer import checked, lines_of
+
+    with file.open("rb") as opened:
+        header, _ = checked(lines_of(opened))
+        opened.seek(0)
+        with progress(header.position, label) as bar:
+            yield lines_of(opened), bar.update
+
+
+@click.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "md", "csv", "skillbook", "ndjson"]),
+    default="json",
+    show_default=True,
+    help="The format.",
+)
+@as_of_option
+@click.pass_obj
+def export(place: Place, form: str, moment: str | None) -> None:
+    """Print the playbook as json, md, csv or skillbook, or the events as ndjson.
+
+    json is playbook.json byte for byte. md has one line for each bullet, as prompts show it, and skillbook is JSON by
+    id, as other systems keep advice; `import` reads all three. ndjson is the whole ledger: a header and one CloudEvent
+    per line, for `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends
+    there.
+    """
+    with place.reading() as ledger:
+        _EXPORTS[form](ledger, past(ledger, moment))
+
+
+def _export_json(ledger: Ledger, then: Past | None) -> None:
+    from reflector.playbook.document import dump
+
+    updated_at = then.updated_at if then else ledger.updated_at()
+    sys.stdout.buffer.write(dump((then or ledger).bullets(), updated_at))
+
+
+def _export_markdown(ledger: Ledger, then: Past | None) -> None:
+    import json
+
+    from reflector.playbook.document import dump
+    from reflector.reflection.ace import format_playbook
+
+    document = json.loads(dump((then or ledger).bullets(), None))
+    click.echo(safe(format_playbook(document, template="{key_points}")))
+
+
+def _export_skillbook(ledger: Ledger, then: Past | None) -> None:
+    from reflector.playbook.document import dump_skillbook
+
+    sys.stdout.buffer.write(dump_skillbook((then or ledger).bullets()))
+
+
+def _export_csv(ledger: Ledger, then: Past | None) -> None:
+    columns = ("name", "section", "helpful", "harmful", "status", "text")
+    rows = (then or ledger).rows()
+    print_csv(columns, [(r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text) for r in rows])
+
+
+def _export_ndjson(ledger: Ledger, then: Past | None) -> None:
+    from reflector.exchange.transfer import exported
+
+    print_lines(exported(ledger, then.position if then else None))
+
+
+_EXPORTS = {
+    "json": _export_json,
+    "md": _export_markdown,
+    "csv": _export_csv,
+    "skillbook": _export_skillbook,
+    "ndjson": _export_ndjson,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJson:
+    """An event that holds a text, and the texts of it that do."""
+
+    position: int
+    event_id: str
+    type: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedJson:
+    """Where a text is, and what was erased.
+
+    stays        positions of events that hold it outside of their prose
+    copies       files of ours, `files` other ones
+    redacted_at  positions of the erasures
+    """
+
+    events: list[HeldJson]
+    stays: list[int]
+    copies: list[str]
+    files: list[str]
+    redacted_at: list[int]
+
+
+@click.command()
+@click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
+@click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; the places are shown first.")
+@why_option
+@click.option(
+    "--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, erase only this bullet; repeatable."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="With --where: print JSON; erase only with --yes.")
+@click.pass_obj
+def redact(
+    place: Place,
+    what: str | None,
+    text: str | None,
+    why: str | None,
+    bullets: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Erase prose for ever; the counts stay.
+
+    Name an event: an id, its beginning, or a position from `reflector log`; a reflection means its analysis. With
+    --where, erases everything that holds a text, to the letter: events, copies of imported playbooks and queued hook
+    deliveries; sessions that wait there are still recorded. The chain still verifies. Later exports and backups do not
+    hold the text; earlier ones do.
+    """
+    if (what is None) == (text is None) or (text is not None and bullets) or (as_json and text is None):
+        raise click.UsageError("name an event, or a text with --where; --bullet is for an event, --json for --where")
+    if text is not None:
+        _redact_where(place, text, why, yes=yes, as_json=as_json)
+    elif what is not None:
+        _redact_one(place, what, _reason(why), bullets, yes=yes)
+
+
+def _reason(why: str | None) -> str:
+    if why is None:
+        raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
+    return why
+
+
+def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, yes: bool) -> None:
+    from reflector.audit.targets import target_named
+    from reflector.curation.erasure import copies, echoes, erase, forget, planned
+
+    with place.pipeline() as pipeline:
+        ledger = pipeline.ledger
+        target = target_named(ledger, what)
+        if target.kind == "session":
+            raise click.UsageError(f"session {target.id} has many events; name one of `reflector log --session {what}`")
+        event = target.events[0]
+        erasure = planned(event, bullets)
+        if erasure.texts and not yes:
+            _ask(erasure, f"from the {event.type} at position {event.position}")
+        (appended,) = erase(ledger, erasure, why)
+        pipeline.write()
+        removed = forget(copies(pipeline.project.state_dir / "kept", erasure))
+        left = copies(pipeline.project.root / ".claude", erasure)
+        others = echoes(ledger, erasure)
+    if not appended.added:
+        click.echo(f"position {event.position} was redacted at {appended.position}; its file was swept again")
+        return
+    click.echo(f"position {event.position} redacted at {appended.position}")
+    _print_leftovers(removed, left, others)
+
+
+def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
+    from reflector.curation.erasure import copies, erase, forget, holding
+    from reflector.sessions.spool import drop_words
+
+    with place.pipeline() as pipeline:
+        erasure = holding(pipeline.ledger, text)
+        folder, state = pipeline.project.root / ".claude", pipeline.project.state_dir
+        files = copies(folder, erasure)
+        ours = [path for path in files if path.is_relative_to(state / "kept") or path.is_relative_to(state / "spool")]
+        waiting = [path for path in ours if path.is_relative_to(state / "spool")]
+        gone: list[Path] = []
+        nothing = not (erasure.events or files or erasure.stays)
+        if not as_json:
+            _print_matches(erasure, files, ours)
+        if nothing or (as_json and not yes):
+            done = []
+        else:
+            reason = _reason(why)
+            if not yes:
+                _ask(erasure, "wherever it is said")
+            done = [one for one in erase(pipeline.ledger, erasure, reason) if one.added]
+            pipeline.write()
+            for path in waiting:
+                drop_words(path)
+            gone = forget(path for path in copies(folder, erasure) if path in ours)
+            files = copies(folder, erasure)
+    if as_json:
+        print_json(_found(erasure, files, ours, [one.position for one in done]))
+    elif done or ours:
+        kept = sum(path not in gone for path in waiting)
+        without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
+        click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
+        _print_leftovers([], files, [])
+
+
+def _print_matches(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
+    if not (erasure.events or files or erasure.stays):
+        note("Nothing holds this text.")
+        return
+    rows = [
+        (str(event.position), event.type, " ".join(text.split())[:200])
+        for event, texts in erasure.events
+        for text in texts
+    ]
+    rows += [("", "a copy of ours", str(path)) for path in ours]
+    rows += [("", "a file, not the ledger's", str(path)) for path in files if path not in ours]
+    rows += [(str(event.position), event.type, "outside of its prose, which stays") for event in erasure.stays]
+    table(("position", "what", "text"), rows, numbers=("position",))
+
+
+def _found(erasure: Erasure, files: list[Path], ours: list[Path], redacted_at: list[int]) -> RedactedJson:
+    events = [HeldJson(event.position, event.event_id, event.type, texts) for event, texts in erasure.events]
+    others = [str(path) for path in files if path not in ours]
+    return RedactedJson(events, [event.position for event in erasure.stays], [*map(str, ours)], others, redacted_at)
+
+
+def _ask(erasure: Erasure, where: str) -> None:
+    import sys
+
+    if not sys.stdin.isatty():
+        raise click.UsageError("erased text cannot be restored, and there is no terminal to confirm it: add --yes")
+    if erasure.wanted is None:
+        for text in erasure.texts[:_NAMED]:
+            note(f"  {' '.join(text.split())[:200]}")
+    shown = len(erasure.texts) if erasure.wanted is not None else _NAMED
+    more = f" and {len(erasure.texts) - shown} more" if len(erasure.texts) > shown else ""
+    if not click.confirm(f"Erase this{more} {where} for ever?", err=True):
+        raise click.exceptions.Exit(1)
+
+
+def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event]) -> None:
+    for path in removed:
+        note(f"removed too: {path}")
+    for path in left[:_NAMED]:
+        note(f"the text is still in {path}")
+    if len(left) > _NAMED:
+        note(f"and in {len(left) - _NAMED} more files")
+    for event in others[:_NAMED]:
+        note(
+            safe(
+                f"position {event.position} ({event.type}) still says the same or belongs to it; "
+                f"see `reflector log`, then `reflector redact {event.position} --why …`"
+            )
+        )
+    if len(others) > _NAMED:
+        more = len(others) - _NAMED
+        note(f"and {more} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it")
