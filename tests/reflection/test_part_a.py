@@ -32,6 +32,7 @@ PLACES = {
         "A-28": "test_injection_changes_nothing",
         "A-30 empty": "test_an_empty_transcript_is_no_error",
         "A-32": "test_the_classic_functions_make_one_pipeline",
+        "A-34": "test_the_name_of_a_removed_bullet_is_not_given_out_again",
     },
     "reflection/test_prompts.py": {
         "A-07": "test_the_playbooks_prompt_asks_to_cite_ids_in_brackets",
@@ -81,9 +82,6 @@ PLACES = {
     },
     "transcripts/test_load.py": {
         "A-31": "test_the_classic_list_holds_what_was_said_and_nothing_else",
-    },
-    "road/test_yardsticks.py": {
-        "A-34": "test_the_name_of_a_removed_bullet_is_not_given_out_again",
     },
 }
 
@@ -149,3 +147,10 @@ def test_an_empty_transcript_is_no_error(tmp_path: Path) -> None:
     assert agent.call("drain").out == ""
     assert agent.deliveries() == []
     assert load_transcript(tmp_path / "t.jsonl") == []
+
+
+def test_the_name_of_a_removed_bullet_is_not_given_out_again(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.call("add", "pat", "Third.")
+    agent.call("remove", "pat-003")
+    assert agent.call("add", "pat", "Fourth.").out.startswith("[pat-004] helpful=0 harmful=0")
