@@ -1,21 +1,16 @@
-"""Many ledgers in one database, a schema each, and many playbooks in one ledger: nobody waits for a neighbour."""
+"""Many playbooks in one ledger on a server: nobody waits for a neighbour."""
 
 from __future__ import annotations
 
 import itertools
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-import sqlalchemy as sa
 
 from reflector.exchange.transfer import copy
 from reflector.ledger.store import Ledger
-from reflector.proof.verify import verify
-from tests.conftest import Postgres, with_setting
 from tests.ledger.events import window
 from tests.ledger.test_rebuilding import lived
 from tests.ledger.writer import prepare, writers
@@ -29,54 +24,11 @@ pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 _WAITS = re.compile(r"^<(\w+)> .* still waiting for (?!ExclusiveLock on extension of)", re.MULTILINE)
 
 
-@pytest.fixture(params=["one owner", "two owners"])
-def teams(postgres: Postgres, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """The URLs of two ledgers in two schemas of one database. Owners may make schemas, but not use each other's."""
-    names = [f"team_{letter}_{os.getpid()}" for letter in "ab"]
-    owners = names if request.param == "two owners" else [names[0], names[0]]
-    with postgres.database(empty=True) as url:
-        database = sa.make_url(url)
-        with psycopg.connect(url, autocommit=True) as connection:
-            for owner in sorted({*owners}):
-                connection.execute(f"CREATE ROLE {owner} LOGIN")
-                connection.execute(f"GRANT CREATE ON DATABASE {database.database} TO {owner}")
-            for name, owner in zip(names, owners, strict=True):
-                connection.execute(f"CREATE SCHEMA {name} AUTHORIZATION {owner}")
-        ways = [database.set(username=owner).render_as_string(hide_password=False) for owner in owners]
-        one, two = (with_setting(way, "search_path", name) for way, name in zip(ways, names, strict=True))
-        yield one, two
-    for owner in sorted({*owners}):
-        postgres._run(f"DROP ROLE {owner}")
-
-
 def asked(url: str, which: str, number: int) -> None:
     """Wait until so many of the server's processes are such."""
     with psycopg.connect(url, autocommit=True) as connection:
         query = f"SELECT count(*) FROM pg_stat_activity WHERE {which}"
         until(lambda: connection.execute(query).fetchone() == (number,), which)
-
-
-def _counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
-    return {bullet.name: (bullet.helpful, bullet.harmful) for bullet in ledger.bullets()}
-
-
-def test_each_ledger_of_a_database_erases_its_own_text_while_the_other_is_rebuilt(teams: tuple[str, str]) -> None:
-    """A redaction once looked for staged rows in a schema of the other's."""
-    with Ledger.open(teams[0]) as one, Ledger.open(teams[1]) as two:
-        for ledger in (one, two):
-            lived(ledger)
-
-        def erase(position: int) -> None:
-            if position == 2000:
-                event_id = next(event.event_id for event in two.events() if event.type == "bullet.added")
-                two.redact(event_id, reason="x", actor="me")
-
-        one.rebuild(erase)
-        assert two.bullets()[0].text == "[redacted]"
-        assert one.bullets()[0].text == "Read the error first"
-        for ledger in (one, two):
-            assert _counters(ledger) == {"pat-001": (1499, 0), "mis-001": (2, 1499)}
-            assert list(verify(ledger)) == []
 
 
 def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(tmp_path: Path) -> None:
