@@ -39,7 +39,7 @@ def test_whatever_is_killed_the_ledger_verifies_and_nothing_acknowledged_is_lost
     chains = [event["chain"] for event in agent.events()]
     recorded = {event["session_id"] for event in agent.events("session.recorded")}
     assert {a[how] for a in acknowledged for how in ("ingested", "delivered") if how in a} <= recorded
-    for position, _, chain in (a["ledger", "head"].partition(":") for a in acknowledged if "head" in a):
+    for position, _, chain in (a["head"].partition(":") for a in acknowledged if "head" in a):
         assert chains[int(position) - 1] == chain
     assert not agent.json("status")["failures"]
     agent.run("verify")
