@@ -359,14 +359,14 @@ def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_wit
 ) -> None:
     api.else_ = sound("", stop_reason="refusal")
     ran = agent.call("drain", code=1)
-    assert "it is tried again by hand only: reflector failures: answer: the model declined to answer" in ran.err
+    assert "it is tried again by hand only: reflector status: answer: the model declined to answer" in ran.err
     agent.call("drain", "--retry-failed")
     assert len(api.asked) == 1
     (failure,) = agent.json("status", code=1)["failures"]
     assert failure["command"] == "reflector reflect s-1"
-    assert "  reflector reflect s-1\n" in agent.call("status").err
-    assert "add --model NAME" in agent.call("status").err
-    assert "try again with: reflector reflect s-1\n" in agent.call("status", code=1).out
+    status = agent.call("status", code=1)
+    assert "try again with: reflector reflect s-1\n" in status.out
+    assert "add --model NAME" in status.err
     # What is shown is true: it asks, the same model and another one.
     agent.call("reflect", "s-1", code=1)
     assert len(api.asked) == 2
