@@ -6,7 +6,7 @@ reader chose because something could be judged there, and points drawn at random
 
 FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project: other people's sessions.
 `--fit` writes weights, cutoffs and the measured curve of all groups to `reflector/reflection/rules/weights.json`, which
-docs/rules.md shows; `--precision 90` asks for another policy than 85; `--cases` lists every case.
+docs/judging.md shows; `--precision 90` asks for another policy than 85; `--cases` lists every case.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def report(title: str, tags: Sequence[tuple[Case, Verdict]]) -> str:
 
 
 def curve(judged: Sequence[Judged]) -> str:
-    """Precision against recall by cutoff, as the table of docs/rules.md."""
+    """Precision against recall by cutoff, as the table of docs/judging.md."""
     lines = [
         "| cutoff | helpful: right of said | recall | wrong of 50 at random "
         "| harmful: right of said | recall | wrong of 50 at random |",

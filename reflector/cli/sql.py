@@ -36,7 +36,7 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, timeout: f
     """Query the ledger with SQL, read-only.
 
     Without QUERY, reads the query from stdin; where nothing comes, lists the views (bullets, tags, reflections,
-    sessions) and their columns, which docs/sql.md describes.
+    sessions) and their columns, which docs/machines.md describes.
     """
     from reflector.ledger.readonly_sql import NotAQuestion, asking
 

@@ -247,7 +247,7 @@ def test_the_exit_code_is_1_for_what_the_page_says_and_the_document_is_printed(l
     agent.json("verify", code=1)
     agent.json("doctor", code=1)
     lived_in.json("status", code=1)
-    page = (DOCS / "json.md").read_text("utf-8")
+    page = (DOCS / "machines.md").read_text("utf-8")
     rows = re.findall(r"^\| `([a-z -]+)` \| \w", page.partition("exits with 1 if")[2], re.MULTILINE)
     shown = rows[: rows.index("verify") + 1]
     # The other tests of this module see the rest.

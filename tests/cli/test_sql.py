@@ -1,4 +1,4 @@
-"""Questions in SQL: docs/sql.md is executed, nothing can be changed, whatever is asked, on both engines."""
+"""Questions in SQL: docs/machines.md is executed, nothing can be changed, whatever is asked, on both engines."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from reflector.proof.verify import verify
 from tests import processes
 from tests.ledger import sql
 from tests.ledger.events import added, history
+from tests.pages import section
 from tests.processes import REFLECTOR, Popen
 from tests.road.agent import Agent
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text("utf-8")
+PAGE = section("machines.md", "SQL")
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 
@@ -53,9 +54,9 @@ def test_every_example_prints_what_the_page_shows(demo: Agent) -> None:
 
 def test_the_page_tells_of_every_view_each_column_and_its_type(ledger: Ledger) -> None:
     for view in VIEWS[1:]:
-        section = re.search(rf"^## `{view}`$(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
-        assert section is not None
-        rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", section[1], re.MULTILINE)
+        part = re.search(rf"^### `{view}`$(.*?)(?=^### )", PAGE, re.MULTILINE | re.DOTALL)
+        assert part is not None
+        rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", part[1], re.MULTILINE)
         with asking(ledger) as asker:
             answer = asker.ask(f"SELECT * FROM {view}")
             assert list(answer.columns) == [name for name, _ in rows]

@@ -1,6 +1,6 @@
 """The answer to every audit question, computed from an NDJSON export by the rules of the documents.
 
-Written from docs/counting.md, json.md and ledger-format.md without a look at the program: nothing of `reflector` is
+Written from docs/counting.md, machines.md and ledger-format.md without a look at the program: nothing of `reflector` is
 imported, and nothing here is fast. Where a command and this model differ, one of them or the page is wrong.
 """
 

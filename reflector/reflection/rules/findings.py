@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from reflector.reflection.rules.citation import Citation, Heard, Ran
 from reflector.reflection.rules.steps import CHECKS
 
-#: Every finding, in the order of docs/rules.md: why it decides, in a few words, and when it is there.
+#: Every finding, in the order of docs/judging.md: why it decides, in a few words, and when it is there.
 FINDINGS: dict[str, tuple[str, str]] = {
     "objects": ("a person objected", "the first word on the step is an objection to it"),
     "names-the-advice": (

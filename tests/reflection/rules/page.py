@@ -1,4 +1,4 @@
-"""What docs/rules.md says of the findings, weights and wordings that the backend runs on.
+"""What docs/judging.md says of the findings, weights and wordings that the backend runs on.
 
 Invariant: the page and the data cannot differ: each of these pieces stands in it.
 """

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from reflector.reflection.rules.findings import FINDINGS
 from reflector.reflection.rules.weighing import SIDES, shipped
 from reflector.reflection.rules.wordings import Wording, all_wordings
 from tests.conftest import assert_linear
+from tests.pages import section
 from tests.reflection.rules.page import pieces
 
 
@@ -24,7 +23,7 @@ def test_ids_are_unique() -> None:
     assert len(ids) == len(set(ids))
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "rules.md").read_text(encoding="utf-8")
+PAGE = section("judging.md", "The rules")
 
 
 @pytest.mark.parametrize("piece", list(pieces()), ids=lambda piece: piece[:30])
