@@ -158,7 +158,7 @@ def keys(made: dict[str, Any]) -> str:
     """Return docs/keys.md: a table for each document and for each object in one."""
     parts = ["<!-- generated -->\n", "# Keys of the documents\n"]
     parts.append(
-        "The documents of `--json`, by [schema.json](schema.json). [machines.md](machines.md#json) says what\nholds for all.\n"
+        "The documents of `--json`, by [schema.json](schema.json).\n[machines.md](machines.md#json) says what holds for all.\n"
     )
     parts += ["| command | document |", "|---|---|"]
     parts += [f"| `reflector {name} --json` | {_type(one)} |" for name, one in made["properties"].items()]
@@ -215,7 +215,8 @@ _ABOUT = """\
 ([questions.md](questions.md) has examples). Commands that answer something accept `--json`, a documented and stable
 form ([machines.md](machines.md#json)). The exit codes are 0 if all is well, 1 for drift, tampering or something that
 could not be done, and 2 for usage and configuration. `reflector --user COMMAND` works on your own playbook, which
-applies in every project ([reference.md](reference.md#playbooks)). A name or an option that is gone exits with 2 and says the new one."""
+applies in every project ([reference.md](reference.md#playbooks)). A name or an option that is gone exits with 2
+and says the new one."""
 
 
 def written() -> dict[Path, str]:
