@@ -158,7 +158,7 @@ def keys(made: dict[str, Any]) -> str:
     """Return docs/keys.md: a table for each document and for each object in one."""
     parts = ["<!-- generated -->\n", "# Keys of the documents\n"]
     parts.append(
-        "The documents of `--json`, by [schema.json](schema.json).\n[machines.md](machines.md#json) says what holds for all.\n"
+        "The documents of `--json`, by [schema.json](schema.json). [JSON](machines.md#json) says what holds for all.\n"
     )
     parts += ["| command | document |", "|---|---|"]
     parts += [f"| `reflector {name} --json` | {_type(one)} |" for name, one in made["properties"].items()]
