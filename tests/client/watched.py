@@ -92,7 +92,7 @@ class Watched(ABC):
         """Take in what is pending, behind the drains that hooks started; a Stop may wait for its session's end."""
         left = ("waiting/", "failed/", "silent/")
         self.agent.wait_until(lambda: all(name.startswith(left) for name in self.agent.deliveries()))
-        self.agent.run("drain", "--wait")
+        self.agent.run("drain")
         assert not any(name.startswith("failed/") for name in self.agent.deliveries()), self.agent.deliveries()
 
     def check(self) -> None:

@@ -263,7 +263,7 @@ def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(led
 def test_a_ledger_with_events_is_left_as_it_is(ledger: Ledger, lines: Lines) -> None:
     ledger.append([added()])
     before = sql.content(ledger)
-    with pytest.raises(NotEmpty, match=r"1 events.*--merge"):
+    with pytest.raises(NotEmpty, match=r"1 events.*reflector import FILE"):
         load(ledger, lines)
     assert sql.content(ledger) == before
 

@@ -106,7 +106,7 @@ def test_a_worker_that_is_away_is_named_as_a_server_that_does_not_answer(
             'relation "event_102008" does not exist',
             "let the owner of the ledger run `reflector verify --mend-tr",
         ),
-        ("XX000", "unrecognized RTE kind: 7", "let the owner of the ledger run `reflector verify --mend-triggers`"),
+        ("XX000", "unrecognized RTE kind: 7", "let the owner of the ledger run `reflector rebuild --mend`"),
         ("XX000", "nextval(sequence) calls in worker nodes are not supported", "name the coordinator in the URL"),
     ],
 )
@@ -126,9 +126,9 @@ def test_a_ledger_that_leaves_its_worker_takes_events_again_once_its_triggers_ar
         connection.execute("SELECT citus_schema_undistribute(current_schema()::regnamespace)")
     with Ledger.open(url) as ledger:
         before = ledger.head().position
-        with pytest.raises(LedgerUnavailable, match="run `reflector verify --mend-triggers`"):
+        with pytest.raises(LedgerUnavailable, match="run `reflector rebuild --mend`"):
             ledger.append([added("oth-001")])
-        agent.call("verify", "--mend-triggers")
+        agent.call("rebuild", "--mend")
         ledger.append([added("oth-001")])
         assert ledger.head().position == before + 1
         assert list(verify(ledger)) == []
@@ -271,7 +271,7 @@ def test_one_worker_that_refuses_triggers_is_named_by_the_doctor_and_by_the_firs
 
     (found,) = (check for check in of_role(url).json("doctor", code=1) if check["name"] == "citus")
     assert (found["state"], found["text"].endswith(why)) == ("error", True)
-    assert f"{why}; set it to on" in of_role(url).call("verify", "--mend-triggers", code=1).err
+    assert f"{why}; set it to on" in of_role(url).call("rebuild", "--mend", code=1).err
     with postgres.database(empty=True) as empty:
         assert f"{why}; set it to on" in of_role(empty).call("list", code=1).err
         with psycopg.connect(empty) as connection:

@@ -110,14 +110,14 @@ class Asked:
         assert told == moment.citations(), when
 
     def _events(self, moment: Moment, name: str, *when: str) -> None:
-        about = moment.about(name)
+        about, until = moment.about(name), ("--until", *when[1:]) if when else ()
         for words, found in (
             (["--bullet", name], about),
             (["--bullet", name, "--type", "bullet.tagged"], [one for one in about if one.type == "bullet.tagged"]),
             (["--actor", "human"], [one for one in moment.events if one.actor == "human"]),
             (["--since", str(about[-1].position)], moment.events[about[-1].position - 1 :]),
         ):
-            told = [one["position"] for one in self("log", "-n", "0", *words, *when)]
+            told = [one["position"] for one in self("log", "-n", "0", *words, *until)]
             assert told == [one.position for one in found], (words, when)
         shown = [one["position"] for one in self("show", name, *when)["events"]]
         assert shown == [one.position for one in about if one.type != "session.recorded"], (name, when)

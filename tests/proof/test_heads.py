@@ -44,9 +44,9 @@ def test_a_moved_head_is_an_error_with_a_way_out_and_the_way_leads_out(
     head, rows = told.head(), told.rows()
     _forge(told, forgery)
     if "chain" not in forgery or "9999" in forgery:  # an append on a forged chain is found as one
-        with pytest.raises(LedgerError, match="verify --mend-head"):
+        with pytest.raises(LedgerError, match="rebuild --mend"):
             told.append([added("oth-001")])
-    assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {("head", "reflector verify --mend-head")}
+    assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {("head", "reflector rebuild --mend")}
     assert f"{head.position:,}" in mend_head(told)
     assert (told.head(), told.rows()) == (head, rows)
     assert list(verify(told)) == []
@@ -59,7 +59,7 @@ def test_a_moved_head_is_an_error_with_a_way_out_and_the_way_leads_out(
 def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledger) -> None:
     _forge(told, _FORGERIES[0])
     for question in (lambda: told.position_at("2998"), lambda: list(exported(told))):
-        with pytest.raises(LedgerCorrupt, match=r"does not stand at its last event.*verify --mend-head"):
+        with pytest.raises(LedgerCorrupt, match=r"does not stand at its last event.*rebuild --mend"):
             question()
 
 
@@ -71,7 +71,7 @@ def test_an_event_that_came_in_without_its_head_counts_once_the_head_is_mended(
     after, rows = told.head(), told.rows()
     values = f"position = {before.position}, chain = '{before.chain}', recorded_at = '{before.recorded_at}'"
     _forge(told, f"UPDATE playbook SET {values}", "DELETE FROM bullet WHERE name = 'oth-001'")
-    with pytest.raises(LedgerCorrupt, match="verify --mend-head"):
+    with pytest.raises(LedgerCorrupt, match="rebuild --mend"):
         told.append([added("oth-002")])
     mend_head(told)
     assert (told.head(), told.rows()) == (after, rows)

@@ -33,7 +33,7 @@ def test_whatever_is_killed_the_ledger_verifies_and_nothing_acknowledged_is_lost
     acknowledged = [json.loads(line) for line in told.read_bytes().splitlines()]
     in_spool, before = len(agent.deliveries()), agent.counters()["pat-001"][0]
 
-    agent.run("drain", "--wait")
+    agent.run("drain")
 
     assert not agent.deliveries()
     chains = [event["chain"] for event in agent.events()]

@@ -70,7 +70,7 @@ def test_sessions_in_worktrees_that_are_removed_by_force_all_count_in_the_main_c
         worker.join()
     sessions = {f"wt-{number}-{round_}" for number in range(WORKTREES) for round_ in range(rounds)}
 
-    agent.run("drain", "--wait")
+    agent.run("drain")
 
     assert all("Write the failing test first." in told for worker in workers for told in worker.told)
     assert {event["session_id"] for event in agent.events("session.recorded")} == sessions
