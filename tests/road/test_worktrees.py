@@ -79,7 +79,7 @@ def test_sessions_in_worktrees_that_are_removed_by_force_all_count_in_the_main_c
     assert {step["session_id"] for step in blamed} == sessions
     assert len(blamed) == len(sessions)
     agent.call("verify")
-    assert not agent.json("status")["status"]
+    assert not agent.json("status")["failures"]
 
 
 def test_a_session_whose_worktree_is_removed_while_it_runs_counts_in_the_main_checkout(agent: Agent) -> None:
