@@ -188,8 +188,12 @@ class InAnyHands(RuleBasedStateMachine):
     @rule(which=ONE)
     def a_removed_entry_is_put_back(self, which: int) -> None:
         there = {one.label for one in self.edited.entries}
-        gone = [row for row in self.ledger.rows() if row.status == "removed" and row.name not in there]
-        if gone and not (self.read or self.edited.base).keys() & {row.name for row in gone}:
+        base = self.read or self.edited.base
+        # Where a bullet that is there has the same words, they are that bullet's.
+        taken = {one.text for one in base.values()}
+        removed = (row for row in self.ledger.rows() if row.status == "removed" and row.text not in taken)
+        gone = [row for row in removed if row.name not in there]
+        if gone and not base.keys() & {row.name for row in gone}:
             row = gone[which % len(gone)]
             self.edited.entries.append(Entry(row.name, None, row.section, row.text, row.helpful, row.harmful))
             self.save()
