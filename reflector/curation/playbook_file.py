@@ -105,7 +105,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
     found = look(ledger, project)
     if found.kind == "unreadable":
         return Synced(problems=found.loaded.problems)
-    edits = 0
+    edits, is_edited = 0, False
     kept: Path | None = None
     stays = is_shared(project.root) and _may_stay(ledger, project, found)
     if found.kind == "another's":
@@ -119,6 +119,9 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
         if copy is not None and _was_left(project, copy):
             copy = None
         edits = _take_edits(ledger, project, found, copy)
+        # An edit that says what the ledger says already takes no event, but it is read: read again, it would be news.
+        then = fold(ledger.history(upto=found.position)).bullets()
+        is_edited = found.raw != dumped(project, then, found.loaded.last_updated)
     elif found.kind == "shared":
         edits, is_gits = _take_shared(ledger, project, found)
         stays = stays and is_gits
@@ -129,7 +132,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
         _saw(ledger, project, ledger.head().position, found.raw)
     raw = None if found.kind == "missing" else found.raw
     written = _write(ledger, project, raw) if write and not stays else None
-    if edits and written is None and not (stays or later):
+    if (edits or is_edited) and written is None and not (stays or later):
         keep_edited(project, found.raw)
         _saw(ledger, project, ledger.head().position, found.raw)
     return Synced(edits, kept, (), bool(written))
