@@ -63,7 +63,7 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(STAMP)   ## write what is made from elsewhere: tables of docs/machines.md and ledger-format.md, pictures of terminals
+docs: $(STAMP)   ## write what is generated: docs/commands.md, keys.md and schema.json, tables of ledger-format.md, pictures
 	$(BIN)/python -m tests.schemas
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.recording
