@@ -366,7 +366,7 @@ def _meta_here(item: _Item, found: Survey, event_id: str) -> dict[str, Any]:
     if event_id != stored.event_id:
         came["event_id"] = stored.event_id
     if item.data_hash != stored.data_hash:
-        came["data_hash"] = stored.data_hash
+        came |= {"data_hash": stored.data_hash, "renamed": dict(found.names)}
     if MERGED in meta:
         came[MERGED] = meta[MERGED]
     return {**meta, MERGED: came}

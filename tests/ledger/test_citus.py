@@ -104,7 +104,7 @@ def test_a_worker_that_is_away_is_named_as_a_server_that_does_not_answer(
         (
             "42P01",
             'relation "event_102008" does not exist',
-            "let the owner of the ledger run `reflector verify --mend-tr",
+            "let the owner of the ledger run `reflector rebuild --mend",
         ),
         ("XX000", "unrecognized RTE kind: 7", "let the owner of the ledger run `reflector rebuild --mend`"),
         ("XX000", "nextval(sequence) calls in worker nodes are not supported", "name the coordinator in the URL"),

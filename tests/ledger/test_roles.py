@@ -135,7 +135,7 @@ def test_a_writer_is_refused_what_is_the_owners_in_one_sentence_that_names_the_o
     told = agent.call(*command, code=1)
     assert "refuses the user (" in told.err
     way_out = (
-        "let the owner of the ledger run the command, or grant the user what `reflector grants --role writer` prints"
+        "let the ledger's owner run the command, or grant the user what `reflector ledger grants --role writer` prints"
     )
     assert way_out in told.err
     assert told.out == ""
@@ -149,7 +149,7 @@ def test_a_writer_whose_playbook_file_is_gone_or_damaged_gets_it_written_by_the_
     agent.call("drain")
     whole = agent.playbook.read_bytes()
     agent.playbook.unlink()
-    assert "→ write it again from the ledger with `reflector drain`" in agent.run("doctor", code=None).out
+    assert "→ write it again from the ledger with `reflector reflect`" in agent.run("doctor", code=None).out
     agent.call("drain")
     assert agent.playbook.read_bytes() == whole
     agent.playbook.write_bytes(whole[:-20])

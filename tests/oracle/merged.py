@@ -39,7 +39,7 @@ class Side:
             if event.type == "bullet.revised" and event.data:
                 self.texts[event.name].add(event.data["text"])
         for event in self.events:
-            for _, here, first, _ in event.data["here"] if event.type == "ledger.merged" else ():
+            for _, here, first, *_ in event.data["here"] if event.type == "ledger.merged" else ():
                 if here in self.moment:
                     self.moment[here] = min(self.moment[here], datetime.fromisoformat(first))
 

@@ -128,7 +128,7 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
     agent.call("add", "pat", "Read the log first.")
     agent.call("status")
     end(agent, Session("s-2").cites("pat-002"))
-    agent.call("drain")  # records the second session and leaves the model to the other drain
+    agent.call("drain", "--background")  # records the second session and leaves the model to the other drain
     assert len(agent.events("session.recorded")) == 2
     assert agent.deliveries() == []
     # All this was done while the first drain still waited.

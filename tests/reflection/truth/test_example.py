@@ -50,7 +50,7 @@ def test_the_ledger_shows_lessons_tags_and_blame_that_names_the_failing_test(
     trajectories: Path, tmp_path: Path
 ) -> None:
     agent = project(tmp_path, trajectories.with_name("playbook.json"))
-    run = ("reflect-trajectory", "--iterations", ITERATIONS, trajectories)
+    run = ("lab", "trajectory", "--iterations", ITERATIONS, trajectories)
     told = agent.call(*run)
     assert told.err == ""
     for task in SAID["tasks"]:
