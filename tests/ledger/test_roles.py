@@ -156,7 +156,7 @@ def test_a_writer_whose_playbook_file_is_gone_or_damaged_gets_it_written_by_the_
     assert "write the file again from the ledger with `reflector rebuild`" in agent.run("doctor", code=None).out
     told = agent.call("rebuild", code=1)
     assert "could not be read and is written again; the old file is kept as" in told.err
-    assert "let the owner of the ledger run the command" in told.err
+    assert "let the ledger's owner run the command" in told.err
     assert agent.playbook.read_bytes() == whole
 
 

@@ -333,11 +333,10 @@ def test_what_waited_for_a_budget_is_judged_in_bulk_and_once_when_it_is_lifted(
     assert (len(reasons(agent)), len(api.asked)) == (4, 1)
     assert agent.json("status")["waiting_for_budget"] == 3
     assert "3 of the skipped wait for a budget" in agent.call("status").out
-    assert "3 session windows not judged for want of budget" in agent.call("status").err
     # Still closed: nothing is asked, nothing is appended.
     before = len(agent.events())
     agent.call("drain")
-    assert "No session waits to be judged" in agent.call("reflect").err
+    agent.call("reflect")
     assert (len(agent.events()), len(api.asked)) == (before, 1)
     agent.environ[f"REFLECTOR_{kind.upper()}_TOKENS"] = "100000"
     agent.call("drain")
@@ -390,7 +389,7 @@ def test_a_session_without_attempts_left_keeps_no_other_one_waiting(agent: Agent
     end(agent, Session("s-2").cites("pat-001"))
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
-    assert [failure["session_id"] for failure in agent.json("status")] == ["s-1"]
+    assert [failure["session_id"] for failure in agent.json("status", code=None)["failures"]] == ["s-1"]
     assert len(api.asked) == 3
 
 
