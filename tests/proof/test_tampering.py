@@ -180,7 +180,9 @@ def _bytes_of_log(path: Path, chance: random.Random) -> str:
 @pytest.mark.timeout(3600)
 def test_every_change_of_a_row_or_of_the_schema_is_found(sound: tuple[Path, Anchors], tmp_path: Path) -> None:
     came = _campaign(_row_or_schema, *sound, tmp_path)
-    assert came["found"] > 0.97 * _NUMBER, came
+    # A changed version of the code that filled the tables, or of the cached counts, is mended by opening the ledger.
+    assert came["found"] + came["mended by opening it"] == _NUMBER, came
+    assert came["found"] > 0.9 * _NUMBER, came
 
 
 @pytest.mark.slow
