@@ -142,6 +142,10 @@ class Place:
         self._noted: set[str] = set()
         self._found: dict[str, Project] = {}
 
+    def again(self) -> Place:
+        """Return the same place for a later question: its settings may have changed since."""
+        return Place(self.root, user=self.user, dataset=self.dataset)
+
     def _note(self, notes: Iterable[str]) -> None:
         """Print notes, each once however often the command asks for the playbook."""
         from reflector.cli.output import note

@@ -104,7 +104,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 
         with _errors_for_the_agent():
             bullets = {}
-            for where in _places(place):
+            for where in _places(place.again()):
                 with where.reading() as ledger:
                     # A name means one bullet; where both playbooks have it, the project's.
                     bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
@@ -123,7 +123,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 
         name = name.strip("[] ")
         with _errors_for_the_agent():
-            for where in _places(place):
+            for where in _places(place.again()):
                 with where.reading() as ledger:
                     row = ledger.row(name)
                     steps = blame(ledger, name) if row is not None else []
@@ -162,7 +162,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
 
-        with _errors_for_the_agent(), place.pipeline() as pipeline:
+        with _errors_for_the_agent(), place.again().pipeline() as pipeline:
             change = _change(pipeline.ledger, kind, text, section, [name.strip("[] ") for name in names or ()])
             proposal = propose(pipeline.ledger, change, origin="agent", trust="agent", reason=reason, actor="agent")
             # Nobody is asked about advice that is added, where it is set up so; what is there is a person's to change.
@@ -189,7 +189,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         from reflector.text.bounds import clean
         from reflector.text.secrets import quote
 
-        with _errors_for_the_agent(), place.pipeline() as pipeline:
+        with _errors_for_the_agent(), place.again().pipeline() as pipeline:
             if outcome not in SAID:
                 raise Mistake(f"outcome is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}")
             id = lesson_book(pipeline.ledger).named(lesson).id

@@ -305,3 +305,15 @@ def test_the_agent_says_whether_a_lesson_helped(agent: Agent) -> None:
     answer = ask(agent, "lesson_outcome", lesson=id[:8], outcome="good", why="the test passes")
     assert answer == {"lesson": id[:8], "effectiveness": 0.6, "confidence": 0.74, "state": "active"}
     assert "no lesson's id begins with 'zz'" in refused(agent, "lesson_outcome", lesson="zz", outcome="bad", why="x")
+
+
+def test_a_setting_that_changes_while_the_server_runs_holds_for_the_next_call(agent: Agent) -> None:
+    async def conversation(client: Client) -> list[str]:
+        first = await client.call_tool("propose_change", ADVICE)
+        path = agent.home / ".config" / "reflector" / "config.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('proposals = "accept"\n')
+        second = await client.call_tool("propose_change", ADVICE | {"text": "Read the whole error first."})
+        return [answer_of(one)["state"] for one in (first, second)]
+
+    assert talk(agent, conversation) == ["waiting", "approved"]
