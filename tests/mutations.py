@@ -522,7 +522,10 @@ MUTATIONS = [
         PLAYBOOK_FILE, "        if copy is not None and _was_left(project, copy):\n", "        if False:\n", KEPT_FILE
     ),
     Mutation(
-        PLAYBOOK_FILE, "    if edits and written is None and not (stays or later):\n", "    if False:\n", KEPT_FILE
+        PLAYBOOK_FILE,
+        "    if (edits or is_edited) and written is None and not (stays or later):\n",
+        "    if False:\n",
+        KEPT_FILE,
     ),
     Mutation(
         PLAYBOOK_FILE,
