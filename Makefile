@@ -63,10 +63,9 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(STAMP)   ## write what is generated: docs/commands.md, keys.md and schema.json, tables of ledger-format.md, pictures
+docs: $(STAMP)   ## write what is generated: docs/commands.md, keys.md and schema.json, tables of ledger-format.md
 	$(BIN)/python -m tests.schemas
 	$(BIN)/python -m tests.reference
-	$(BIN)/python -m tests.recording
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor
 	$(BIN)/python -m benchmarks

@@ -13,7 +13,7 @@ from benchmarks.harness import Row, paired_ratio, timed
 from benchmarks.replay import Burst, Replay
 from benchmarks.writers import SECONDS, Together, together
 from reflector.events.event import NewEvent
-from reflector.events.fold import fold
+from reflector.events.registry import fold
 from reflector.ledger.store import Ledger
 
 #: Transactions of ten events that a measured side makes at a time.

@@ -23,7 +23,7 @@ from reflector.audit.blame import blame
 from reflector.audit.difference import difference
 from reflector.curation.playbook_file import render
 from reflector.events.event import Event
-from reflector.events.fold import fold
+from reflector.events.registry import fold
 from reflector.ledger.as_of import Past
 from reflector.ledger.counters import Counters
 from reflector.ledger.rows import event_of

@@ -77,7 +77,7 @@ def _reading(session: Path, pairs: int) -> list[Row]:
     seen = frozenset(scan(session).keys[:-200])
     tail = paired_ratio(
         timed(lambda: _parse_all(session)),
-        timed(lambda: sum(1 for _ in read_messages(session, skip=seen))),
+        timed(lambda: sum(message.key not in seen for message in read_messages(session))),
         pairs,
     )
     scanned = paired_ratio(timed(lambda: _parse_all(session)), timed(lambda: scan(session)), pairs)

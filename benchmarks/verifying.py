@@ -15,7 +15,7 @@ from benchmarks import made
 from benchmarks.harness import Row, paired_ratio
 from benchmarks.process import CHECKOUT, Asked, run
 from reflector.ledger.store import Ledger
-from reflector.proof.heads import head_at, head_line
+from reflector.proof.heads import head_at
 from reflector.proof.verify import verify
 
 #: Mebibytes that a process may take at the most, whatever the ledger's size.
@@ -44,7 +44,7 @@ def _one(path: Path, size: int, folder: Path) -> list[Row]:
 
     repeats, warm = (5 if size < 10**6 else 3, True) if size < 10**7 else (1, False)
     everything = paired_ratio(lambda: run([*floor, "0", "whole"], environ).seconds, ours, repeats, warm=warm)
-    since = asked.cpu("verify", "--since", head_line(at.position, at.chain))
+    since = asked.cpu("verify", "--since", str(at))
     behind = paired_ratio(lambda: run([*floor, str(after)], environ).seconds, since, repeats, warm=warm)
     peak = statistics.median(peaks)
     note = "CPU of a process; floor: fetch, hash, count the tags, integrity_check. Ours also fills the tables again"

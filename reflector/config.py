@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,41 +51,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting and its default.
-
-    backend               who judges a session: `rules` needs no network and no key
-    ledger_url            SQLAlchemy URL of the ledger; empty means `<project>/.claude/reflector/ledger.db`
-    playbook              name of the playbook in the ledger
-    idle_minutes          a session that only ever stopped counts as ended after this long without a sign of life
-    max_attempts          how often a failed reflection is tried before it waits for its user; outages do not count
-    model                 the model that `anthropic` asks; empty for the environment's, else our default
-    base_url              where it is asked; empty for the environment's, else Anthropic's own API
-    api_key               the key where no environment variable holds one
-    request_tokens        most tokens of one request; a longer session is reduced
-    session_tokens        most tokens that the reflections of one session may take, 0 for no limit
-    monthly_tokens        most tokens that all reflections of a calendar month (UTC) may take, over all projects of a
-                          person; 0 for no limit
-    deadline_seconds      longest wait for an answer, retries included
-    uncited               whether a model also judges windows that cite nothing
-    gate                  `cited` reflects on each window that cites; `turn` and `step` on those of them for whose
-                          quality that policy opens
-    judgement_precision   how many of 100 verdicts of `rules` are to be right, by measurement; the more, the fewer
-                          verdicts it gives
-    proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
-    ranking               what a session is told of a playbook that does not fit: a policy of `playbook.ranking`
-    pinned                names of bullets that are told first, in this order
-    prune                 what `proposals find` does with a bullet that harms: `propose` its removal, or `apply` it
-    prune_after           sessions that were told a bullet and never cited it, after which `find` names it; 0: none
-    wishes                whether what people ask for beyond the moment ("always …", "remember that …") is proposed
-    curate                whether the model that judges a session also proposes advice
-    projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
-                          only the project's own file asks for it, and where that file may name a ledger on a server;
-                          empty: a model is asked wherever the user chose one
-    fixtures              the file that `fixtures` answers from
-    worktrees             whose ledger counts the sessions of a linked git worktree: `main`, the main checkout's, or
-                          `own`, one of its own, which is lost with the worktree; read by `reflector.locate`
-    start_message         whether Claude Code shows a line about the playbook when a session starts; read by the hook
-    """
+    """Every setting and its default; docs/reference.md says what each means."""
 
     backend: str = "rules"
     ledger_url: str = ""
@@ -117,7 +82,6 @@ class Config:
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 
     def layer(self, key: str) -> Layer:
-        """Return where a setting's value comes from."""
         return self.layers.get(key, "default")
 
     @property
@@ -140,7 +104,6 @@ SETTINGS = {entry.name: entry for entry in fields(Config) if entry.name != "laye
 
 
 def project_config(project: Path) -> Path:
-    """Return the path of a project's own settings."""
     return project / ".claude" / "reflector.toml"
 
 
@@ -158,14 +121,14 @@ def load_config(
     environ = os.environ if environ is None else environ
     users, projects = Path(user_config(environ)), project_config(project)
     texts = instead or {}
-    config = _over(Config(), read_toml(users, texts.get(users)), "user", partial(_in_file, users))
-    if config.api_key and users not in texts:
-        _check_private(users)
+    config = _over(Config(), read_toml(users, texts.get(users)), "user", users)
+    if config.api_key and users not in texts and users.stat().st_mode & 0o077:
+        raise ConfigError(f"{users} holds api_key and others may read it; run: chmod 600 {users}")
     own = read_toml(projects, texts.get(projects), read_ours)
     for key in USERS_OWN:
         if key in own:
             raise ConfigError(f"{projects}: {key} belongs in the user's own file only; move it to {users}")
-    config = _within(config, _over(config, own, "project", partial(_in_file, projects)), projects, users)
+    config = _within(config, _over(config, own, "project", projects), projects, users)
     if project.resolve() != Path(user_folder(environ)).resolve():
         config = _fenced(config, project, projects, users)
     variables = {
@@ -176,14 +139,9 @@ def load_config(
         and name not in _OTHER_VARIABLES
         and value
     }
-    config = _over(
-        config,
-        {key: from_text(key, value) for key, value in variables.items()},
-        "environment",
-        lambda key: f"environment variable {variable(key)}",
-    )
+    config = _over(config, {key: from_text(key, value) for key, value in variables.items()}, "environment")
     given = {key: value for key, value in (flags or {}).items() if value is not None}
-    return _over(config, given, "flag", lambda key: f"--{key.replace('_', '-')}")
+    return _over(config, given, "flag")
 
 
 def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
@@ -204,27 +162,21 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
 
 def _fenced(config: Config, project: Path, path: Path, home: Path) -> Config:
     """Return the settings where a repository's own file says nothing of what is outside it. Raises ConfigError."""
-    if not config.lists(project):
-        _check_unlisted(config, project, path, home)
-    if config.fixtures and config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
-        raise ConfigError(f"{path}: fixtures is {config.fixtures!r}, which is not below {project}; put it there")
-    if config.layer("ledger_url") != "project" or not config.ledger_url or is_server(config.ledger_url):
-        return config
-    return replace(config, ledger_url=_own_ledger(config.ledger_url, project, path))
-
-
-def _check_unlisted(config: Config, project: Path, path: Path, home: Path) -> None:
-    """Refuse what a project's own file decides for its user where the user did not name the project."""
     at_whose = {
         "model": "decides what a request costs",
         "ledger_url": "names a server, which would get every event" if is_server(config.ledger_url) else "",
         "playbook": "names a playbook of a ledger that you named" if config.layer("ledger_url") == "user" else "",
     }
     for key, why in at_whose.items():
-        if why and config.layer(key) == "project":
+        if why and config.layer(key) == "project" and not config.lists(project):
             raise ConfigError(
                 f'{path}: {key} {why}; if that is as you want it, put projects = ["{project}"] into {home}'
             )
+    if config.fixtures and config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
+        raise ConfigError(f"{path}: fixtures is {config.fixtures!r}, which is not below {project}; put it there")
+    if config.layer("ledger_url") != "project" or not config.ledger_url or is_server(config.ledger_url):
+        return config
+    return replace(config, ledger_url=_own_ledger(config.ledger_url, project, path))
 
 
 def is_server(url: str) -> bool:
@@ -260,12 +212,7 @@ def _below(project: Path, file: str) -> Path | None:
     return path if not is_gits and path.resolve() == project.resolve() / below else None
 
 
-def _in_file(path: Path, key: str) -> str:
-    return f"{path}: {key}"
-
-
 def variable(key: str) -> str:
-    """Return the name of a setting's environment variable."""
     return f"REFLECTOR_{key.upper()}"
 
 
@@ -279,11 +226,6 @@ def from_text(key: str, text: str) -> Any:
         is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS
         return int(text) if is_number else text
     return text.split(os.pathsep) if isinstance(default, tuple) else text
-
-
-def _check_private(path: Path) -> None:
-    if path.stat().st_mode & 0o077:
-        raise ConfigError(f"{path} holds api_key and others may read it; run: chmod 600 {path}")
 
 
 def read_toml(
@@ -305,22 +247,25 @@ def read_toml(
         raise ConfigError(f"{path} is not TOML: {error}; correct or remove it") from error
 
 
-def _over(config: Config, values: Mapping[str, Any], layer: Layer, where: Callable[[str], str]) -> Config:
+def _over(config: Config, values: Mapping[str, Any], layer: Layer, place: Path | None = None) -> Config:
+    """Return the settings with those of a layer, which may be a file; each is checked. Raises ConfigError."""
     for key, value in values.items():
+        named = {"environment": f"environment variable {variable(key)}", "flag": f"--{key.replace('_', '-')}"}
+        where = named.get(layer, f"{place}: {key}")
         if key in GONE:
             config = replace(config, layers={**config.layers, key: layer})
             continue
         if key not in SETTINGS:
             near = _nearest(key, SETTINGS)
             hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(SETTINGS)}"
-            raise ConfigError(f"{where(key)} is not a setting; {hint}")
+            raise ConfigError(f"{where} is not a setting; {hint}")
         wanted = type(SETTINGS[key].default)
         is_list = wanted is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value)
         if type(value) is not wanted and not is_list:
             shown = "(not shown)" if key == "api_key" else repr(value)
-            raise ConfigError(f"{where(key)} is {shown}; it takes {_KINDS[wanted]}")
+            raise ConfigError(f"{where} is {shown}; it takes {_KINDS[wanted]}")
         value = tuple(value) if is_list else value
-        _check(key, value, where(key))
+        _check(key, value, where)
         changes: dict[str, Any] = {key: value, "layers": {**config.layers, key: layer}}
         config = replace(config, **changes)
     return config
@@ -362,10 +307,6 @@ _CHOICES: dict[str, Iterable[str]] = {
 }
 
 
-def _number(value: int) -> str:
-    return str(value) if abs(value) < 10**30 else "a number of more than 30 digits"
-
-
 def _check(key: str, value: Any, where: str) -> None:
     if key == "backend" and value not in BACKENDS:
         near = _nearest(value, BACKENDS)
@@ -373,10 +314,10 @@ def _check(key: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where} is {value!r}, which is not a backend; {hint}")
     if key in _CHOICES and value not in _CHOICES[key]:
         raise ConfigError(f"{where} is {value!r}; {key} is one of {', '.join(_CHOICES[key])}")
-    if key in _LEAST and value < _LEAST[key]:
-        raise ConfigError(f"{where} is {_number(value)}; it must be at least {_LEAST[key]}")
-    if key in _LEAST and value > _MOST:
-        raise ConfigError(f"{where} is {_number(value)}; it must be at most {_MOST:,}")
+    if key in _LEAST and not _LEAST[key] <= value <= _MOST:
+        shown = value if abs(value) < 10**30 else "a number of more than 30 digits"
+        bound = f"least {_LEAST[key]}" if value < _LEAST[key] else f"most {_MOST:,}"
+        raise ConfigError(f"{where} is {shown}; it must be at {bound}")
     if key == "judgement_precision" and value > 99:
         raise ConfigError(f"{where} is {value}; it is how many of 100 verdicts are to be right, at most 99")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):

@@ -1,48 +1,27 @@
 """Learning from experience: the public names of part D, each in the room where its subject is."""
 
-from reflector.lessons.outcomes import OutcomeSignal, merge_outcome_signals
-from reflector.lessons.outcomes import promotion_confidence as reflection_promotion_confidence
-from reflector.lessons.outcomes import score_improvement as score_reflection_improvement
-from reflector.quality.policy import PRESETS, Decision, GatePolicy, Signs
-from reflector.quality.signals import (
-    QualitySignals,
-    detect_assertive_uncertainty,
-    detect_failure_patterns,
-    detect_missing_debug_structure,
-    quality_signals_for_response,
-)
-from reflector.revision.prompting import build_reflection_prompt
-from reflector.revision.reflections import (
-    AgentReflection,
-    ReflectionConfig,
-    parse_reflection_response,
-    past_reflections,
-    reflections_of,
-)
-from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, Answer, RevisedTurn, revise_turn
+from reflector.lessons import outcomes
+from reflector.lessons.outcomes import OutcomeSignal as OutcomeSignal
+from reflector.lessons.outcomes import merge_outcome_signals as merge_outcome_signals
+from reflector.quality.policy import PRESETS as PRESETS
+from reflector.quality.policy import Decision as Decision
+from reflector.quality.policy import GatePolicy as GatePolicy
+from reflector.quality.policy import Signs as Signs
+from reflector.quality.signals import QualitySignals as QualitySignals
+from reflector.quality.signals import detect_assertive_uncertainty as detect_assertive_uncertainty
+from reflector.quality.signals import detect_failure_patterns as detect_failure_patterns
+from reflector.quality.signals import detect_missing_debug_structure as detect_missing_debug_structure
+from reflector.quality.signals import quality_signals_for_response as quality_signals_for_response
+from reflector.revision.reflections import AgentReflection as AgentReflection
+from reflector.revision.reflections import ReflectionConfig as ReflectionConfig
+from reflector.revision.reflections import parse_reflection_response as parse_reflection_response
+from reflector.revision.reflections import past_reflections as past_reflections
+from reflector.revision.reflections import reflections_of as reflections_of
+from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA as MIN_REFLECTION_RETRY_DELTA
+from reflector.revision.turn import Answer as Answer
+from reflector.revision.turn import RevisedTurn as RevisedTurn
+from reflector.revision.turn import build_reflection_prompt as build_reflection_prompt
+from reflector.revision.turn import revise_turn as revise_turn
 
-__all__ = [
-    "MIN_REFLECTION_RETRY_DELTA",
-    "PRESETS",
-    "AgentReflection",
-    "Answer",
-    "Decision",
-    "GatePolicy",
-    "OutcomeSignal",
-    "QualitySignals",
-    "ReflectionConfig",
-    "RevisedTurn",
-    "Signs",
-    "build_reflection_prompt",
-    "detect_assertive_uncertainty",
-    "detect_failure_patterns",
-    "detect_missing_debug_structure",
-    "merge_outcome_signals",
-    "parse_reflection_response",
-    "past_reflections",
-    "quality_signals_for_response",
-    "reflection_promotion_confidence",
-    "reflections_of",
-    "revise_turn",
-    "score_reflection_improvement",
-]
+reflection_promotion_confidence = outcomes.promotion_confidence
+score_reflection_improvement = outcomes.score_improvement

@@ -78,19 +78,18 @@ class Folder:
         return system.stat(name, dir_fd=self.fd, follow_symlinks=False)
 
     def replace(self, old: str, new: str) -> None:
-        """Give a file in it another name, durably."""
         try:
             system.replace(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         except OSError as error:
             raise with_path(error, f"{self.path}/{new}") from None
         self.sync()
 
-    def remove(self, name: str) -> None:
-        """Remove a file from it."""
+    def remove(self, name: str, *, missing_ok: bool = False) -> None:
         try:
             system.unlink(name, dir_fd=self.fd)
         except OSError as error:
-            raise with_path(error, f"{self.path}/{name}") from None
+            if not missing_ok or error.errno != 2:  # ENOENT
+                raise with_path(error, f"{self.path}/{name}") from None
 
     def sync(self) -> None:
         """Make the names in it durable, where the file system can sync folders."""
@@ -248,15 +247,12 @@ def replace_file(
     with folder_of(path) as folder:
         try:
             there = folder.stat(path.name).st_mode
-            if there & 0o170000 != 0o100000:
-                raise OSError(22, _NOT_REGULAR, str(path))
-            mode = mode or there & 0o777
         except FileNotFoundError:
-            pass
-        try:  # noqa: SIM105  contextlib is not worth its import
-            folder.remove(temporary)
-        except FileNotFoundError:
-            pass
+            there = 0
+        if there and there & 0o170000 != 0o100000:
+            raise OSError(22, _NOT_REGULAR, str(path))
+        mode = mode or there & 0o777
+        folder.remove(temporary, missing_ok=True)
         put(folder, temporary, path.name, content, mode or 0o644, last_look)
 
 

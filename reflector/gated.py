@@ -4,57 +4,32 @@ Invariant: these are the public names; the code is in `reflector.gating`. Import
 them calls no network unless the host's own adapter does.
 """
 
-from reflector.gating.bundle import (
-    ReflectionBundle,
-    canonical_prompt,
-    fixture_key,
-    plan_flag,
-    prompt_sha256,
-    should_run,
-)
-from reflector.gating.config import Fixtures, GatedConfig, load_config
-from reflector.gating.log import FILE_NAME, STAGE_ORDINAL, ReflectionLog, canonical_line, log_record
-from reflector.gating.measure import measure, read_config
-from reflector.gating.step import (
-    Adapter,
-    Completion,
-    FixtureMissingError,
-    FixturesAdapter,
-    after_turn,
-    reflect,
-    think,
-)
-from reflector.gating.summary import ReflectionResult, Written, entry_id, summarize, write_entries
-from reflector.lessons.outcomes import embed
-
-__all__ = [
-    "FILE_NAME",
-    "STAGE_ORDINAL",
-    "Adapter",
-    "Completion",
-    "FixtureMissingError",
-    "Fixtures",
-    "FixturesAdapter",
-    "GatedConfig",
-    "ReflectionBundle",
-    "ReflectionLog",
-    "ReflectionResult",
-    "Written",
-    "after_turn",
-    "canonical_line",
-    "canonical_prompt",
-    "embed",
-    "entry_id",
-    "fixture_key",
-    "load_config",
-    "log_record",
-    "measure",
-    "plan_flag",
-    "prompt_sha256",
-    "read_config",
-    "reflect",
-    "should_run",
-    "summarize",
-    "think",
-    "write_entries",
-]
+from reflector.gating.bundle import ReflectionBundle as ReflectionBundle
+from reflector.gating.bundle import canonical_prompt as canonical_prompt
+from reflector.gating.bundle import fixture_key as fixture_key
+from reflector.gating.bundle import plan_flag as plan_flag
+from reflector.gating.bundle import prompt_sha256 as prompt_sha256
+from reflector.gating.bundle import should_run as should_run
+from reflector.gating.config import Fixtures as Fixtures
+from reflector.gating.config import GatedConfig as GatedConfig
+from reflector.gating.config import load_config as load_config
+from reflector.gating.log import FILE_NAME as FILE_NAME
+from reflector.gating.log import STAGE_ORDINAL as STAGE_ORDINAL
+from reflector.gating.log import ReflectionLog as ReflectionLog
+from reflector.gating.log import canonical_line as canonical_line
+from reflector.gating.log import log_record as log_record
+from reflector.gating.measure import measure as measure
+from reflector.gating.measure import read_config as read_config
+from reflector.gating.step import Adapter as Adapter
+from reflector.gating.step import Completion as Completion
+from reflector.gating.step import FixtureMissingError as FixtureMissingError
+from reflector.gating.step import FixturesAdapter as FixturesAdapter
+from reflector.gating.step import after_turn as after_turn
+from reflector.gating.step import reflect as reflect
+from reflector.gating.step import think as think
+from reflector.gating.summary import ReflectionResult as ReflectionResult
+from reflector.gating.summary import Written as Written
+from reflector.gating.summary import entry_id as entry_id
+from reflector.gating.summary import summarize as summarize
+from reflector.gating.summary import write_entries as write_entries
+from reflector.lessons.outcomes import embed as embed

@@ -1,45 +1,20 @@
 """Reflection on tasks that have a right answer: the public names (docs/embedding.md)."""
 
-from __future__ import annotations
-
-from reflector.reflection.truth.agent import (
-    BackendClient,
-    LedgerPlaybooks,
-    PlaybookStore,
-    ReflectorAgent,
-    llm_client,
-)
-from reflector.reflection.truth.builder import Prompt, PromptBuilder, ReflectorPromptBuilder
-from reflector.reflection.truth.datasets import DatasetRefused
-from reflector.reflection.truth.models import (
-    Bullet,
-    BulletEvaluation,
-    CurationResult,
-    DeltaContextItem,
-    Insight,
-    Playbook,
-    PlaybookMetadata,
-    ReflectionResult,
-    Trajectory,
-)
-
-__all__ = [
-    "BackendClient",
-    "Bullet",
-    "BulletEvaluation",
-    "CurationResult",
-    "DatasetRefused",
-    "DeltaContextItem",
-    "Insight",
-    "LedgerPlaybooks",
-    "Playbook",
-    "PlaybookMetadata",
-    "PlaybookStore",
-    "Prompt",
-    "PromptBuilder",
-    "ReflectionResult",
-    "ReflectorAgent",
-    "ReflectorPromptBuilder",
-    "Trajectory",
-    "llm_client",
-]
+from reflector.reflection.truth.agent import BackendClient as BackendClient
+from reflector.reflection.truth.agent import LedgerPlaybooks as LedgerPlaybooks
+from reflector.reflection.truth.agent import PlaybookStore as PlaybookStore
+from reflector.reflection.truth.agent import ReflectorAgent as ReflectorAgent
+from reflector.reflection.truth.agent import llm_client as llm_client
+from reflector.reflection.truth.builder import Prompt as Prompt
+from reflector.reflection.truth.builder import PromptBuilder as PromptBuilder
+from reflector.reflection.truth.builder import ReflectorPromptBuilder as ReflectorPromptBuilder
+from reflector.reflection.truth.datasets import DatasetRefused as DatasetRefused
+from reflector.reflection.truth.models import Bullet as Bullet
+from reflector.reflection.truth.models import BulletEvaluation as BulletEvaluation
+from reflector.reflection.truth.models import CurationResult as CurationResult
+from reflector.reflection.truth.models import DeltaContextItem as DeltaContextItem
+from reflector.reflection.truth.models import Insight as Insight
+from reflector.reflection.truth.models import Playbook as Playbook
+from reflector.reflection.truth.models import PlaybookMetadata as PlaybookMetadata
+from reflector.reflection.truth.models import ReflectionResult as ReflectionResult
+from reflector.reflection.truth.models import Trajectory as Trajectory

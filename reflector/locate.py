@@ -78,7 +78,6 @@ def user_settings(environ: "Mapping[str, str] | None" = None) -> str:
 
 
 def user_config(environ: "Mapping[str, str] | None" = None) -> str:
-    """Return the user's own settings file."""
     return user_settings(environ) + "/config.toml"
 
 
@@ -105,7 +104,8 @@ def find_project(start: str, home: str, *, users_config: str = "", notes: str = 
     root, main = linked_worktree(folder, home)
     if not main:
         root, main = _noted(folder, root, notes) or (root, main)
-    if main and not _is_isolated(root, main, users_config):
+    settings = [f"{checkout}/.claude/reflector.toml" for checkout in (root, main)]
+    if main and setting("worktrees", *settings, users_config) != "own":
         folder, root = main + folder[len(root) :], main
     inside = root
     for at in _upward(folder, home):
@@ -141,7 +141,6 @@ def is_project(folder: str) -> bool:
 
 
 def exists(folder: str) -> bool:
-    """Return whether a folder is there."""
     return _kind(folder) == _FOLDER
 
 
@@ -195,7 +194,6 @@ def _in_main_checkout(folder: str) -> str:
 
 
 def _upward(folder: str, home: str) -> list[str]:
-    """Return the folder and those above it, to below the home folder."""
     found = [folder]
     while folder not in ("/", "", home):
         folder = folder.rpartition("/")[0] or "/"
@@ -215,12 +213,6 @@ def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
         if f"{folder}/".startswith(f"{worktree}/") and main:
             return None if len(root) >= len(worktree) or is_project(worktree) else (worktree, main)
     return None
-
-
-def _is_isolated(root: str, main: str, users_config: str) -> bool:
-    """Return whether a setting gives worktrees a ledger of their own; the nearest one says."""
-    files = (root + "/.claude/reflector.toml", main + "/.claude/reflector.toml", users_config)
-    return setting("worktrees", *files) == "own"
 
 
 def setting(key: str, *files: str) -> object:

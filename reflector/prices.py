@@ -8,8 +8,9 @@ model's, and the prompt is longer than its `threshold`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from decimal import Decimal, InvalidOperation
+from operator import add
 from typing import Any
 
 
@@ -28,12 +29,7 @@ class Usage:
         return self.input + self.output + self.cache_read + self.cache_write
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +62,11 @@ _PRICES = (
 def cost(model: str, usage: Usage) -> Decimal | None:
     """USD to six decimals, None for an unknown model."""
     prompt = usage.input + usage.cache_read + usage.cache_write
-    for price in _PRICES:
-        if model.startswith(price.prefix) and prompt > price.threshold:
-            break
-    else:
+    price = next((one for one in _PRICES if model.startswith(one.prefix) and prompt > one.threshold), None)
+    if price is None:
         return None
-    fresh = Decimal(price.input)
-    total = (
-        fresh * usage.input
-        + fresh * Decimal(price.read) * usage.cache_read
-        + fresh * Decimal("1.25") * usage.cache_write
-        + Decimal(price.output) * usage.output
-    )
+    fresh = usage.input + Decimal(price.read) * usage.cache_read + Decimal("1.25") * usage.cache_write
+    total = Decimal(price.input) * fresh + Decimal(price.output) * usage.output
     return (total / 1_000_000).quantize(Decimal("0.000001"))
 
 
@@ -97,33 +86,18 @@ class Spent:
     unpriced: int = 0
 
     def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            self.asked + other.asked,
-            self.recorded + other.recorded,
-            self.tokens + other.tokens,
-            self.cost + other.cost,
-            self.unpriced + other.unpriced,
-        )
+        return Spent(*map(add, astuple(self), astuple(other)))
 
 
 def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
-    """Return what an answer took, as its meta says."""
-
     def count(name: str) -> int:
         value = meta.get(name)
         return value if type(value) is int and value >= 0 else 0
 
-    usage = Usage(
-        count("input_tokens"), count("output_tokens"), count("cache_read_tokens"), count("cache_write_tokens")
-    )
+    usage = Usage(*(count(f"{kind}_tokens") for kind in ("input", "output", "cache_read", "cache_write")))
     price = _price(meta.get("cost_usd")) or cost(model, usage)
-    return Spent(
-        asked=int(asked),
-        recorded=int(not asked),
-        tokens=usage.total,
-        cost=price or Decimal(0),
-        unpriced=int(price is None and usage.total > 0),
-    )
+    unpriced = int(price is None and usage.total > 0)
+    return Spent(int(asked), int(not asked), usage.total, price or Decimal(0), unpriced)
 
 
 def _price(value: object) -> Decimal | None:

@@ -79,17 +79,14 @@ class Project:
 
     @property
     def is_users(self) -> bool:
-        """True for the user's own playbook."""
         return _is_users(self.root)
 
     @property
     def first_number(self) -> int:
-        """The lowest number of a bullet's name here."""
         return USER_FIRST if self.is_users else 0
 
     @property
     def playbook_json(self) -> Path:
-        """The playbook as agents and people read it."""
         return self.root / ".claude" / "playbook.json"
 
     @property

@@ -37,7 +37,11 @@ def install_command(extra: str) -> str:
 
     try:
         found = distribution(DISTRIBUTION)
-        needed = [spec.split(";")[0].strip() for spec in found.requires or () if f'extra == "{extra}"' in _plain(spec)]
+        needed = [
+            spec.split(";")[0].strip()
+            for spec in found.requires or ()
+            if f'extra == "{extra}"' in spec.replace("'", '"')
+        ]
         source = _source(found.read_text("direct_url.json"))
     except PackageNotFoundError:
         needed, source = [], None
@@ -49,10 +53,6 @@ def install_command(extra: str) -> str:
     if (Path(sys.prefix) / "uv-receipt.toml").is_file() and source:
         return f"uv tool install --force {shlex.quote(f'{DISTRIBUTION}[{extra}] @ {source}')}"
     return f"{shlex.quote(sys.executable or 'python')} -m pip install {packages}"
-
-
-def _plain(requirement: str) -> str:
-    return requirement.replace("'", '"')
 
 
 def _source(direct_url: str | None) -> str | None:

@@ -23,7 +23,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,7 @@ if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMOR
     tempfile.tempdir = str(_MEMORY)
 
 OpenLedger = Callable[..., Ledger]
+Fresh = Callable[[], AbstractContextManager[str]]
 
 #: Modules that run on both engines in the fast suite: PostgreSQL has its own triggers, locks, SQL or errors there.
 ON_BOTH_ENGINES = frozenset(
@@ -174,8 +175,6 @@ class Postgres:
         self.way = sa.make_url(way or server)
         self.names = (f"t_{os.getpid()}_{number}" for number in count())
         self.template = next(self.names)
-        # Files are copied in half the time that it takes to log each of their pages (PostgreSQL 15's way).
-        self.copied = "STRATEGY FILE_COPY" if self._version() >= 15 else ""
         self._run(f"CREATE DATABASE {self.template}")
         engine = open_engine(self._url(self.template))
         ensure_current(engine)
@@ -188,7 +187,9 @@ class Postgres:
     def database(self, *, empty: bool = False) -> Iterator[str]:
         """The URL of a fresh database with the ledger's schema, or with nothing."""
         name = next(self.names)
-        self._run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else self.template} {self.copied}")
+        template = "template0" if empty else self.template
+        # Files are copied in half the time that it takes to log each of their pages.
+        self._run(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         try:
             yield self.way.set(database=name).render_as_string(hide_password=False)
         finally:
@@ -196,10 +197,6 @@ class Postgres:
 
     def _url(self, database: str) -> str:
         return self.server.set(database=database).render_as_string(hide_password=False)
-
-    def _version(self) -> int:
-        with self._connected() as connection:
-            return int(connection.info.server_version) // 10000
 
     def _run(self, statement: str) -> None:
         with self._connected() as connection:
@@ -302,6 +299,22 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server: Postgres = request.getfixturevalue("postgres")
     with server.database() as url:
         yield url
+
+
+@contextmanager
+def sqlite_file() -> Iterator[str]:
+    """The URL of a SQLite ledger that is not there yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield sqlite_url(Path(folder) / "ledger.db")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def fresh(request: pytest.FixtureRequest) -> Fresh:
+    """Opens the URL of an empty ledger, as often as it is called: each test that uses it runs once an engine."""
+    if request.param == "sqlite":
+        return sqlite_file
+    database: Fresh = request.getfixturevalue("postgres").database
+    return database
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
@@ -123,15 +122,3 @@ class Reader:
         line = re.sub(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?Z?)?( [A-Z]{3,4})?", "TIME", line)
         line = re.sub(r"\b\d+:pl1:[0-9a-f]{64}\b", "HEAD", line)
         return re.sub(r"\b\d+\.\d+\.\d+ \(", "VERSION (", line)
-
-
-def lacking(page: str, head: str, rows: Sequence[str]) -> list[str]:
-    """The rows that a page's table lacks or has elsewhere, each with the line that it belongs behind."""
-    if "\n".join([head, *rows, ""]) in page:
-        return []
-    pairs = list(zip([head.splitlines()[-1], *rows[:-1]], rows, strict=True))
-    absent = [pair for pair in pairs if pair[1] not in page]
-    misplaced = [pair for pair in pairs if "\n".join((*pair, "")) not in page]
-    top = head.replace("\n\n", ": ").split("\n")[0]
-    said = [f"behind {top if row == rows[0] else before}\n  {row}" for before, row in absent or misplaced]
-    return said or [f"a row too much behind {rows[-1]}"]

@@ -8,8 +8,8 @@ import pty
 import struct
 import termios
 from contextlib import suppress
+from subprocess import Popen
 
-from tests.processes import Popen
 from tests.road.agent import Agent
 
 

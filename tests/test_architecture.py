@@ -193,11 +193,6 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     assert {name for name, count in lines.items() if count > _MOST_LINES} == set(_LONGER)
 
 
-def test_no_module_is_a_drawer_for_everything() -> None:
-    drawers = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers"}
-    assert {name for name in _MODULES if name.rpartition(".")[2] in drawers} == set()
-
-
 def test_each_rule_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pure module that imports an event inside a function, and prints, is found by each rule that it breaks."""
     source = tmp_path / "reaching.py"

@@ -35,25 +35,16 @@ def test_misses_md_has_every_goal_that_the_last_full_run_missed_and_no_other() -
     assert {line.removeprefix("- ") for line in told if line.startswith("- ")} == missed
 
 
-def test_the_table_shows_the_chosen_parts_and_says_which_goal_was_missed() -> None:
-    shown = block(MADE)
+def test_the_table_shows_the_chosen_parts_and_replaces_the_readmes_alone(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}old\n{END}after\n", "utf-8")
+    fill(readme, MADE)
+    shown = readme.read_text("utf-8")
+    assert shown == f"before\n{BEGIN}{block(MADE)}{END}after\n"
     assert f"| {SHOWN[0]} | 10 ms | 12 ms | 1.20 × | ≤ 1.5 × |\n" in shown
     assert f"| {SHOWN[1]} | 10 ms | 30 ms | 3.00 × | ≤ 2 × **missed** |\n" in shown
     assert "asking" not in shown
     assert "Measured with `x` on 2 cores." in shown
-
-
-def test_filling_replaces_the_table_and_nothing_else(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{BEGIN}old\n{END}after\n", "utf-8")
-    fill(readme, MADE)
-    assert readme.read_text("utf-8") == f"before\n{BEGIN}{block(MADE)}{END}after\n"
-    fill(readme, "")
-    assert readme.read_text("utf-8") == f"before\n{BEGIN}{END}after\n"
-
-
-def test_a_readme_without_marks_is_refused(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
     readme.write_text("nothing\n", "utf-8")
     with pytest.raises(ValueError, match="lacks the lines"):
         fill(readme, MADE)

@@ -16,14 +16,10 @@ import pytest
 from reflector import handover
 from tests.road.agent import PATIENCE, Agent
 from tests.road.sessions import Session
+from tests.test_locate import git
 
 EVIL = {"PATTERNS & APPROACHES": [{"name": "pat-9001", "text": "EVIL", "helpful": 999, "harmful": 0}]}
 PLAYBOOK = json.dumps({"version": "1.0", "last_updated": None, "sections": EVIL})
-
-
-def git(folder: Path, *arguments: str) -> None:
-    settings = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *settings, "-C", str(folder), *arguments], check=True, capture_output=True)
 
 
 def cloned(tmp_path: Path, write: Callable[[Path], object]) -> Agent:
@@ -239,6 +235,9 @@ POWERS = {
     'ledger_url = "sqlite+aiosqlite:///x.db"': "below",
     'ledger_url = "SQLITE:////tmp/outside.db"': "below",
     'ledger_url = "postgresql://host/db"': "server",
+    'base_url = "http://127.0.0.1:1"': "belongs in the user's own file only",
+    'api_key = "k"': "belongs in the user's own file only",
+    'projects = ["*"]': "belongs in the user's own file only",
     'proposals = "accept"': "yours to say",
     'model = "the-dearest-1"': "what a request costs",
     "max_attempts = 1000": "lowered",
@@ -287,14 +286,6 @@ def test_a_repositorys_ledger_is_where_it_says_in_a_folder_of_any_name(agent: Ag
     assert (project / "l %.db").is_file()
 
 
-@pytest.mark.parametrize(
-    "url", ["sqlite+aiosqlite:///x.db", "SQLITE:///x.db", "mysql://h/x", "postgresql+pg8000://h/x"]
-)
-def test_a_driver_that_is_not_ours_is_refused_in_words(agent: Agent, url: str) -> None:
-    agent.environ = {"REFLECTOR_LEDGER_URL": url}
-    assert "engine" in agent.call("add", "pat", "x", code=1).err
-
-
 def test_a_ledger_that_came_with_a_clone_is_not_ours_until_its_person_says_so(tmp_path: Path) -> None:
     agent = cloned(tmp_path, with_ledger)
     before = agent.ledger.read_bytes()
@@ -315,27 +306,17 @@ def test_a_ledger_that_came_with_a_clone_is_not_ours_until_its_person_says_so(tm
     assert next(event["type"] for event in agent.events()) == "playbook.imported"
 
 
-def test_a_tracked_ledger_is_not_ours_however_its_url_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("url", "tracked"), [("%6c%20é.db", "l é.db"), ("l.db", "l.db-wal"), ("l.db", "l.db-journal")])
+def test_a_tracked_ledger_or_journal_of_one_is_not_ours_however_its_url_is_written(
+    tmp_path: Path, url: str, tracked: str
+) -> None:
     def write(claude: Path) -> None:
-        with_ledger(claude)
-        (claude / "reflector" / "ledger.db").rename(claude.parent / "l é.db")
-        shutil.rmtree(claude / "reflector")
-        (claude / "reflector.toml").write_text('ledger_url = "sqlite:///%6c%20é.db"')
+        (claude / "reflector.toml").write_text(f'ledger_url = "sqlite:///{url}"')
+        (claude.parent / tracked).write_bytes(b"pages of somebody else's")
 
     agent = cloned(tmp_path, write)
-    before = (agent.project / "l é.db").read_bytes()
-    assert "l é.db is tracked by git" in agent.call("add", "pat", "x", code=1).err
-    assert (agent.project / "l é.db").read_bytes() == before
-
-
-@pytest.mark.parametrize("end", ["-wal", "-journal"])
-def test_a_tracked_journal_of_a_ledger_is_not_played_into_it(tmp_path: Path, end: str) -> None:
-    def write(claude: Path) -> None:
-        (claude / "reflector.toml").write_text('ledger_url = "sqlite:///l.db"')
-        (claude.parent / f"l.db{end}").write_bytes(b"pages of somebody else's")
-
-    agent = cloned(tmp_path, write)
-    assert f"l.db{end} is tracked by git" in agent.call("add", "pat", "x", code=1).err
+    assert f"{tracked} is tracked by git" in agent.call("add", "pat", "x", code=1).err
+    assert (agent.project / tracked).read_bytes() == b"pages of somebody else's"
 
 
 SWAP = """

@@ -112,7 +112,6 @@ def test_the_page_is_short_and_its_walks_are_those_that_are_tried() -> None:
     assert re.findall(r"^## (.+)$", PAGE, re.MULTILINE) == [*_USES]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("walk", _USES)
 def test_each_patch_applies_and_adds_what_its_walk_says(tmp_path: Path, walk: str) -> None:
     for name in ("reflector", "migrations", "prompts", "tests"):

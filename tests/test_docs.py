@@ -15,7 +15,7 @@ from tests.pages import DOCS, Reader, blocks, commands, section
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 
-PAGES = {page.name: page.read_text("utf-8") for page in DOCS.glob("*.md")}
+PAGES = {page.name: page.read_text("utf-8") for page in (*DOCS.glob("*.md"), DOCS.parent / "README.md")}
 
 
 def empty(you: Agent) -> Path:
@@ -60,11 +60,13 @@ ANSWERS = section("embedding.md", "Tasks that have a right answer")
 MOVING = section("team.md", "Moving a ledger")
 GATED = section("embedding.md", "Gated reflection")
 PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
+    "readme": (PAGES["README.md"].partition("\n## Install\n")[0], demo, 3),
     "editing": (PAGES["editing.md"].partition("\n## How the playbook grows\n")[0], empty, 11),
     "duplicates": (section("editing.md", "Proposals and duplicates"), empty, 1),
     "counting": (section("counting.md", "What it costs in context"), demo, 8),
     "troubleshooting": (PAGES["troubleshooting.md"], with_sessions, 9),
     "questions": (PAGES["questions.md"], demo, 14),
+    "sql": (section("machines.md", "SQL"), demo, 5),
     "team": (MOVING, beside_the_demo, 11),
     "proving": (section("trust.md", "Proving a ledger"), demo, 5),
     "lessons": (section("learning.md", "Lessons"), with_bullets, 5),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,34 +10,25 @@ import pytest
 from reflector.git import GitUnavailable, ask_git, tracked_below
 from tests.test_locate import git
 
-PROGRAMS = (
-    "core.fsmonitor",
-    "core.pager",
-    "core.sshCommand",
-    "core.editor",
-    "core.alternateRefsCommand",
-    "gpg.program",
-)
+PROGRAMS = "core.fsmonitor core.pager core.sshCommand core.editor core.alternateRefsCommand gpg.program".split()
 
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """An unpacked repository whose every setting that can name a program names one."""
     folder = tmp_path / "work"
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    (folder / "hooks").mkdir(parents=True)
+    git(folder, "init", "-q")
     mark = folder / "mark.sh"
     mark.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     mark.chmod(0o755)
     (folder / "heads.txt").write_text("x")
-    for words in (["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
-        subprocess.run(["git", "-C", str(folder), *words], check=True)
-    for setting in PROGRAMS:
-        subprocess.run(["git", "-C", str(folder), "config", setting, str(mark)], check=True)
-    hooks = folder / "hooks"
-    hooks.mkdir()
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "x")
     for name in ("post-index-change", "reference-transaction"):
-        (hooks / name).symlink_to(mark)
-    subprocess.run(["git", "-C", str(folder), "config", "core.hooksPath", str(hooks)], check=True)
+        (folder / "hooks" / name).symlink_to(mark)
+    for setting, value in (*((setting, mark) for setting in PROGRAMS), ("core.hooksPath", folder / "hooks")):
+        git(folder, "config", setting, value)
     (tmp_path / "ran").unlink(missing_ok=True)
     return folder
 
@@ -153,6 +143,5 @@ def test_where_the_index_cannot_name_the_folder_git_is_not_needed(
     git(tmp_path, "add", "a")
     monkeypatch.setenv("PATH", "")
     assert tracked_below(tmp_path / STATE) is None
-    git_less = tmp_path / "a"
     with pytest.raises(GitUnavailable, match="not installed"):
-        tracked_below(git_less)
+        tracked_below(tmp_path / "a")

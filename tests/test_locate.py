@@ -30,13 +30,9 @@ def playbook(folder: Path) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    for name in ("REFLECTOR_PROJECT", "CLAUDE_PROJECT_DIR", "REFLECTOR_WORKTREES", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(home))
-    return home
+def home() -> Path:
+    Path.home().mkdir()
+    return Path.home()
 
 
 def _by_the_hook(folder: Path) -> Path:

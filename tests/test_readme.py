@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from reflector.cli.app import run
-from tests.recording import SVG, TYPED, drawn, played, text_of
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -53,13 +52,6 @@ def test_the_demo_shows_every_system(tmp_path: Path, capsys: pytest.CaptureFixtu
     for system in ("pat-001 harmful", "done the discount applies", "line 12. (1.00)", "0.54 → 0.64"):
         assert system in demo
     assert not demo.rstrip().splitlines()[-1].startswith("position")
-
-
-def test_the_recorded_session_is_what_the_program_prints(tmp_path: Path) -> None:
-    shown = text_of(drawn(played(tmp_path)))
-    assert shown == text_of(SVG.read_text("utf-8")), "docs/terminal.svg is made anew by `make docs`"
-    assert "(docs/terminal.svg)" in README
-    assert [typed for typed in TYPED if f"${typed}" not in shown] == []
 
 
 def test_the_install_command_of_the_readme_leads_to_hooks_and_its_counterpart_out_again(

@@ -1,9 +1,6 @@
 """The ledger: playbook and event, and the tables that can be rebuilt from them.
 
 Only ledgers that exist are brought from revision to revision; migrations/schema.sql makes a new one as the newest is.
-
-Revision ID: 0001
-Revises:
 """
 
 revision = "0001"

@@ -2,9 +2,6 @@
 
 Nothing is done here: views, like triggers, are made anew after every run of migrations (env.py), so that those which
 stand are this code's. This revision is what makes an older ledger run one.
-
-Revision ID: 0002
-Revises: 0001
 """
 
 revision = "0002"

@@ -2,9 +2,6 @@
 
 Triggers and views are made anew after every run of migrations (env.py). An older version took a bullet of such a
 section in with a file, and every command that showed it then failed.
-
-Revision ID: 0003
-Revises: 0002
 """
 
 from alembic import op

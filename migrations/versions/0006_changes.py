@@ -1,11 +1,5 @@
 """Proposed changes of the playbook: a proposal is approved once, rejected once and measured once. Merged bullets, found
-by the bullet that has their evidence.
-
-env.py creates triggers and views again after every run of migrations.
-
-Revision ID: 0006
-Revises: 0005
-"""
+by the bullet that has their evidence."""
 
 from alembic import op
 

@@ -1,12 +1,6 @@
 """Ledgers of teams: a playbook that moved to another ledger takes no event until it moves back, a server says who wrote
 a row, and numbers playbooks itself. Checkpoints of the tallies that questions about all sessions are answered from, and
-since when a bullet has its status: the rebuild at the first opening fills both.
-
-env.py creates triggers and views again after every run of migrations.
-
-Revision ID: 0007
-Revises: 0006
-"""
+since when a bullet has its status: the rebuild at the first opening fills both."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,10 +1,4 @@
-"""One row for each playbook in the place of the checkpoints of tallies, for the same roles; the view `doubles` goes.
-
-env.py creates triggers and views again after every run of migrations.
-
-Revision ID: 0008
-Revises: 0007
-"""
+"""One row for each playbook in the place of the checkpoints of tallies, for the same roles; the view `doubles` goes."""
 
 from alembic import op
 

@@ -6,9 +6,9 @@ that does not count is listed too, with the reason it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
@@ -119,20 +119,17 @@ class _Blame:
         found: list[tuple[Event, str | Verdict]] = [(self.events[tag.position], tag) for tag in tags]
         found += [(self.events[position], name) for name, position in births.items()]
         found = sorted([*found, *self.recounts], key=lambda one: one[0].position)
-        steps = [
+        steps = (
             self._baseline(event, of) if isinstance(of, str) else self._judgement(event, of) for event, of in found
-        ]
+        )
         return [step for step in steps if step is not None]
 
     def _recounts(self) -> list[tuple[Event, str]]:
-        after = min(self.then.entries[name].position for name in self.family)
-        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=after, upto=self.then.position)
+        births = {name: self.then.entries[name].position for name in self.family}
+        after, upto = min(births.values()), self.then.position
+        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=after, upto=upto)
         named = [(event, str((event.data or {}).get("name"))) for event in recounts]
-        return [
-            (event, name)
-            for event, name in named
-            if name in self.family and event.position > self.then.entries[name].position
-        ]
+        return [(event, name) for event, name in named if event.position > births.get(name, upto)]
 
     def _judgement(self, event: Event, verdict: Verdict) -> Step:
         data = dict(event.data or {})
@@ -208,8 +205,7 @@ class _Blame:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(NamedTuple):
     """What is known of a reflection: the data of its completion, what was asked, and where the evidence is."""
 
     completed: dict[str, Any]
@@ -222,58 +218,43 @@ _NOBODY = _Judged({})
 
 
 def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
-    """Return what is known of the tags' reflections, by their id."""
-    ids = {identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
-    completions = ledger.having(ids)
-    windows = {event.target_id for event in completions if event.target_id}
-    answers = _answers(ledger, windows)
-    found = {}
-    for event in completions:
-        window, transcript, asked = answers.get(event.target_id or "", (None, None, []))
-        # A reading of an old answer by a newer parser has an id of its own: the judge's last answer before it counts.
-        before = [one for one in asked if one[0] < event.position and one[1] == event.actor]
-        position, _, prompt, template = before[-1] if before else (None, None, None, None)
-        evidence = Evidence(window, position, transcript)
-        found[event.reflection_id or ""] = _Judged(dict(event.data or {}), prompt, template, evidence)
-    return found
-
-
-_Asked = tuple[int, str, str | None, str | None]
-
-
-def _answers(ledger: Ledger, windows: set[str]) -> dict[str, tuple[int | None, str | None, list[_Asked]]]:
-    """Return (position, transcript's path, answers as position, actor, prompt, template) by the window's event id.
-
-    Without the answers themselves, which are most of the bytes.
-    """
+    """Return what is known of the tags' reflections, by their id; of answers all but the text, which is long."""
+    completions = ledger.having({identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags})
+    targets = {event.target_id for event in completions if event.target_id}
+    answers: dict[tuple[str, str], list[tuple[int, str | None, str | None]]] = {}
     with ledger.asking() as sql:
-        among, ids = sql.among("event_id", windows)
+        among, ids = sql.among("event_id", targets)
         path = sql.text_at("data", "transcript", "path")
         query = f"SELECT event_id, position, {path} FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
-        found: dict[str, tuple[int | None, str | None, list[_Asked]]] = {
-            event_id: (position, transcript, []) for event_id, position, transcript in sql.run(query, ids).fetchall()
-        }
-        among, ids = sql.among("target_id", windows)
-        prompt, template = sql.text_at("data", "prompt_sha256"), sql.text_at("data", "template_sha256")
+        windows = {row[0]: (row[1], row[2]) for row in sql.run(query, ids).fetchall()}
+        among, ids = sql.among("target_id", targets)
+        asked = ", ".join(sql.text_at("data", field) for field in ("prompt_sha256", "template_sha256"))
         query = (
-            f"SELECT target_id, position, actor, {prompt}, {template} FROM event WHERE playbook_id = ?"  # noqa: S608
+            f"SELECT target_id, actor, position, {asked} FROM event WHERE playbook_id = ?"  # noqa: S608
             f" AND {among} AND type = ? ORDER BY position"
         )
-        for target, *answer in sql.run(query, ids, ev.REFLECTION_ANSWERED).fetchall():
-            if target in found:
-                found[target][2].append((answer[0], answer[1], answer[2], answer[3]))
+        for target, actor, *answer in sql.run(query, ids, ev.REFLECTION_ANSWERED).fetchall():
+            answers.setdefault((target, actor), []).append((answer[0], answer[1], answer[2]))
+    found = {}
+    for event in completions:
+        window, transcript = windows.get(event.target_id, (None, None))
+        # A reading of an old answer by a newer parser has an id of its own: the judge's last answer before it counts.
+        given = answers.get((event.target_id or "", event.actor), ())
+        before = [one for one in given if one[0] < event.position]
+        position, prompt, template = before[-1] if before else (None, None, None)
+        evidence = Evidence(window, position, transcript)
+        found[event.reflection_id or ""] = _Judged(dict(event.data or {}), prompt, template, evidence)
     return found
 
 
 def _cause(event: Event | None) -> Cause | None:
     if event is None:
         return None
-    reason = (
-        IN_A_MERGE if event.type == ev.BULLET_RECOUNTED and RESTATED in event.meta else (event.data or {}).get("reason")
-    )
+    is_merge = event.type == ev.BULLET_RECOUNTED and RESTATED in event.meta
+    reason = IN_A_MERGE if is_merge else (event.data or {}).get("reason")
     return Cause(event.position, event.event_id, event.recorded_at, event.actor, str(reason) if reason else None)
 
 
-def _items(event: Event) -> list[dict[str, Any]]:
-    data = dict(event.data or {})
-    return list(data.get("bullets", ())) if event.type == ev.PLAYBOOK_IMPORTED else [data]
+def _items(event: Event) -> Sequence[Mapping[str, Any]]:
+    data = event.data or {}
+    return data.get("bullets", ()) if event.type == ev.PLAYBOOK_IMPORTED else (data,)

@@ -9,15 +9,19 @@ shown, nobody knows whether it was shown a bullet: it counts as unknown.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reflector.ledger.cached import usage_at
-from reflector.ledger.usage import Usage
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
+
+
+#: Requirement A-32: so many times harmful, and more often than helpful.
+_LEAST_HARMFUL: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,36 +63,51 @@ class Use(NamedTuple):
 
 def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> dict[str, Use]:
     """Return the use of each bullet that was ever judged, or of one, by its name. Raises LedgerError."""
-    tally = tally_of(ledger, past)
+    tally = usage_at(ledger, past.position if past is not None else None)
     found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
     events = ledger.all_at([of.last for of in found.values()])
     return {one: Use(of.judged, events[of.last].recorded_at, of.trend) for one, of in found.items()}
 
 
-def tally_of(ledger: Ledger, past: Past | None) -> Usage:
-    """Return the counts of a moment, None for now. Raises LedgerError."""
-    return usage_at(ledger, past.position if past is not None else None)
-
-
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     """Each bullet's way from shown to judged, in order of creation, tombstones included. Raises LedgerError."""
-    tally = tally_of(ledger, past)
+    tally = usage_at(ledger, past.position if past is not None else None)
     found = []
     for row in (past or ledger).rows():
         of = tally.of(row.name)
-        found.append(
-            Cited(
-                name=row.name,
-                status=row.status,
-                live=of.live,
-                told=of.told if of.told or of.unknown < of.live else None,
-                unknown=of.unknown,
-                told_cited=of.told_cited,
-                cited=of.cited,
-                judged=of.cited_judged,
-                uncited=of.judged - of.cited_judged,
-                helpful=row.helpful,
-                harmful=row.harmful,
-            )
-        )
+        told = of.told if of.told or of.unknown < of.live else None
+        seen = (of.live, told, of.unknown, of.told_cited, of.cited, of.cited_judged, of.judged - of.cited_judged)
+        found.append(Cited(row.name, row.status, *seen, row.helpful, row.harmful))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A bullet that is to be removed, and why."""
+
+    cited: Cited
+    text: str
+    reason: str
+
+
+def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due]:
+    """Return the live bullets that are to be removed, the most harmful first. Raises LedgerError.
+
+    Only evidence against a bullet names it. One that no session was shown, one of which nothing is known, and one that
+    is pinned are left alone.
+
+    after  sessions that were shown a bullet, none of which cited it, after which it is to be removed; 0 for never
+    """
+    texts = {row.name: row.text for row in ledger.rows()}
+    found = []
+    for one in citations(ledger):
+        if one.status != "live" or one.name in pinned:
+            continue
+        reason = ""
+        if one.harmful >= _LEAST_HARMFUL and one.harmful > one.helpful:
+            reason = f"harmful {one.harmful}, helpful {one.helpful}"
+        elif after and (one.told or 0) >= after and not one.cited and one.helpful <= one.harmful:
+            reason = f"told in {one.told} sessions, cited in none"
+        if reason:
+            found.append(Due(one, texts[one.name], reason))
+    return sorted(found, key=lambda one: (one.cited.helpful - one.cited.harmful, -(one.cited.told or 0)))

@@ -13,9 +13,11 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any, Final
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
+from reflector.events.event import SESSION_RECORDED
+from reflector.events.fields import unpack_keys
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
-from reflector.ledger.windows import one_of, record_keys
+from reflector.ledger.reader import between, one_of
 from reflector.playbook.counting import COUNTINGS, Counting
 
 if TYPE_CHECKING:
@@ -74,24 +76,11 @@ def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = N
     with ledger.asking() as sql:
         tags = verdicts_in(sql, then.position)
         counted = [tag for tag in tags if tag.tag and standing.fault(tag) is None]
-        found = sorted(_surplus(sql, then.position, tags, counted))
-        classes = tuple(_grouped(sql, code, [row for row in found if row[1] == code], name) for code in CLASSES)
-    repeated = {counting: _repeated(counted, Standing(then, counting)) for counting in COUNTINGS}
-    own = repeated[then.counting]
-    totals: dict[str, dict[Counting, tuple[int, int]]] = {}
-    for row in (past or ledger).rows():
-        if name not in (None, row.name):
-            continue
-        if len(then.family(row.name)) > 1:
-            totals[row.name] = {counting: then.counters([row.name], counting)[row.name] for counting in COUNTINGS}
-        else:
-            totals[row.name] = {
-                counting: (
-                    row.helpful + own[row.name, 1] - more[row.name, 1],
-                    row.harmful + own[row.name, -1] - more[row.name, -1],
-                )
-                for counting, more in repeated.items()
-            }
+        rows = sorted(_surplus(sql, then.position, tags, counted))
+        classes = tuple(_grouped(sql, code, [row for row in rows if row[1] == code], name) for code in CLASSES)
+    names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
+    counters = {counting: then.counters(names, counting) for counting in COUNTINGS}
+    totals = {one: {counting: found[one] for counting, found in counters.items()} for one in names}
     return DoubleCounts(then.counting, classes, totals)
 
 
@@ -99,11 +88,6 @@ _COMPLETIONS: Final = (
     f"SELECT reflection_id, session_id, target_id FROM event WHERE playbook_id = ? AND {one_of(COMPLETION_TYPES)}"  # noqa: S608
     " AND position <= ? AND reflection_id IS NOT NULL AND target_id IS NOT NULL"
 )
-
-
-def _repeated(counted: Sequence[Verdict], standing: Standing) -> Counter[tuple[str, int]]:
-    """Return how many of the verdicts that count by themselves are one with another, by bullet and verdict."""
-    return Counter((one.name, one.tag) for one in counted if standing.repeats(one.name, one) is not None)
 
 
 #: (position, class, name, tag, position of the first of them, reflection).
@@ -157,6 +141,13 @@ def _same_lists(
         same[session_of[reflection], tuple(given)].append(reflection)
     for reflections in same.values():
         yield from (("D3", one, other) for one, other in permutations(reflections, 2))
+
+
+def record_keys(sql: Statements, upto: int) -> Iterator[tuple[str, str, Sequence[int]]]:
+    """Yield (event id, session, keys of its records) of each window of a transcript, up to a position."""
+    for event in between(sql, (SESSION_RECORDED,), 0, upto):
+        keys = (event.data or {}).get("window", {}).get("keys")
+        yield event.event_id, event.session_id or "", unpack_keys(keys) if keys else ()
 
 
 def _sharing(

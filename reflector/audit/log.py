@@ -1,4 +1,4 @@
-"""Events chosen by what they are about, who wrote them and when; what each says in a line, and as JSON.
+"""Events chosen by what they are about, who wrote them and when; what each says in a line.
 
 Invariant: an event is chosen by its facts alone, so the same filter chooses the same events of the same positions,
 all at once, the newest only, or while they are appended. Sessions, types and a bullet's tags are looked up
@@ -7,9 +7,9 @@ by index; who wrote an event, and which sessions cite a bullet, takes a pass ove
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -51,46 +51,40 @@ def select(ledger: Ledger, chosen: Filter, newest: int | None = None) -> list[Ev
 
 
 def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, newest: int | None) -> list[int]:
-    conditions, values = ["position > ?"], [chosen.after]  # type: list[str], list[object]
+    asked: list[tuple[str, Sequence[object]]] = [("position > ?", [chosen.after])]
     if chosen.upto is not None:
-        conditions.append("position <= ?")
-        values.append(chosen.upto)
+        asked.append(("position <= ?", [chosen.upto]))
     if chosen.types:
-        conditions.append(f"type IN ({', '.join('?' * len(chosen.types))})")
-        values += chosen.types
+        asked.append((f"type IN ({', '.join('?' * len(chosen.types))})", [*chosen.types]))
     if chosen.session_id is not None:
-        conditions.append("session_id = ?")
-        values.append(chosen.session_id)
+        asked.append(("session_id = ?", [chosen.session_id]))
     if chosen.actor is not None:
-        conditions.append("(actor = ? OR substr(actor, 1, ?) = ?)")
-        values += [chosen.actor, len(chosen.actor) + 1, f"{chosen.actor}:"]
+        by = chosen.actor
+        asked.append(("(actor = ? OR substr(actor, 1, ?) = ?)", [by, len(by) + 1, f"{by}:"]))
     if among is not None:
         condition, value = sql.among("position", among)
-        conditions.append(condition)
-        values.append(value)
+        asked.append((condition, [value]))
     rare = bool(chosen.types) and ev.BULLET_TAGGED not in chosen.types
     if rare:
-        conditions.append(_NOT_A_TAG)
+        asked.append((_NOT_A_TAG, []))
+    conditions, values = " AND ".join(one for one, _ in asked), [value for _, given in asked for value in given]
     # Of one type they are in order; of several, the plus keeps the planner from walking through all events for that.
     several = rare and len(chosen.types) > 1 and chosen.session_id is None
     order = f"ORDER BY {'+' if several else ''}position DESC"
     limit = f" LIMIT {newest:d}" if newest is not None else ""
-    query = f"SELECT position FROM event WHERE playbook_id = ? AND {' AND '.join(conditions)} {order}{limit}"  # noqa: S608
+    query = f"SELECT position FROM event WHERE playbook_id = ? AND {conditions} {order}{limit}"  # noqa: S608
     return [row[0] for row in sql.run(query, *values).fetchall()]
-
-
-def _holds(sql: Statements) -> str:
-    return "strpos(data, ?) > 0" if sql.postgres else "instr(data, ?) > 0"
 
 
 def _about(ledger: Ledger, name: str) -> list[int]:
     """Positions of the events that are about a bullet."""
+    position_of = "strpos" if ledger.engine.dialect == "postgresql" else "instr"
     types = ", ".join(repr(type_) for type_ in NAMING_TYPES if type_ != ev.BULLET_TAGGED)
     with ledger.asking() as sql:
         tags = sql.run("SELECT position FROM tag WHERE playbook_id = ? AND name = ?", name).fetchall()
         query = (
             f"SELECT position FROM event WHERE playbook_id = ? AND {_NOT_A_TAG} AND type IN ({types})"  # noqa: S608
-            f" AND (data IS NULL OR {_holds(sql)})"
+            f" AND (data IS NULL OR {position_of}(data, ?) > 0)"
         )
         doubtful = [row[0] for row in sql.run(query, f'"{name}"').fetchall()]
     naming = (event.position for event in ledger.at(doubtful) if name in names_in(event.type, event.data or {}))
@@ -105,21 +99,6 @@ def summary(event: Event) -> str:
         return "(redacted)"
     one = EVENT_TYPES.get(event.type)
     return one.summary(event.data) if one is not None else ""
-
-
-def as_json(event: Event) -> dict[str, Any]:
-    """Return an event as a JSON object: every column by its name, the packed record keys left out of `data`."""
-    whole = {**whole_event(event), "recorded_by": event.recorded_by}
-    if whole["data"] is not None and isinstance(whole["data"].get("window"), dict):
-        window = {key: value for key, value in whole["data"]["window"].items() if key != "keys"}
-        whole["data"] = {**whole["data"], "window": window}
-    return whole
-
-
-def whole_event(event: Event) -> dict[str, Any]:
-    """Return an event as a JSON object with everything that its hashes cover."""
-    whole = {one.name: getattr(event, one.name) for one in fields(Event) if one.compare}
-    return whole | {"data": dict(event.data) if event.data is not None else None, "meta": dict(event.meta)}
 
 
 #: The bullet's row says how it came, and the table of tags has its tags.

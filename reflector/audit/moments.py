@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from reflector.audit.targets import UnknownSession, session_named
 from reflector.mistakes import Mistake
@@ -42,7 +42,7 @@ def position_of(ledger: Ledger, moment: str) -> int:
         return _position(ledger, text)
     if _LIKE_A_TIME.match(text):
         return ledger.position_at(end_of(text))
-    return _end_of_session(ledger, text)
+    return _in_session(ledger, text, "max")
 
 
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
@@ -77,11 +77,7 @@ def position_before(ledger: Ledger, moment: str) -> int:
     position = position_of(ledger, text)
     if text.isdecimal() and position == int(text[:18]):
         return max(0, position - 1)
-    query = "SELECT min(position) FROM event WHERE playbook_id = ? AND session_id = ?"
-    session_id = session_named(ledger, text)
-    with ledger.asking() as sql:
-        (first,) = sql.run(query, session_id).fetchone()
-    return int(first) - 1
+    return _in_session(ledger, text, "min") - 1
 
 
 def _parsed(text: str) -> tuple[datetime, datetime]:
@@ -114,18 +110,19 @@ def _position(ledger: Ledger, text: str) -> int:
     if position is not None and position <= head:
         return position
     try:
-        return _end_of_session(ledger, text)
+        return _in_session(ledger, text, "max")
     except UnknownMoment:
         raise UnknownMoment(f"position {text[:40]} is not in the ledger, which ends at {head}; {_WAYS}") from None
 
 
-def _end_of_session(ledger: Ledger, text: str) -> int:
+def _in_session(ledger: Ledger, text: str, which: Literal["min", "max"]) -> int:
+    """Return the first or the last position of a session."""
     try:
         session_id = session_named(ledger, text)
     except UnknownSession as error:
         found = f"; it could be {', '.join(error.candidates[:5])}" if error.candidates else ""
         raise UnknownMoment(f"no session {text!r:.80} is recorded{found}; {_WAYS}") from error
-    query = "SELECT max(position) FROM event WHERE playbook_id = ? AND session_id = ?"
+    query = f"SELECT {which}(position) FROM event WHERE playbook_id = ? AND session_id = ?"  # noqa: S608
     with ledger.asking() as sql:
         (position,) = sql.run(query, session_id).fetchone()
     return int(position)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from reflector.audit.standing import Fault, Standing, Verdict
 from reflector.audit.targets import session_named
 from reflector.events import event as ev
-from reflector.events.fold import verdict
 from reflector.events.registry import WINDOW_TYPES, window_step
 from reflector.events.sessions import rationale_of
+from reflector.events.state import verdict
 from reflector.handover import words
 from reflector.ledger.as_of import Past
 from reflector.prices import Spent, spent_on
@@ -112,7 +112,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     reflections: dict[str, Reflection] = {}
     completed: dict[str, Mapping[str, Any]] = {}
     for event in events:
-        data: Mapping[str, Any] = event.data or {}
+        data = dict(event.data or {})
         if event.type in WINDOW_TYPES:
             at = event.recorded_at
             windows[event.event_id] = Window(event.position, event.event_id, event.type, event.session_id, at, at, data)
@@ -132,7 +132,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     return SessionStory(session_id, list(windows.values()), events)
 
 
-def _follow(window: Window, event: Event, data: Mapping[str, Any]) -> None:
+def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
     """How far an event brings a window; the same steps as the table of windows takes."""
     step = window_step(event.type, data)
     if event.type == ev.REFLECTION_SKIPPED:
@@ -144,11 +144,11 @@ def _follow(window: Window, event: Event, data: Mapping[str, Any]) -> None:
         window.attempts += step[1]
 
 
-def _judged(reflection: Reflection, event: Event, data: Mapping[str, Any]) -> None:
-    reflection.model = words({**data}, "model") or reflection.model
+def _judged(reflection: Reflection, event: Event, data: dict[str, Any]) -> None:
+    reflection.model = words(data, "model") or reflection.model
     if event.type == ev.REFLECTION_ANSWERED:
         reflection.answers += 1
-        reflection.mode = words({**data}, "mode") or None
+        reflection.mode = words(data, "mode") or None
         reflection.spent += spent_on(event.meta, reflection.model or "", asked=False)
     else:
         reflection.completed = event.position
@@ -160,8 +160,5 @@ def _tagged(event: Event, data: Mapping[str, Any], standing: Standing, rationale
     found = Tagged(event.position, name, tag, str(data.get("disposition", "malformed")), rationale)
     if (judged := verdict(data)) is None:
         return found
-    own = Verdict(event.position, *judged, event.session_id, event.reflection_id)
-    fault = standing.fault(own)
-    if fault is None and standing.repeats(own.name, own) is not None:
-        fault = "double"
+    fault = standing.stands(Verdict(event.position, *judged, event.session_id, event.reflection_id))
     return replace(found, counted=fault is None, fault=fault)

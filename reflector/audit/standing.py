@@ -78,3 +78,8 @@ class Standing:
         """
         first = self._first.setdefault((name, verdict.tag, self.member(verdict)), verdict.position)
         return None if first == verdict.position else first
+
+    def stands(self, verdict: Verdict) -> Fault | None:
+        """Return why a verdict does not count for its own bullet; asked in the order of positions."""
+        fault = self.fault(verdict)
+        return "double" if fault is None and self.repeats(verdict.name, verdict) is not None else fault

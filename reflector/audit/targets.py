@@ -81,9 +81,8 @@ def target_named(ledger: Ledger, text: str) -> Target:
     text = text.strip()
     if text.isascii() and text.isdecimal() and len(text) < 16 and (at := ledger.at([int(text)])):
         return Target("event", at[0].event_id, at)
-    found = [*_sessions(ledger, text), *_reflections(ledger, text), *_events(ledger, text)]
-    exact = [one for one in found if one[1] == text]
-    chosen = exact or found
+    found = [*(("session", id) for id in _sessions_like(ledger, text)), *_like(ledger, text)]
+    chosen = [one for one in found if one[1] == text] or found
     if not chosen:
         raise UnknownTarget(
             f"{text[:80]!r} is not a session, reflection, event or position of this ledger, nor the beginning of one; "
@@ -105,37 +104,23 @@ def _target(ledger: Ledger, kind: Kind, id: str) -> Target:
     return Target(kind, id, [found] if found is not None else [])
 
 
-def _sessions(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
-    try:
-        return [("session", session_named(ledger, beginning))]
-    except UnknownSession as error:
-        return [("session", id) for id in error.candidates]
-
-
-def _reflections(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
-    if not _is_like_an_id(beginning):
-        return []
-    query = (
-        "SELECT reflection_id FROM event WHERE playbook_id = ? AND type <> 'bullet.tagged' AND type = ?"
-        " AND substr(reflection_id, 1, ?) = ? ORDER BY position LIMIT ?"
-    )
-    with ledger.asking() as sql:
-        rows = sql.run(query, ev.REFLECTION_COMPLETED, len(beginning), beginning, _CANDIDATES).fetchall()
-    return [("reflection", row[0]) for row in rows]
-
-
-def _events(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
-    if not _is_like_an_id(beginning):
-        return []
+_LIKE: Final[dict[Kind, str]] = {
+    "reflection": f"SELECT reflection_id FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
+    f" AND type = '{ev.REFLECTION_COMPLETED}' AND substr(reflection_id, 1, ?) = ? ORDER BY position LIMIT ?",
     # Ids are hex digits, so this is a range of their index in the order of every language.
-    query = (
-        "SELECT event_id FROM event WHERE playbook_id = ? AND event_id >= ? AND event_id < ?"
-        " AND substr(event_id, 1, ?) = ? ORDER BY event_id LIMIT ?"
-    )
+    "event": "SELECT event_id FROM event WHERE playbook_id = ? AND substr(event_id, 1, ?) = ?"
+    " AND event_id >= ? AND event_id < ? ORDER BY event_id LIMIT ?",
+}
+
+
+def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
+    """Return the first reflections and events whose id begins so."""
+    if not 0 < len(beginning) <= 64 or not set(beginning) <= set("0123456789abcdef"):
+        return []
+    found: list[tuple[Kind, str]] = []
     with ledger.asking() as sql:
-        rows = sql.run(query, beginning, f"{beginning}g", len(beginning), beginning, _CANDIDATES).fetchall()
-    return [("event", row[0]) for row in rows]
-
-
-def _is_like_an_id(text: str) -> bool:
-    return 0 < len(text) <= 64 and set(text) <= set("0123456789abcdef")
+        for kind, query in _LIKE.items():
+            bounds = (beginning, f"{beginning}g") if kind == "event" else ()
+            rows = sql.run(query, len(beginning), beginning, *bounds, _CANDIDATES).fetchall()
+            found += [(kind, row[0]) for row in rows]
+    return found

@@ -64,10 +64,12 @@ class _Commands(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
-            now = MOVED.get(" ".join(args[:2])) or MOVED.get(args[0])
+            for gone in (" ".join(args[:2]), args[0]):
+                if gone in MOVED:
+                    ctx.fail(_moved(gone))
             near = get_close_matches(args[0], COMMANDS, n=1)
             hint = f"Did you mean '{near[0]}'?" if near else "See 'reflector --help'."
-            ctx.fail(_moved(args[0], now) if now else f"no command '{args[0]}'. {hint}")
+            ctx.fail(f"no command '{args[0]}'. {hint}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -79,22 +81,10 @@ class _Commands(click.Group):
             name = ctx.invoked_subcommand or ""
             command = self.get_command(ctx, name)
             where = click.Context(command, ctx, name) if command is not None else ctx
-            raise click.UsageError(_here(ctx, str(mistake)), where) from mistake
-        except click.UsageError as error:
-            text = error.message
-            if isinstance(error, click.NoSuchOption):
-                gone = f"{ctx.invoked_subcommand} {error.option_name}"
-                text = _moved(gone, MOVED[gone]) if gone in MOVED else error.format_message()
-            if (said := _here(ctx, text)) == error.message:
-                raise
-            raise click.UsageError(said, error.ctx) from error
-        except Exception as error:
-            from reflector.curation.bullets import BulletRefused
-            from reflector.ledger.errors import LedgerError
-
-            if isinstance(error, BulletRefused | LedgerError) and error.args == (str(error),):
-                error.args = (_here(ctx, str(error)),)
-            raise
+            raise click.UsageError(str(mistake), where) from mistake
+        except click.NoSuchOption as error:
+            gone = f"{ctx.invoked_subcommand} {error.option_name}"
+            raise click.UsageError(_moved(gone) if gone in MOVED else error.format_message(), error.ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(len(name) for group in GROUPS.values() for name in group)
@@ -106,13 +96,10 @@ class _Commands(click.Group):
                 )
 
 
-def _moved(gone: str, now: str) -> str:
+def _moved(gone: str) -> str:
     """Return what to type instead of a command or an option that is gone."""
+    now = MOVED[gone]
     return f"`reflector {gone}` is now `{now if now[0].isupper() else f'reflector {now}'}`"
-
-
-def _here(ctx: click.Context, text: str) -> str:
-    return ctx.obj.here(text) if isinstance(ctx.obj, Place) else text
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -129,13 +116,14 @@ def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str
     """An event-sourced playbook for coding agents: every helpful and harmful count can be explained."""
     if user and project is not None:
         raise click.UsageError("--user names your own playbook and --project another one; leave one of them out")
-    ctx.obj = Place(project, user=user, dataset=dataset)
+    place = ctx.ensure_object(Place)
+    place.root, place.user, place.dataset = project, user, dataset
 
 
 class Place:
     """Where a command works: the project is found and configured when a command first asks."""
 
-    def __init__(self, root: Path | None, *, user: bool = False, dataset: str | None = None) -> None:
+    def __init__(self, root: Path | None = None, *, user: bool = False, dataset: str | None = None) -> None:
         self.root = root
         self.user = user
         self.dataset = dataset
@@ -176,19 +164,16 @@ class Place:
         key = repr(flags)
         if key not in self._found:  # a command asks again and again
             # The user's folder is made when something is kept in it.
-            self._found[key] = Project.of_user(flags=flags) if self.user else Project.at(self._folder(), flags=flags)
+            self._found[key] = Project.of_user(flags=flags) if self.user else Project.at(self.folder(), flags=flags)
         return self._found[key]
 
-    def project_without_settings(self) -> Project:
-        """Return the project, or the user's own playbook, with every setting at its default."""
+    def folder(self) -> Path:
+        """Return the folder of the project, or of the user's own playbook, whatever its settings are."""
         from reflector.locate import user_folder
-        from reflector.project import Project
-
-        return Project.without_settings(Path(user_folder()).absolute() if self.user else self._folder())
-
-    def _folder(self) -> Path:
         from reflector.project import find_project
 
+        if self.user:
+            return Path(user_folder()).absolute()
         root = (self.root or find_project()).absolute()
         if not root.is_dir():
             raise click.UsageError(f"the project {root} is not a folder; name one with --project")
@@ -203,7 +188,7 @@ class Place:
         return " ".join(["reflector", *map(shlex.quote, [*where, *dataset]), *words])
 
     def here(self, text: str) -> str:
-        """Return a text whose commands, such as `reflector restore pat-001`, are for the same playbook of a folder.
+        """Return a text whose commands, such as `reflector undo pat-001`, are for the same playbook of a folder.
 
         Another playbook of it has bullets of the same names. The folder is left to the person, who named it.
         """
@@ -240,7 +225,9 @@ class Place:
             if project.outer is not None:
                 from reflector.cli.output import note
 
-                note(f"There is no dataset {project.root.name!r} here yet; {_datasets(project.root.parent)}.")
+                names = sorted(one.name for one in project.root.parent.glob("*") if one.is_dir())
+                others = f"the datasets are {', '.join(names)}" if names else "the project has none"
+                note(f"There is no dataset {project.root.name!r} here yet; {others}.")
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
@@ -261,19 +248,14 @@ class Place:
             self._note(notes)
 
 
-def _datasets(folder: Path) -> str:
-    """Return the datasets that a project has, in words."""
-    names = sorted(one.name for one in folder.glob("*") if one.is_dir())
-    return f"the datasets are {', '.join(names)}" if names else "the project has none"
-
-
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     if sys.stdout is None:  # closed by the caller (`>&-`)
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
     ledgers.show_upgrade = _upgrade
+    place = Place()
     try:
-        code = reflector.main(arguments, prog_name="reflector", standalone_mode=False, color=_colour())
+        code = reflector.main(arguments, prog_name="reflector", obj=place, standalone_mode=False, color=_colour())
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as end:
@@ -282,7 +264,7 @@ def run(arguments: list[str] | None = None) -> int:
         # Shown by our own hand: an argument may be a hostile file name.
         told = io.StringIO()
         error.show(told)
-        print(_shown(told.getvalue().rstrip("\n")), file=sys.stderr)
+        print(_shown(place.here(told.getvalue().rstrip("\n"))), file=sys.stderr)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as stop:
         if isinstance(stop.__cause__, EOFError):
@@ -299,7 +281,7 @@ def run(arguments: list[str] | None = None) -> int:
         code = known_code(error)
         if code is None:
             raise
-        print(f"reflector: {_shown(words_of(error))}", file=sys.stderr)
+        print(f"reflector: {_shown(place.here(words_of(error)))}", file=sys.stderr)
         return code
 
 
@@ -337,12 +319,16 @@ def known_code(error: Exception) -> int | None:
     from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.bullets import BulletRefused
     from reflector.files import Changed
+    from reflector.hooks.git_setup import GitRefused
+    from reflector.hooks.install import MalformedSettings
+    from reflector.hooks.settings_file import SettingsRefused
     from reflector.ledger.errors import LedgerError
     from reflector.transcripts.reading import UnknownTranscript
 
     if isinstance(error, ConfigError):
         return 2
-    known = (LedgerError, PlaybookRefused, BulletRefused, UnknownTranscript, Changed, OSError, MemoryError)
+    refused = (PlaybookRefused, BulletRefused, SettingsRefused, MalformedSettings, GitRefused)
+    known = (LedgerError, *refused, UnknownTranscript, Changed, OSError, MemoryError)
     return 1 if isinstance(error, known) else None
 
 

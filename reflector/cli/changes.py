@@ -6,6 +6,7 @@ Invariant: what a person wrote in an editor stays in playbook.json until it is r
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,26 +19,15 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import BULLET, SECTION, dry_run_option, json_option, why_option
 from reflector.cli.output import BulletJson, note, print_json, safe
-from reflector.cli.playbook import find_bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import is_name
 
 if TYPE_CHECKING:
     from reflector.audit.targets import Target
-    from reflector.curation.changes import Applied, Step
+    from reflector.curation.changes import Applied
     from reflector.events.event import Event
     from reflector.ledger.store import BulletRow, Ledger
     from reflector.playbook.bullet import Bullet
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Changes that a person wants, and what `curation.changes.apply` needs besides."""
-
-    changes: Sequence[Change]
-    reason: str | None = None
-    target: Mapping[str, str] | None = None
-    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +53,31 @@ class ChangesJson:
     undo: str | None
 
 
+#: The changes that a person wants, and of an undo the events that it takes back.
+_Wanted = tuple[Sequence[Change], Mapping[str, str] | None]
+
+
 def _change(place: Place, *changes: Change, why: str | None = None, dry_run: bool, as_json: bool) -> None:
-    """Make changes of bullets, or show what they would do."""
+    """Make changes of live bullets, or show what they would do."""
+    from reflector.cli.playbook import find_bullet
 
-    def find(ledger: Ledger) -> Wanted:
-        for change in changes:
-            for name in change.about:
-                find_bullet(ledger, name, live=True)
-        return Wanted(changes, why)
+    def find(ledger: Ledger) -> _Wanted:
+        for name in (name for change in changes for name in change.about):
+            find_bullet(ledger, name, live=True)
+        return changes, None
 
-    _carry_out(place, find, dry_run=dry_run, as_json=as_json)
+    _carry_out(place, find, why, dry_run=dry_run, as_json=as_json)
 
 
-def _carry_out(place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool, as_json: bool) -> None:
+def _carry_out(
+    place: Place,
+    find: Callable[[Ledger], _Wanted],
+    why: str | None = None,
+    *,
+    again: bool = False,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Make the changes that `find` returns for the ledger, or show what they would do."""
     from reflector.curation.changes import apply, planned
 
@@ -83,35 +85,40 @@ def _carry_out(place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool,
     made: Sequence[Applied] = ()
     if dry_run:
         with place.reading() as ledger:
-            wanted = find(ledger)
-            steps = planned(ledger, wanted.changes, first=first, again=wanted.again)
+            steps = planned(ledger, find(ledger)[0], first=first, again=again)
     else:
         with place.pipeline() as pipeline:
-            wanted = find(pipeline.ledger)
-            steps = planned(pipeline.ledger, wanted.changes, first=first, again=wanted.again)
-            made = apply(
-                pipeline.ledger, wanted.changes, actor="human", first=first,
-                reason=wanted.reason, target=wanted.target, again=wanted.again,
-            )  # fmt: skip
+            changes, target = find(pipeline.ledger)
+            steps = planned(pipeline.ledger, changes, first=first, again=again)
+            made = apply(pipeline.ledger, changes, actor="human", reason=why, target=target, first=first, again=again)
             pipeline.write()
-    _print_steps(place, steps, made, as_json=as_json)
+    at: list[tuple[Any, Any]] = [(one.position, one.event_id) for one in made] or [(None, None)] * len(steps)
+    shown = [
+        ChangeJson(step.change.to_data(), BulletJson.all(step.before), BulletJson.all(step.after), *where)
+        for step, where in zip(steps, at, strict=True)
+    ]
+    lines = [line for step in steps for line in step.lines]
+    otherwise = "Nothing was changed yet; leave --dry-run out to do it."
+    _print(place, shown, lines, [one.position for one in made], otherwise, as_json=as_json)
 
 
-def _print_steps(place: Place, steps: Sequence[Step], made: Sequence[Applied], *, as_json: bool) -> None:
-    """Print what changes did, or would do where none was made, and the command that undoes them."""
-    undo = place.command("undo", _span([one.position for one in made])) if made else None
+def _print(
+    place: Place,
+    changes: list[ChangeJson],
+    lines: Iterable[str],
+    positions: Sequence[int],
+    otherwise: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print what changes did, and the command that undoes them; what is said `otherwise` where none was made."""
+    undo = place.command("undo", _span(positions)) if positions else None
     if as_json:
-        at: list[tuple[Any, Any]] = [(one.position, one.event_id) for one in made] or [(None, None)] * len(steps)
-        changes = [
-            ChangeJson(step.change.to_data(), BulletJson.all(step.before), BulletJson.all(step.after), *where)
-            for step, where in zip(steps, at, strict=True)
-        ]
-        print_json(ChangesJson(bool(made), changes, undo))
+        print_json(ChangesJson(bool(positions), changes, undo))
         return
-    for step in steps:
-        for line in step.lines:
-            click.echo(safe(line))
-    note(f"Undo: {undo}" if undo else "Nothing was changed yet; leave --dry-run out to do it.")
+    for line in lines:
+        click.echo(safe(line))
+    note(f"Undo: {undo}" if undo else otherwise)
 
 
 def _span(positions: Sequence[int]) -> str:
@@ -153,9 +160,9 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
     """
     before: list[Bullet] = []
 
-    def find(ledger: Ledger) -> Wanted:
+    def find(ledger: Ledger) -> _Wanted:
         before.extend(ledger.bullets())
-        return Wanted([Change("add", section=section, text=text)])
+        return [Change("add", section=section, text=text)], None
 
     _carry_out(place, find, dry_run=dry_run, as_json=as_json)
     for line in alike(text, section, before):
@@ -191,6 +198,7 @@ def revise(
 
 
 def _to_user(place: Place, name: str) -> None:
+    from reflector.cli.playbook import find_bullet
     from reflector.curation.changes import promote
     from reflector.project import Project
 
@@ -241,10 +249,12 @@ def merge(
     """
     if len(names) < 2:
         raise click.UsageError(f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one")
+    from reflector.cli.playbook import find_bullet
 
-    def find(ledger: Ledger) -> Wanted:
+    def find(ledger: Ledger) -> _Wanted:
         first, *_ = [find_bullet(ledger, name, live=True) for name in names]
-        return Wanted([Change("merge", None, names, section or first.section, first.text if text is None else text)])
+        said = first.text if text is None else text
+        return [Change("merge", None, names, section or first.section, said)], None
 
     _carry_out(place, find, dry_run=dry_run, as_json=as_json)
 
@@ -268,12 +278,12 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
     with place.reading() as ledger:
         named = last_change(ledger) if what is None else _named(ledger, what)
 
-    def find(ledger: Ledger) -> Wanted:
+    def find(ledger: Ledger) -> _Wanted:
         found = undoing(ledger, named if isinstance(named, list) else [])
-        return Wanted(found.changes, reason=why or "undone", target=found.targets, again=True)
+        return found.changes, found.targets
 
     if isinstance(named, list):
-        _carry_out(place, find, dry_run=dry_run, as_json=as_json)
+        _carry_out(place, find, why or "undone", again=True, dry_run=dry_run, as_json=as_json)
     elif dry_run:
         raise click.UsageError("--dry-run shows changes of bullets; `reflector list --counting` shows other counts")
     else:
@@ -283,6 +293,7 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
 def _named(ledger: Ledger, what: str) -> list[Event] | Target:
     """Return the changes of bullets that a person named, or the target that is something else."""
     from reflector.audit.targets import Target, target_named
+    from reflector.cli.playbook import find_bullet
     from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change
     from reflector.events import event as ev
     from reflector.events.registry import EVENT_TYPES
@@ -335,21 +346,16 @@ def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) 
         changed = moved(before, ledger.rows())
         lessons = changed_lessons(ledger, head, positions[-1]) if positions else []
         pipeline.write()
-    undone = place.command("undo", _span(positions)) if positions else None
-    if as_json:
-        at = positions[0] if positions else None
-        changes = [
-            ChangeJson(None, BulletJson.all([old.bullet]), BulletJson.all([new.bullet]), at, None)
-            for old, new in changed
-        ]
-        print_json(ChangesJson(bool(positions), changes, undone))
-        return
-    for old, new in changed:
-        click.echo(safe(f"- {old.bullet.line}\n+ {new.bullet.line}"))
-    print_changed(lessons)
-    if not changed and not lessons:
-        note("No counter moved: nothing of it had counted, or it is out for another reason as well.")
-    note(f"Undo: {undone}" if undone else "It was so already.")
+    at = positions[0] if positions else None
+    shown = [
+        ChangeJson(None, BulletJson.all([old.bullet]), BulletJson.all([new.bullet]), at, None) for old, new in changed
+    ]
+    if not as_json:
+        print_changed(lessons)
+        if not changed and not lessons:
+            note("No counter moved: nothing of it had counted, or it is out for another reason as well.")
+    lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in changed]
+    _print(place, shown, lines, positions, "It was so already.", as_json=as_json)
 
 
 @click.command()
@@ -393,7 +399,6 @@ def edit(place: Place) -> None:
 
 
 def _open(file: Path, editor: str) -> None:
-    """Let a person edit a file. Raises ClickException where the editor fails."""
     try:
         click.edit(filename=str(file), editor=editor)
     except click.ClickException as error:
@@ -413,3 +418,17 @@ def chosen_editor(what: str) -> str:
     if found is None:
         raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")
     return found
+
+
+def asked(menu: str) -> str:
+    """Return the word of a menu, such as `[a]pprove  [q]uit`, that a person chose with one key; the end of the input
+    quits."""
+    words = {word[word.index("[") + 1]: re.sub("[][]", "", word) for word in menu.split("  ")}
+    while True:
+        click.echo(menu)
+        try:
+            key = click.getchar() if sys.stdin.isatty() else sys.stdin.readline()[:1] or "q"
+        except (EOFError, KeyboardInterrupt):
+            key = "q"
+        if key.lower() in words:
+            return words[key.lower()]

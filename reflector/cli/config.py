@@ -100,7 +100,7 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     path, document = _document(place, for_all)
     document[key] = _list_of(key, values, for_all) if is_list else from_text(key, values[0])
     _write(place, path, document, private=key == "api_key")
-    root = _root(place)
+    root = place.folder()
     config = load_config(root)
     _print_in_force(config, root, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
@@ -140,7 +140,7 @@ def unset(place: Place, key: str, for_all: bool) -> None:
     del document[key]
     _write(place, path, document)
     if key in SETTINGS:
-        root = _root(place)
+        root = place.folder()
         _print_in_force(load_config(root), root, key)
 
 
@@ -154,14 +154,6 @@ def _print_in_force(config: Config, root: Path, key: str) -> None:
         note(f"{text}; {mend}")
 
 
-def _root(place: Place) -> Path:
-    """Return the project's folder, whether its settings are understood or not."""
-    from reflector.locate import user_folder
-    from reflector.project import find_project
-
-    return Path(user_folder()).absolute() if place.user else (place.root or find_project()).absolute()
-
-
 def _document(place: Place, for_all: bool) -> tuple[Path, TOMLDocument]:
     """Return a file of settings and what it holds. Raises a ClickException for one that is not TOML."""
     import tomlkit
@@ -170,7 +162,7 @@ def _document(place: Place, for_all: bool) -> tuple[Path, TOMLDocument]:
     from reflector.files import read_bounded, read_ours
     from reflector.locate import user_config
 
-    path = Path(user_config()) if for_all else project_config(_root(place))
+    path = Path(user_config()) if for_all else project_config(place.folder())
     try:
         return path, tomlkit.parse((read_bounded if for_all else read_ours)(path, 1 << 20).decode())
     except FileNotFoundError:
@@ -187,7 +179,7 @@ def _write(place: Place, path: Path, document: TOMLDocument, *, private: bool = 
     from reflector.files import replace_file
 
     text = document.as_string()
-    load_config(_root(place), instead={path: text})
+    load_config(place.folder(), instead={path: text})
     if not text.strip() and path.is_file() and not path.is_symlink():
         path.unlink()
         return

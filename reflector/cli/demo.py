@@ -48,24 +48,18 @@ def demo(keep: Path | None) -> None:
         raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
-        _refuse_without_key()
+        from reflector.reflection.backends.clients.settings import KEY_VARIABLES, model_settings
+
+        if model_settings().key is None:  # of the person's settings the demo takes these variables alone
+            raise click.UsageError(
+                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; the demo itself needs none"
+            )
     with _own_environment(backend), _folder(keep) as project:
         _sessions(project)
         _systems(project)
         if keep is not None:
             click.echo(f"\nLook around:  cd {keep} && reflector list")
         click.echo(_NEXT)
-
-
-def _refuse_without_key() -> None:
-    from reflector.reflection.backends.clients.settings import KEY_VARIABLES, model_settings
-
-    # Of the person's settings the demo takes these variables alone.
-    if model_settings().key is None:
-        raise click.UsageError(
-            f"REFLECTOR_BACKEND=anthropic needs a key in {', '.join(KEY_VARIABLES[:-1])} or {KEY_VARIABLES[-1]}; "
-            "without it the demo needs none"
-        )
 
 
 def _sessions(project: Path) -> None:
@@ -210,9 +204,8 @@ def _own_environment(backend: str) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="reflector-demo-home-") as home:
         for name in [name for name in os.environ if name.startswith(("REFLECTOR_", "CLAUDE_"))]:
             del os.environ[name]
-        os.environ.update(XDG_CONFIG_HOME=f"{home}/config", XDG_STATE_HOME=f"{home}/state")
-        os.environ.update(XDG_DATA_HOME=f"{home}/data")
-        os.environ.update(CLAUDE_CONFIG_DIR=f"{home}/claude", REFLECTOR_BACKEND=backend)
+        folders = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR")
+        os.environ.update({name: f"{home}/{name}" for name in folders}, REFLECTOR_BACKEND=backend)
         try:
             yield
         finally:

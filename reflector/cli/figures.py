@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import BULLET, as_of_option, json_option, past
-from reflector.cli.output import (
-    CountersJson,
-    counted,
-    json_of,
-    note,
-    percent,
-    print_json,
-    rounded,
-    safe,
-    short_id,
-    table,
-)  # fmt: skip
+from reflector.cli.output import counted, json_of, note, print_json, safe, shaped, short_id, table
 from reflector.cli.playbook import RowJson, find_bullet
 from reflector.playbook.names import SECTIONS
 
@@ -34,6 +23,14 @@ if TYPE_CHECKING:
 
 #: Lines of a kind that a person is shown; a machine gets all.
 _MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CountersJson:
+    """The counters of a bullet."""
+
+    helpful: int
+    harmful: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
     if not as_json:
         _print_doubles(place, found)
         return
-    classes = [DoublesJson(one.code, one.title, one.tags, len(one.names), one.examples) for one in found.classes]
+    classes = [shaped(DoublesJson, one, bullets=len(one.names)) for one in found.classes]
     totals: list[dict[str, str | CountersJson]] = [
         {"name": name, **{policy: CountersJson(*pair) for policy, pair in by_policy.items()}}
         for name, by_policy in found.totals.items()
@@ -87,17 +84,12 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
 
 
 def _print_doubles(place: Place, found: DoubleCounts) -> None:
-    rows = [
-        (
-            one.code,
-            one.title,
-            one.tags,
-            len(one.names),
-            "; ".join(f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2]),
-        )
-        for one in found.classes
-    ]
     columns = ("class", "what", "surplus", "bullets", "such as")
+    examples = (
+        "; ".join(f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2])
+        for one in found.classes
+    )
+    rows = [(one.code, one.title, one.tags, len(one.names), next(examples)) for one in found.classes]
     table(columns, rows, numbers=("surplus", "bullets"), prose=("what", "such as"), extra=("such as",))
     differing = {name: totals for name, totals in found.totals.items() if len(set(totals.values())) > 1}
     click.echo()
@@ -109,28 +101,6 @@ def _print_doubles(place: Place, found: DoubleCounts) -> None:
     table(("name", *policies), lines[:_MOST], numbers=policies)
     trial = place.command("list --counting", policies[-1])
     note(f"In force: {found.counting}. Another one on trial: {trial}")
-
-
-@dataclass(frozen=True, slots=True)
-class FiguresJson:
-    """What answers took, and the tags that were read from them; `undecided` ones are neutral or could not be used."""
-
-    answers: int
-    reflections: int
-    tokens: int
-    cost_usd: str
-    unpriced: int
-    helpful: int
-    harmful: int
-    undecided: int
-    helpful_rate: float | None
-
-    @classmethod
-    def of(cls, group: Group) -> FiguresJson:
-        """Return a group as JSON has it."""
-        spent, rate = group.spent, rounded(group.helpful_rate)
-        counts = group.helpful, group.harmful, group.undecided
-        return cls(group.answers, group.reflections, spent.tokens, str(spent.cost), spent.unpriced, *counts, rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +145,7 @@ class StatsJson:
 
 
 @click.command()
-@click.option(
-    "--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days to show, the newest."
-)
+@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days to show.")
 @as_of_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all days.")
 @click.pass_obj
@@ -192,23 +160,27 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
         found = ask(ledger, then)
         learned = figures(then or ledger)
         month = month_of(ledger, place.project()) if moment is None else None
+    lessons = LearnedJson(**learned) if is_used(learned) else None
     if as_json:
-        print_json(_stats(found, month, learned if is_used(learned) else None))
+        groups: dict[str, Any] = {
+            f"by_{kind}": [{kind: one.key, **_figures(one)} for one in group] for kind, group in found.groups.items()
+        }
+        print_json(shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=lessons))
         return
     _print_stats(found, days)
-    if is_used(learned):
+    if lessons is not None:
         click.echo()
         table(("lessons", ""), [(name.replace("_", " "), value) for name, value in learned.items()], numbers=("",))
     if month is not None and month.tokens:
         click.echo(month_words(month))
 
 
-def _stats(found: Stats, month: MonthJson | None, learned: dict[str, Any] | None) -> StatsJson:
-    whole: dict[str, Any] = {name: getattr(found, name) for name in ("events", "sessions", "windows", "states")}
-    whole |= json_of(FiguresJson.of(found.whole))
-    for kind, groups in found.groups.items():
-        whole[f"by_{kind}"] = [{kind: one.key, **json_of(FiguresJson.of(one))} for one in groups]
-    return StatsJson(month=month, **whole, lessons=LearnedJson(**learned) if learned else None)
+def _figures(group: Group) -> dict[str, Any]:
+    """Return what answers took, and the tags that were read from them, as JSON has it."""
+    names = {"cost": "cost_usd"}
+    found = {names.get(name, name): value for name, value in asdict(group).items() if name != "key"}
+    rate = group.helpful_rate
+    return found | {"cost_usd": str(group.cost), "helpful_rate": None if rate is None else round(rate, 6)}
 
 
 def _print_stats(found: Stats, days: int) -> None:
@@ -222,14 +194,8 @@ def _print_stats(found: Stats, days: int) -> None:
         columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %")
         rows = [
             (
-                g.key,
-                g.answers,
-                f"{g.spent.tokens:,}",
-                f"{g.spent.cost:.4f}",
-                g.helpful,
-                g.harmful,
-                g.undecided,
-                percent(g.helpful_rate),
+                *(g.key, g.answers, f"{g.tokens:,}", f"{g.cost:.4f}", g.helpful, g.harmful, g.undecided),
+                "" if g.helpful_rate is None else f"{g.helpful_rate:.0%}",
             )
             for g in shown
         ]
@@ -292,7 +258,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
         lessons = changed_lessons(ledger, found.first, found.last)
     if as_json:
         bullets = [
-            ChangedJson(one.name, _kind(one), _state(one.before), _state(one.after), one.recounted, [*one.sessions])
+            shaped(ChangedJson, one, change=_kind(one), before=_state(one.before), after=_state(one.after))
             for one in found.bullets
         ]
         print_json(DifferenceJson(found.first, found.last, BeforeAfterJson(*found.counting), bullets, lessons))
@@ -303,9 +269,8 @@ def diff(place: Place, span: str, as_json: bool) -> None:
 
 
 def _state(row: BulletRow | None) -> dict[str, Any] | None:
-    if row is None:
-        return None
-    return {key: value for key, value in json_of(RowJson.of_row(row)).items() if key not in ("name", "position")}
+    whole = json_of(RowJson.of_row(row)) if row is not None else {}
+    return {key: value for key, value in whole.items() if key not in ("name", "position")} or None
 
 
 def _kind(one: Changed) -> str:

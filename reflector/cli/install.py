@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of both commands."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing."),
         click.option(
@@ -56,16 +55,6 @@ def _agent(name: str, scope: Scope) -> Agent:
     return agent
 
 
-def _project(place: Place) -> Path:
-    """Return the project's folder; its configuration, which may be wrong, decides nothing here."""
-    from reflector.project import find_project
-
-    root = (place.root or find_project()).absolute()
-    if not root.is_dir():
-        raise click.UsageError(f"the project {root} is not a folder; name one with --project before the command")
-    return root
-
-
 @click.command()
 @_options
 @click.pass_obj
@@ -88,23 +77,18 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
         return
     from reflector.hooks.install import hook_command
     from reflector.hooks.reach import install_command
-    from reflector.hooks.settings_file import SettingsRefused, backup_path, install_hooks
+    from reflector.hooks.settings_file import backup_path, install_hooks
 
-    agent, root = _agent(name, scope), _project(place)
-    path = agent.paths(root)[scope]
-    try:
-        command = hook_command()
-        change = install_hooks(path, agent.form, command, private=scope == "user", dry_run=True)
-        _warn(agent, scope, root, command)
-        if change.reformats:
-            back = (
-                f"{backup_path(path)} keeps it as it is, and `{install_command(agent, 'uninstall', scope)}` restores it"
-            )
-            note(f"reflector: {path} is reformatted outside the hooks too; --dry-run shows where. {back}")
-        if not dry_run:
-            change = install_hooks(path, agent.form, command, private=scope == "user")
-    except (SettingsRefused, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+    agent, root = _agent(name, scope), place.folder()
+    path, command = agent.paths(root)[scope], hook_command()
+    undo = install_command(agent, "uninstall", scope)
+    change = install_hooks(path, agent.form, command, private=scope == "user", dry_run=True)
+    _warn(agent, scope, root, command)
+    if change.reformats:
+        back = f"{backup_path(path)} keeps it as it is, and `{undo}` restores it"
+        note(f"reflector: {path} is reformatted outside the hooks too; --dry-run shows where. {back}")
+    if not dry_run:
+        change = install_hooks(path, agent.form, command, private=scope == "user")
     if dry_run:
         _show(change)
         return
@@ -123,7 +107,7 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
     if agent.consent:
         click.echo(agent.consent)
     click.echo('Next: reflector add pat "What every session should know"')
-    click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
+    click.echo(f"To undo: {undo}")
 
 
 @click.command()
@@ -138,14 +122,11 @@ def uninstall(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[s
     if git or mirrors:
         _set_up(place, git, mirrors, dry_run=dry_run, out=True)
         return
-    from reflector.hooks.settings_file import SettingsRefused, uninstall_hooks
+    from reflector.hooks.settings_file import uninstall_hooks
 
-    agent, root = _agent(name, scope), _project(place)
+    agent, root = _agent(name, scope), place.folder()
     path = agent.paths(root)[scope]
-    try:
-        change = uninstall_hooks(path, agent.form, depth=agent.depth(scope), dry_run=dry_run)
-    except SettingsRefused as error:
-        raise click.ClickException(str(error)) from error
+    change = uninstall_hooks(path, agent.form, depth=agent.depth(scope), dry_run=dry_run)
     if change.reformats:
         note(f"reflector: reformatted outside the hooks too: {path}")
     if dry_run:
@@ -181,15 +162,11 @@ def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool,
 
 
 def _share(place: Place, *, dry_run: bool, out: bool) -> None:
-    """Set up or remove the sharing of playbook.json through git, and write the file in its new form."""
     from reflector.hooks import git_setup
     from reflector.sessions.spool import is_untouched
 
-    root = _project(place)
-    try:
-        setup = (git_setup.uninstall if out else git_setup.install)(root, dry_run=dry_run)
-    except git_setup.GitRefused as error:
-        raise click.ClickException(str(error)) from error
+    root = place.folder()
+    setup = (git_setup.uninstall if out else git_setup.install)(root, dry_run=dry_run)
     if dry_run:
         _show(setup.attributes)
         for sign, driver in (("-", setup.driver_before), ("+", setup.driver_after)):
@@ -213,7 +190,6 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
 
 
 def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
-    """Write the playbook into files, or remove it from them."""
     from reflector.curation.mirrors import add_mirror, remove_mirror
 
     project = place.project()
@@ -232,8 +208,6 @@ def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
 
 
 def _show(change: Change) -> None:
-    """Print the lines of a patch that makes the change."""
-
     def lines(raw: bytes | None) -> list[str]:
         return (raw or b"").decode("utf-8-sig").splitlines()
 

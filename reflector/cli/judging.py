@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.changes import asked
 from reflector.cli.options import BULLET, FILE, READ_FILE, SESSION, dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.config import BACKENDS
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from reflector.reflection.recording import Reflected
     from reflector.transcripts.message import Message
 
-_KEYS = {"h": "helpful", "m": "harmful", "n": "neutral", "s": "skip", "f": "more", "q": "quit"}
 _MENU = "[h]elpful  har[m]ful  [n]eutral  [s]kip  [f]ull evidence  [q]uit"
 #: Messages behind the citation, and the characters of each, that a screen has room for.
 _MESSAGES, _CHARACTERS = 12, 240
@@ -117,7 +116,6 @@ def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project:
 
 
 def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> list[Reflected]:
-    """Ask about windows, and return how each was judged."""
     from reflector.reflection.gate import Gate
     from reflector.reflection.protocol import OUTAGES
     from reflector.reflection.runner import Runner
@@ -157,7 +155,6 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
 
 
 def _show_prompt(judge: Backend, request: Request) -> None:
-    """Print the prompt on stdout, its size on stderr."""
     from reflector.reflection.protocol import BackendError, Reads
 
     if not isinstance(judge, Reads):
@@ -278,7 +275,6 @@ def judge(
 
 
 def _session(ledger: Ledger, session: str | None) -> str | None:
-    """Return the id of the one session that begins so."""
     if session is None:
         return None
     ids = {row.session_id for row in ledger.windows() if row.session_id and row.session_id.startswith(session)}
@@ -302,7 +298,7 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
         said = f"{one.given.tag.actor}: {one.given.verdict}, {one.given.reason}" if one.given else "not judged"
         click.echo(f"session {short_id(one.window.session_id)}  {short_time(one.window.recorded_at)}  {safe(said)}")
         _show(one, _MESSAGES)
-        while (chosen := _asked()) == "more":
+        while (chosen := asked(_MENU)) == "full evidence":
             _show(one, None)
         if chosen == "quit":
             break
@@ -310,18 +306,6 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
             _record(place, one, chosen, why)  # type: ignore[arg-type]
             judged += 1
     note(f"{counted(judged, 'verdict')} recorded; {len(found) - judged} left.")
-
-
-def _asked() -> str:
-    """Return what a person chose with one key; the end of the input quits."""
-    while True:
-        click.echo(_MENU)
-        try:
-            key = click.getchar() if sys.stdin.isatty() else sys.stdin.readline()[:1] or "q"
-        except (EOFError, KeyboardInterrupt):
-            key = "q"
-        if key.lower() in _KEYS:
-            return _KEYS[key.lower()]
 
 
 def _show(one: OpenCitation, most: int | None) -> None:

@@ -10,14 +10,11 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import BULLET, FILE, READ_FILE, as_of_option, json_option, past, why_option
-from reflector.cli.output import counted, note, print_json, progress, safe, short_time
+from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
 from reflector.playbook.counting import COUNTINGS, Counting
 
 if TYPE_CHECKING:
-    from reflector.ledger.as_of import Past
     from reflector.ledger.rows import Anchor
-    from reflector.ledger.store import Head, Ledger
-    from reflector.mistakes import Finding
     from reflector.project import Project
 
 #: Bytes of a file of heads: one an hour for ten years.
@@ -56,25 +53,29 @@ def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, as_json: bo
     With --new-ledger, the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that you
     import again count once. An existing ledger is never replaced.
     """
+    from reflector.proof.heads import mend_head
+
     project = place.project()
     if check + new_ledger + mend > 1:
         raise click.UsageError("--check, --new-ledger and --mend are three different wishes; give one of them")
+    if check or mend:
+        needs_ledger(project)
     if check:
         drift = _drift(project)
         if as_json:
             print_json(RebuiltJson(drift, None))
         elif drift:
-            for one in drift:
-                click.echo(safe("\n".join(one.diff)))
+            click.echo(safe("\n".join(line for one in drift for line in one.diff)))
             note(
                 "There is drift. The next command records what was edited in playbook.json; the next one that changes"
                 " something, or `reflector rebuild`, writes the file. See also `reflector verify`."
             )
-        if drift:
-            raise click.exceptions.Exit(1)
-        return
+        raise click.exceptions.Exit(1 if drift else 0)
     if mend:
-        _mend(project)
+        with project.open_ledger() as ledger:
+            ledger.mend_triggers()
+            if done := mend_head(ledger):
+                note(f"reflector: {done}")
     kept = (_begin_anew if new_ledger else _rebuild)(place, project)
     if as_json:
         print_json(RebuiltJson([], None if kept is None else str(kept)))
@@ -85,11 +86,10 @@ def _drift(project: Project) -> list[DriftJson]:
     from difflib import unified_diff
 
     from reflector.curation.playbook_file import dumped, render
-    from reflector.events.fold import fold
+    from reflector.events.registry import fold
     from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES
 
-    needs_ledger(project)
     with project.open_ledger() as ledger:
         playbook = fold(ledger.history())
         wanted = dumped(project, playbook.bullets(), playbook.updated_at).decode()
@@ -98,10 +98,9 @@ def _drift(project: Project) -> list[DriftJson]:
     written = read_ours(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
     drift = []
     for name, text in (("the ledger's tables", tables), (str(path), written)):
-        if text == wanted or (not text and not playbook.entries):
-            continue
-        lines = unified_diff(text.splitlines(), wanted.splitlines(), name, "the events", lineterm="")
-        drift.append(DriftJson(name, [*lines]))
+        if text != wanted and (text or playbook.entries):
+            lines = unified_diff(text.splitlines(), wanted.splitlines(), name, "the events", lineterm="")
+            drift.append(DriftJson(name, [*lines]))
     return drift
 
 
@@ -157,17 +156,6 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
     return kept
 
 
-def _mend(project: Project) -> None:
-    """Create the triggers and the views again, and set a head that was moved to the last event."""
-    from reflector.proof.heads import mend_head
-
-    needs_ledger(project)
-    with project.open_ledger() as ledger:
-        ledger.mend_triggers()
-        if done := mend_head(ledger):
-            note(f"reflector: {done}")
-
-
 @dataclass(frozen=True, slots=True)
 class FindingJson:
     """What is wrong, where, and what to do about it."""
@@ -176,11 +164,6 @@ class FindingJson:
     position: int | str | None
     message: str
     remedy: str
-
-    @classmethod
-    def of(cls, finding: Finding) -> FindingJson:
-        """Return a finding as JSON has it."""
-        return cls(finding.code, finding.where, finding.message, finding.remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +183,10 @@ class VerifiedJson:
 
 @click.command()
 @click.option(
-    "--anchor",
-    "anchors",
-    multiple=True,
-    metavar="HEAD|FILE|GIT-REF",
+    "--anchor", "anchors", multiple=True, metavar="HEAD|FILE|GIT-REF",
     help="A head published earlier, a file of heads, or REV:PATH in git; proves that nothing was cut off.",
-)
-@click.option(
-    "--since",
-    metavar="HEAD|FILE|GIT-REF",
-    help="Verify only the events behind a head that you know to be good; says what was not looked at.",
-)
+)  # fmt: skip
+@click.option("--since", metavar="HEAD|FILE|GIT-REF", help="Verify only the events behind a head known to be good.")
 @json_option
 @click.pass_obj
 def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: bool) -> None:
@@ -219,11 +195,9 @@ def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: b
     Checks the chain, the order, the triggers and views, SQLite's own integrity, that every counter is what the events
     say, and that a server still has the newest event that this machine saw. Exits 1 with one line per finding.
 
-    With --since, reads only what is new: the chain from a head that you know to be good to the head of today, and the
-    schema. Of a file of heads the last one is taken. The events before it, the tables, merges, and SQLite's own check
-    of its file are left out, and a note says so.
+    With --since, reads only what is new: the chain from a known head (of a file the last one) to the head of today, and
+    the schema. A note says what was left out.
     """
-    from reflector.proof.heads import head_line
     from reflector.proof.verify import LEFT_OUT, verify_opening
     from reflector.sessions.seen_head import seen
 
@@ -232,16 +206,16 @@ def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: b
     known = () if since is None else _published_in(since, project, "--since")
     start = max(known, key=lambda anchor: anchor.position, default=None)
     needs_ledger(project)
-
     verified = verify_opening(project.open_ledger, *published, seen=lambda ledger: seen(project, ledger), since=start)
     findings = verified.findings
-    head = head_line(verified.head.position, verified.head.chain) if verified.head is not None else ""
+    head = str(verified.head) if verified.head is not None else ""
     if as_json:
-        found = [FindingJson.of(finding) for finding in findings]
+        found = [shaped(FindingJson, finding, position=finding.where) for finding in findings]
         print_json(VerifiedJson(head, found, published, start, [*LEFT_OUT] if start is not None else []))
     else:
         for finding in findings:
-            click.echo(safe(finding_words(finding)))
+            where = f"position {finding.where}" if finding.where is not None else "ledger"
+            click.echo(safe(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}"))
         if start is not None:
             note(f"Only events behind {start.position} were verified. Left out: {'; '.join(LEFT_OUT.values())}.")
             note("`reflector verify` verifies everything.")
@@ -265,12 +239,6 @@ def _published_in(given: str, project: Project, option: str) -> tuple[Anchor, ..
         return anchors_in(content.decode("utf-8", "replace"))
     except (NoAnchor, NotPublished) as error:
         raise click.UsageError(f"{option} {given[:100]!r}: {error}") from error
-
-
-def finding_words(finding: Finding) -> str:
-    """Return a finding as a line."""
-    where = f"position {finding.where}" if finding.where is not None else "ledger"
-    return f"{where}: {finding.message} [{finding.code}]; {finding.remedy}"
 
 
 @click.group()
@@ -300,25 +268,17 @@ def head(place: Place, moment: str | None, as_json: bool) -> None:
     POSITION:CHAIN covers every event up to that position: `reflector verify --anchor` proves later that all of them are
     still there.
     """
-    from reflector.proof.heads import head_line
-
-    with place.reading() as opened:
-        found = _head_of(opened, past(opened, moment))
-    line = head_line(found.position, found.chain)
-    if as_json:
-        print_json(HeadJson(line, found.playbook, found.origin, found.position, found.chain, found.recorded_at))
-    else:
-        click.echo(line)
-
-
-def _head_of(opened: Ledger, then: Past | None) -> Head:
-    """The head of now or of then; a usage error before the first event, for an empty ledger may be gone tomorrow."""
     from reflector.proof.heads import head_at
 
-    found = head_at(opened, then.position) if then is not None else opened.head()
-    if found.position == 0:
+    with place.reading() as opened:
+        then = past(opened, moment)
+        found = head_at(opened, then.position) if then is not None else opened.head()
+    if found.position == 0:  # an empty ledger may be gone tomorrow
         raise click.UsageError("there was no event yet, so there is nothing to prove; begin with `reflector ingest`")
-    return found
+    if as_json:
+        print_json(shaped(HeadJson, found, head=str(found)))
+    else:
+        click.echo(found)
 
 
 def needs_ledger(project: Project) -> None:
@@ -372,19 +332,18 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
             click.echo(f"{name} since position {appended.position}")
         return
     with place.reading() as opened:
-        counting, adopted = opened.counting(), adoptions(opened)
-    made = [
-        AdoptionJson(e.position, e.recorded_at, e.actor, (e.data or {}).get("counting"), (e.data or {}).get("reason"))
-        for e in adopted
-    ]
+        counting = opened.counting()
+        made = [
+            shaped(AdoptionJson, event, **{key: (event.data or {}).get(key) for key in ("counting", "reason")})
+            for event in adoptions(opened)
+        ]
     if as_json:
         print_json(PolicyJson(counting, COUNTINGS, made))
         return
     click.echo(counting)
     for one in made:
-        reason = f": {one.reason}" if one.reason else ""
         when = f"position {one.position}, {short_time(one.recorded_at)}, {one.actor}"
-        click.echo(safe(f"  {one.counting} since {when}{reason}"))
+        click.echo(safe(f"  {one.counting} since {when}{f': {one.reason}' if one.reason else ''}"))
 
 
 @ledger.command("assert")
@@ -418,12 +377,10 @@ def backup(place: Place, file: Path) -> None:
     is never overwritten. The printed head proves the copy later: `reflector verify --anchor`.
     """
     from reflector.exchange.backup import backup as copy
-    from reflector.proof.heads import head_line
 
     needs_ledger(place.project())
     with place.reading() as opened:
-        end = copy(opened, file)
-    click.echo(head_line(end.position, end.chain))
+        click.echo(copy(opened, file))
 
 
 @ledger.command()
@@ -436,49 +393,40 @@ def restore(place: Place, file: Path, force: bool) -> None:
     FILE is verified first and never changed, and the replaced ledger is kept beside it. playbook.json is written again;
     the replaced file is kept too.
     """
+    from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.playbook_file import checkpoint_of, set_aside
     from reflector.curation.sharing import is_shared
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
+    from reflector.ledger.errors import LedgerError
     from reflector.ledger.url import sqlite_url, url_of
-    from reflector.proof.heads import head_line
     from reflector.sessions import locks
 
     project = place.project()
     present = ledger_file(url_of(project.config.ledger_url or sqlite_url(project.ledger_file)))
     state = project.make_state_dir()
     if present.exists() and present.stat().st_size:
-        _take_in(place, project)
+        try:
+            with place.pipeline(project):
+                pass  # what a person wrote into playbook.json becomes events, so that it is not lost unseen
+        except (LedgerError, PlaybookRefused) as error:
+            note(f"reflector: {error}")
     with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
         aside = set_aside(project)
         written = (checkpoint_of(project), aside[1]) if aside is not None else None
         restored = put(file, present, project.config.playbook, force=force, written=written)
     place.write(project)
-    head = head_line(restored.position, restored.chain)
-    click.echo(head)
+    click.echo(restored.head)
     if restored.kept is not None:
         note(f"The replaced ledger is kept as {restored.kept}")
     # A session counts for the advice that is there when it is recorded; a kept file without git has its counts with it.
     again = "To record the sessions since that backup again, run `reflector import-history`"
     if aside is not None:
         note(f"playbook.json was written again; the old file is kept as {aside[0]}")
-        if is_shared(project.root):
-            again += ", after `git checkout .claude/playbook.json`, which brings back the advice that git has"
-        else:
-            again += f"; after that, `reflector import {aside[0]}` adds the advice that only that file has"
+        shared = ", after `git checkout .claude/playbook.json`, which brings back the advice that git has"
+        own = f"; after that, `reflector import {aside[0]}` adds the advice that only that file has"
+        again += shared if is_shared(project.root) else own
     note(f"{again}.")
-
-
-def _take_in(place: Place, project: Project) -> None:
-    """What a person wrote into playbook.json becomes events first, so that it is not lost unseen."""
-    from reflector.curation.adoption import PlaybookRefused
-    from reflector.ledger.errors import LedgerError
-
-    try:
-        with place.pipeline(project):
-            pass
-    except (LedgerError, PlaybookRefused) as error:
-        note(f"reflector: {error}")
 
 
 @ledger.command(short_help="Copy the ledger into an empty one, on either engine.")
@@ -492,23 +440,18 @@ def copy(place: Place, url: str) -> None:
     refused. The project keeps its ledger until `ledger_url` names the copy.
     """
     from reflector.exchange.transfer import copy as run
-    from reflector.proof.heads import head_line
 
     needs_ledger(place.project())
     with place.reading() as opened, progress(opened.head().position, "copying") as bar:
         end = run(opened, url, bar.update)
-    click.echo(head_line(end.position, end.chain))
+    click.echo(end)
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
 
 
 @ledger.command(short_help="Print the GRANTs for a role of PostgreSQL.")
-@click.option(
-    "--role", type=click.Choice(["reader", "writer", "owner"]), required=True, help="What the role is to be allowed."
-)
+@click.option("--role", type=click.Choice(["reader", "writer", "owner"]), required=True, help="What it may do.")
 @click.option("--to", metavar="NAME", help="The role on the server. Default: reflector_reader, reflector_writer …")
-@click.option(
-    "--by-playbook", is_flag=True, help="With owner: let a role see the playbooks alone that it is a member of."
-)
+@click.option("--by-playbook", is_flag=True, help="With owner: a role sees only playbooks that it is a member of.")
 @click.pass_obj
 def grants(place: Place, role: str, to: str | None, by_playbook: bool) -> None:
     """Print the GRANTs that make a role of PostgreSQL the ledger's reader, writer or owner.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,13 +13,14 @@ from reflector.cli.options import FILE, LESSON, PATH, SECTION, as_of_option, jso
 from reflector.cli.output import (
     EventJson,
     counted,
+    event_table,
     note,
     os_error_words,
     print_json,
     progress,
     safe,
+    shaped,
     short_id,
-    short_time,
     table,
 )  # fmt: skip
 from reflector.config import BACKENDS
@@ -37,11 +38,9 @@ if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.reflection.protocol import Backend
     from reflector.reflection.recording import Reflected
-    from reflector.reflection.truth.asking import Talk
-    from reflector.reflection.truth.builder import Language, ReflectorPromptBuilder
+    from reflector.reflection.truth.asking import Case, Talk
+    from reflector.reflection.truth.builder import Language, PromptBuilder
     from reflector.reflection.truth.trajectory_files import Entry
-
-    _Ran = tuple[Talk, Reflected | None]
 
 _STATES = ("active", "decayed", "archived", "needs_review", "retracted")
 #: What people and agents say of a lesson, as a kind of outcome.
@@ -73,12 +72,6 @@ class LessonJson:
     due: bool
     proposal: str | None
     bullet: str | None
-
-    @classmethod
-    def of(cls, one: Lesson, policy: LessonPolicy, **more: Any) -> Self:
-        """Return a lesson as JSON has it; `more` are the fields of a subclass."""
-        own = {name: getattr(one, name) for name in LessonJson.__annotations__ if name != "due"}
-        return cls(**own, due=one.is_due(policy), **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,44 +106,32 @@ def lessons(
     place: Place = ctx.obj
     with place.reading() as ledger:
         book = lesson_book(past(ledger, moment) or ledger)
+    wanted = {"kind": kind, "state": state, "task": task}
     found = [
         one
         for one in book
-        if kind in (None, one.kind)
-        and state in (None, one.state)
-        and task in (None, one.task)
+        if all(value in (None, getattr(one, name)) for name, value in wanted.items())
         and (not due or one.is_due(book.policy))
     ]
     if as_json:
-        print_json([LessonJson.of(one, book.policy) for one in found])
+        print_json([shaped(LessonJson, one, due=one.is_due(book.policy)) for one in found])
         return
-    if not found:
-        note("No lesson was recorded." if not len(book.lessons) else "No lesson matches.")
-        return
-    table(
-        ("id", "kind", "state", "conf.", "worth", "told", "task", "text"),
-        [
-            (
-                short_id(one.id),
-                one.kind,
-                one.state if one.banked else f"{one.state}, evicted",
-                f"{one.confidence:.2f}",
-                f"{one.effectiveness:.2f}",
-                one.times_applied,
-                one.task,
-                f"{one.text}{f' ({one.bullet})' if one.bullet else ''}",
-            )
-            for one in found
-        ],
-        numbers=("conf.", "worth", "told"),
-        prose=("task", "text"),
-        extra=("task", "told", "conf."),
-    )
+    rows = [
+        (
+            *(short_id(one.id), one.kind, one.state if one.banked else f"{one.state}, evicted"),
+            *(f"{one.confidence:.2f}", f"{one.effectiveness:.2f}", one.times_applied, one.task),
+            f"{one.text}{f' ({one.bullet})' if one.bullet else ''}",
+        )
+        for one in found
+    ]
+    columns = ("id", "kind", "state", "conf.", "worth", "told", "task", "text")
+    empty = "No lesson matches." if book.lessons else "No lesson was recorded."
+    extra = ("task", "told", "conf.")
+    table(columns, rows, numbers=("conf.", "worth", "told"), prose=("task", "text"), extra=extra, empty=empty)
 
 
 def show_lesson(ledger: Ledger, id: str, then: Past | None, *, as_json: bool) -> None:
     """Print a lesson, and everything that happened to it."""
-    from reflector.audit.log import summary
     from reflector.events import event as ev
     from reflector.lessons.book import BACKGROUND, lesson_book
 
@@ -161,7 +142,7 @@ def show_lesson(ledger: Ledger, id: str, then: Past | None, *, as_json: bool) ->
     life = [e for e in _life(ledger, one.id) if upto is None or e.position <= upto]
     events = sorted([*life, *told], key=lambda event: event.position)
     if as_json:
-        print_json(ToldJson.of(one, book.policy, events=[EventJson.of(event) for event in events]))
+        print_json(shaped(ToldJson, one, due=one.is_due(book.policy), events=[EventJson.of(event) for event in events]))
         return
     click.echo(safe(f"{one.id}  {one.kind}, {one.state}{'' if one.banked else ', evicted'}\n{one.text}"))
     for name in BACKGROUND:
@@ -174,11 +155,7 @@ def show_lesson(ledger: Ledger, id: str, then: Past | None, *, as_json: bool) ->
     if one.bullet or one.proposal:
         click.echo(f"promoted: {one.bullet or f'proposal {short_id(one.proposal)} waits or was rejected'}")
     click.echo()
-    rows = [
-        (e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), e.actor, summary(e)) for e in events
-    ]
-    columns = ("position", "recorded", "what", "session", "by", "says")
-    table(columns, rows, numbers=("position",), extra=("by", "recorded"), whole=True)
+    event_table(events, whole=True)
 
 
 @lessons.command(short_help="Propose a lesson as a bullet.")
@@ -260,37 +237,20 @@ def recall(place: Place, query: str, k: int, moment: str | None, as_json: bool) 
     with place.reading() as ledger:
         found = ask(query, k, of=past(ledger, moment) or ledger)
     if as_json:
-        print_json(
-            [
-                RecalledJson(one.document.kind, one.document.id, one.document.text, one.score, one.words, one.cosine)
-                for one in found
-            ]
+        scores = ({"score": one.score, "words": one.words, "cosine": one.cosine} for one in found)
+        print_json([shaped(RecalledJson, one.document, **score) for one, score in zip(found, scores, strict=True)])
+        return
+    rows = [
+        (
+            *(one.document.id if one.document.kind == "bullet" else short_id(one.document.id), one.document.kind),
+            *("" if rate is None else f"{rate:.2f}" for rate in (one.words, one.cosine)),
+            one.document.text,
         )
-        return
-    if not found:
-        note("Nothing that was learned fits this.")
-        return
-    table(
-        ("id", "kind", "words", "cosine", "text"),
-        [
-            (
-                one.document.id if one.document.kind == "bullet" else short_id(one.document.id),
-                one.document.kind,
-                "" if one.words is None else f"{one.words:.2f}",
-                "" if one.cosine is None else f"{one.cosine:.2f}",
-                one.document.text,
-            )
-            for one in found
-        ],
-        numbers=("words", "cosine"),
-        extra=("cosine", "words"),
-    )
-
-
-def _view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
-    """Return what a policy decides of a lesson."""
-    told = one.is_tellable and one.confidence >= policy.threshold
-    return {"worth": one.effectiveness, "banked": one.banked, "told": told, "due": one.is_due(policy)}
+        for one in found
+    ]
+    columns = ("id", "kind", "words", "cosine", "text")
+    empty = "Nothing that was learned fits this."
+    table(columns, rows, numbers=columns[2:4], extra=("cosine", "words"), empty=empty)
 
 
 def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any]]:
@@ -298,12 +258,16 @@ def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any
     from reflector.ledger.as_of import Past
     from reflector.lessons.book import lesson_book
 
+    def view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
+        told = one.is_tellable and one.confidence >= policy.threshold
+        judged = {"worth": one.effectiveness, "banked": one.banked, "told": told, "due": one.is_due(policy)}
+        return {**judged, "state": one.state}
+
     before, after = (lesson_book(Past(ledger, at)) for at in (first, last))
     found = []
     for one in after:
-        then = before.lessons.get(one.id)
-        was = {**_view(then, before.policy), "state": then.state} if then is not None else None
-        now = {**_view(one, after.policy), "state": one.state}
+        then, now = before.lessons.get(one.id), view(one, after.policy)
+        was = view(then, before.policy) if then is not None else None
         if was != now:
             found.append({"id": one.id, "text": one.text, "before": was, "after": now})
     return found
@@ -362,6 +326,8 @@ def trajectory(
     is named, the others are recorded, and the exit code is 1.
     """
     from reflector.reflection.backends import backend_of
+    from reflector.reflection.backends.fixtures import Recording
+    from reflector.reflection.truth.asking import Case
     from reflector.reflection.truth.builder import ReflectorPromptBuilder
     from reflector.reflection.truth.datasets import checked_dataset
 
@@ -371,71 +337,46 @@ def trajectory(
         checked_dataset(dataset)
     judge: Backend = backend_of(project.config, project.root)
     if record is not None:
-        from reflector.reflection.backends.fixtures import Recording
-
         judge = Recording(judge, record)
-    asked = _Asked(judge, ReflectorPromptBuilder(project=project.root, language=language))
-    given = _text(ground_truth), _text(test_report)
-    shown = _Shown()
-    by_dataset: dict[str, list[Entry]] = {}
-    empty: list[str] = []
-    for found in _read(files, shown.failed, empty):
-        by_dataset.setdefault(dataset or found.trajectory.dataset, []).append(found)
-    if len(empty) == len(files):
-        raise click.UsageError("; ".join(empty))
-    shown.failed += empty
-    with progress(sum(map(len, by_dataset.values())), "judging") as bar:
-        for name, entries in by_dataset.items():
+    builder = ReflectorPromptBuilder(project=project.root, language=language)
+    truth, report = _text(ground_truth), _text(test_report)
+    notes: list[str] = []
+    failed: list[str] = []
+    cases: dict[str, list[tuple[str, Case]]] = {}
+    for one in _read(files, failed):
+        name = dataset or one.trajectory.dataset
+        right = truth if one.ground_truth is None else one.ground_truth
+        said = report if one.test_report is None else one.test_report
+        cases.setdefault(name, []).append((one.where, Case(one.trajectory, right, said, name, iterations)))
+    rows = []
+    with progress(sum(map(len, cases.values())), "judging") as bar:
+        for name, of_one in cases.items():
             try:
                 own = place.of_dataset(project, name, backend=backend)
             except Mistake as mistake:
-                shown.failed += [f"{entry.where}: {mistake}" for entry in entries]
-                bar.update(len(entries))
+                failed += [f"{where}: {mistake}" for where, _ in of_one]
+                bar.update(len(of_one))
                 continue
-            for entry, ran in _judge(place, own, asked, entries, given, iterations):
+            for where, ran in _judge(place, own, judge, builder, of_one):
                 bar.update(1)
-                shown.add(entry.where, name, ran)
-    shown.tell()
-
-
-class _Asked(NamedTuple):
-    """Who is asked, and how."""
-
-    judge: Backend
-    builder: ReflectorPromptBuilder
-
-
-class _Shown:
-    """What a person is shown: a row for each trajectory, notes on what could not be read, and what failed."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[object, ...]] = []
-        self.notes: list[str] = []
-        self.failed: list[str] = []
-
-    def add(self, where: str, dataset: str, ran: _Ran | str) -> None:
-        """Take in how a trajectory was judged, or why it is not recorded."""
-        if isinstance(ran, str):
-            self.failed.append(f"{where}: {ran}")
-            return
-        said, reflected = ran
-        told = ", ".join(f"{one.bullet_id} {one.tag}" for one in said.evaluations)
-        outcome = told or (reflected.outcome if reflected is not None else "neutral")
-        if reflected is None:
-            outcome = f"recorded before{told and ': '}{told}"
-        self.rows.append((Path(where).name, dataset, len(said.insights), outcome))
-        if reflected is not None:
-            into = self.failed if reflected.outcome == "failed" else self.notes
-            into += [f"{where}: {problem}" for problem in said.problems[:_MOST_PROBLEMS]]
-
-    def tell(self) -> None:
-        """Print it; exit with 1 where something failed."""
-        if self.rows:
-            table(("trajectory", "dataset", "insights", "verdicts"), self.rows, numbers=("insights",))
-        for line in [*self.notes, *self.failed]:
-            note(f"reflector: {line}")
-        if self.failed:
-            raise click.exceptions.Exit(1)
+                if isinstance(ran, Mistake):
+                    failed.append(f"{where}: {ran}")
+                    continue
+                talk, reflected = ran
+                told = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in talk.evaluations)
+                if reflected is None:
+                    told = f"recorded before{told and ': '}{told}"
+                else:
+                    into = failed if reflected.outcome == "failed" else notes
+                    into += [f"{where}: {problem}" for problem in talk.problems[:_MOST_PROBLEMS]]
+                    told = told or reflected.outcome
+                rows.append((Path(where).name, name, len(talk.insights), told))
+    if rows:
+        table(("trajectory", "dataset", "insights", "verdicts"), rows, numbers=("insights",))
+    for line in [*notes, *failed]:
+        note(f"reflector: {line}")
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
 def _text(path: Path | None) -> str:
@@ -445,17 +386,17 @@ def _text(path: Path | None) -> str:
 
     if path is None:
         return ""
-    raw = read_bounded(path, MAX_ENTRY)
     try:
-        return raw.decode("utf-8-sig")
+        return read_bounded(path, MAX_ENTRY).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
-def _read(files: tuple[Path, ...], failed: list[str], empty: list[str]) -> Iterator[Entry]:
-    """Yield the trajectories of all files; what is none goes to `failed`, a file without anything to `empty`."""
+def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Entry]:
+    """Yield the trajectories of all files; what is none goes to `failed`. Raises a usage error where all are empty."""
     from reflector.reflection.truth.trajectory_files import entries_in
 
+    empty = []
     for path in files:
         is_empty = True
         try:
@@ -465,48 +406,41 @@ def _read(files: tuple[Path, ...], failed: list[str], empty: list[str]) -> Itera
                     failed.append(found)
                 else:
                     yield found
+            empty += [f"{path} is empty; write a trajectory into it (docs/embedding.md)"] * is_empty
         except OSError as error:
             failed.append(os_error_words(error, path))
-        else:
-            empty += [f"{path} is empty; write a trajectory into it (docs/embedding.md)"] * is_empty
+    if len(empty) == len(files):
+        raise click.UsageError("; ".join(empty))
+    failed += empty
 
 
 def _judge(
-    place: Place, project: Project, asked: _Asked, entries: list[Entry], given: tuple[str, str], iterations: int
-) -> Iterator[tuple[Entry, _Ran | str]]:
-    """Yield each trajectory of a dataset with how it was judged, or why it is not recorded."""
+    place: Place, project: Project, judge: Backend, builder: PromptBuilder, cases: list[tuple[str, Case]]
+) -> Iterator[tuple[str, tuple[Talk, Reflected | None] | Mistake]]:
+    """Yield the place of each trajectory of a dataset with how it was judged, or why it is not recorded."""
     from reflector.reflection.gate import Gate
     from reflector.reflection.protocol import OUTAGES
     from reflector.reflection.recording import Recorder
     from reflector.reflection.truth.agent import run_recorded
-    from reflector.reflection.truth.asking import Case
     from reflector.sessions import locks
 
     place.write(project)
     away = False
     with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
-        recorder = Recorder(ledger, asked.judge, gate=Gate(project.config, project.root))
-        for entry in entries:
-            own = entry.ground_truth, entry.test_report
-            texts = [mine if mine is not None else theirs for mine, theirs in zip(own, given, strict=True)]
-            case = Case(entry.trajectory, texts[0], texts[1], project.config.playbook, iterations)
+        recorder = Recorder(ledger, judge, gate=Gate(project.config, project.root))
+        for where, case in cases:
             try:
-                said, reflected = run_recorded(recorder, asked.builder, case, ask=not away)
+                said, reflected = run_recorded(recorder, builder, case, ask=not away)
             except Mistake as mistake:
-                yield entry, str(mistake)
+                yield where, mistake
                 continue
             away = away or (reflected is not None and reflected.stage in OUTAGES)
-            yield entry, (said, reflected)
+            yield where, (said, reflected)
     place.write(project)
 
 
 @lab.command(short_help="Measure the gated reflection step on a fixed turn.")
-@click.option(
-    "-c",
-    "--config",
-    metavar="FILE",
-    help="YAML, TOML or JSON with t3 and scheduler; or an example that ships: rulebased, fixtures.",
-)
+@click.option("-c", "--config", metavar="FILE", help="YAML, TOML or JSON; or an example: rulebased, fixtures.")
 @click.option("-n", "--repeats", type=click.IntRange(1, 1_000_000), default=1, help="So many runs; the last is shown.")
 @click.option("--raw-time", is_flag=True, help="Show the milliseconds that it took; 0.0 without it, and with CI=true.")
 def bench(config: str | None, repeats: int, raw_time: bool) -> None:

@@ -242,9 +242,7 @@ def _errors_for_the_agent() -> Iterator[None]:
 
     try:
         yield
-    except click.ClickException as error:
-        raise ToolError(error.format_message()) from error
-    except Mistake as error:
+    except (click.ClickException, Mistake) as error:
         raise ToolError(str(error)) from error
     except Exception as error:
         if known_code(error) is None:

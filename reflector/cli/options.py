@@ -74,10 +74,8 @@ class _Completed(click.ParamType[str]):
             return []
 
 
-class _Section(click.ParamType[str]):
+class _Section(_Completed):
     """A section by its slug, its title, or the beginning of its title."""
-
-    name = "section"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         return f"{{{'|'.join(SECTIONS)}}}"
@@ -91,11 +89,6 @@ class _Section(click.ParamType[str]):
             return found[0]
         known = ", ".join(f"{slug} ({title})" for slug, title in SECTIONS.items())
         raise click.BadParameter(f"{value!r} is not a section; the sections are {known}", ctx, param, "SECTION")
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(slug, help=SECTIONS[slug]) for slug in SECTIONS if slug.startswith(incomplete)]
 
 
 def _bullets(project: Project) -> _Found:
@@ -128,18 +121,16 @@ def _types(_: Project) -> _Found:
     return [(name, one.meaning) for name, one in EVENT_TYPES.items()]
 
 
-SECTION = _Section()
-BULLET = _Completed("name", _bullets)
-SESSION = _Completed("session", _sessions)
-LESSON = _Completed("lesson", _lessons)
-ANYTHING = _Completed("name", lambda project: [*_bullets(project), *_sessions(project), *_lessons(project)])
-EVENT_TYPE = _Completed("type", _types)
-
-
 def _agent_files(project: Project) -> _Found:
     from reflector.locate import AGENT_FILES
 
     return ((name, "there" if (project.root / name).exists() else "") for name in AGENT_FILES)
 
 
+SECTION = _Section("section", lambda _: SECTIONS.items())
+BULLET = _Completed("name", _bullets)
+SESSION = _Completed("session", _sessions)
+LESSON = _Completed("lesson", _lessons)
+ANYTHING = _Completed("name", lambda project: [*_bullets(project), *_sessions(project), *_lessons(project)])
+EVENT_TYPE = _Completed("type", _types)
 AGENT_FILE = _Completed("file", _agent_files)

@@ -6,15 +6,16 @@ width; a pipe gets every character. JSON is one document a command, and escapes 
 
 from __future__ import annotations
 
+import codecs
 import errno
-import io
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Self
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
@@ -24,6 +25,8 @@ from reflector.text.bounds import clean, visible
 if TYPE_CHECKING:
     from reflector.events.event import Event
     from reflector.playbook.bullet import Bullet
+
+T = TypeVar("T")
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -35,9 +38,6 @@ _LEAST = 6
 #: What `short_time` gives.
 _TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d"
 
-#: Rows of CSV that are written at once; memory does not grow with their number.
-_PAGE = 1000
-
 #: What ends or overwrites a line besides a line feed.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -45,14 +45,6 @@ _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 def safe(text: str) -> str:
     """Text of several lines, fit for a terminal; its indentation stays."""
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
-
-
-@dataclass(frozen=True, slots=True)
-class CountersJson:
-    """The counters of a bullet."""
-
-    helpful: int
-    harmful: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +85,11 @@ class EventJson:
 
     @classmethod
     def of(cls, event: Event, **more: Any) -> Self:
-        """Return an event as JSON has it; `more` are the fields of a subclass."""
-        from reflector.audit.log import as_json
-
-        return cls(**as_json(event), **more)
+        """Return an event as JSON has it, without the packed keys of records; `more` are the fields of a subclass."""
+        data = None if event.data is None else dict(event.data)
+        if data is not None and isinstance(data.get("window"), dict):
+            data["window"] = {key: value for key, value in data["window"].items() if key != "keys"}
+        return shaped(cls, event, data=data, meta=dict(event.meta), **more)
 
 
 def json_of(value: Any) -> Any:
@@ -110,44 +103,33 @@ def json_of(value: Any) -> Any:
     return value
 
 
+def shaped(kind: type[T], value: object, **more: Any) -> T:
+    """Return a value as a dataclass for JSON: the fields that `more` lacks are its attributes of the same names."""
+    names = [one.name for one in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: getattr(value, name) for name in names if name not in more}, **more)
+
+
 def print_json(value: Any) -> None:
     """One JSON document, indented, readable in any language."""
-    click.echo(_escaped(json.dumps(json_of(value), indent=2, ensure_ascii=False)))
-
-
-def _escaped(text: str) -> bytes:
-    """JSON without a character that a terminal obeys."""
-    return re.sub(_UNSAFE, lambda match: json.dumps(match[0])[1:-1], text).encode("utf-8", "replace")
-
-
-def print_json_lines(values: Iterable[Any]) -> None:
-    """One compact JSON object a line."""
-    for value in values:
-        click.echo(_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"))))
+    print_lines([json.dumps(json_of(value), indent=2, ensure_ascii=False)])
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines that are JSON already, however many."""
+    """Lines that are JSON already, or safe, however many, without a character that a terminal obeys."""
     out = sys.stdout.buffer
     for line in lines:
-        out.write(_escaped(line) + b"\n")
+        shown = re.sub(_UNSAFE, lambda match: json.dumps(match[0])[1:-1], line)
+        out.write(shown.encode("utf-8", "replace") + b"\n")
     out.flush()
 
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Comma-separated values with a header (RFC 4180)."""
+    """Comma-separated values with a header (RFC 4180), row by row: memory does not grow with their number."""
     import csv
 
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow([_cell(column) for column in columns])
-    for number, row in enumerate(rows, 1):
+    writer = csv.writer(codecs.getwriter("utf-8")(sys.stdout.buffer, "replace"))
+    for row in chain([columns], rows):
         writer.writerow(["" if cell is None else _cell(cell) for cell in row])
-        if number % _PAGE == 0:
-            click.echo(buffer.getvalue().encode("utf-8", "replace"), nl=False)
-            buffer.seek(0)
-            buffer.truncate()
-    click.echo(buffer.getvalue().encode("utf-8", "replace"), nl=False)
 
 
 def _cell(value: object) -> object:
@@ -180,7 +162,12 @@ def table(
     if not rows and empty:
         note(empty)
         return
-    lines = list(_table(columns, rows, frozenset(numbers), frozenset(prose or columns[-1:]), extra, whole))
+    cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
+    shown = [
+        _Column(name, [row[at] for row in cells], is_prose=name in (prose or columns[-1:]), is_number=name in numbers)
+        for at, name in enumerate(columns)
+    ]
+    lines = list(_lines(shown, extra, whole=whole))
     if paged and sys.stdout.isatty() and len(lines) >= terminal().lines:
         click.echo_via_pager("\n".join(lines) + "\n")
         return
@@ -188,30 +175,46 @@ def table(
         click.echo(line)
 
 
-def _table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    numbers: frozenset[str],
-    prose: frozenset[str],
-    extra: Sequence[str],
-    whole: bool,
-) -> Iterator[str]:
-    cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
-    shown = [_Column(name, [row[index] for row in cells], name in prose) for index, name in enumerate(columns)]
+def _lines(columns: list[_Column], extra: Sequence[str], *, whole: bool) -> Iterator[str]:
     if sys.stdout.isatty():
         room = terminal().columns
-        shown = _fitted(shown, extra, room)
-        if sum(column.width + 2 for column in shown) - 2 > max(room, _LAST):
-            yield from _records(shown, room)
+        columns = _fitted(columns, extra, room)
+        if sum(column.width + 2 for column in columns) - 2 > max(room, _LAST):
+            yield from _records(columns, room)
             return
-    right = {index for index, column in enumerate(shown) if column.name in numbers}
-    widths = [column.width for column in shown]
-    yield click.style(_line([column.name for column in shown], widths, right), bold=True)
-    for row in zip(*(column.cells for column in shown), strict=True):
-        first, *others = _broken(row[-1], widths[-1]) if whole else row[-1:]
-        yield _line([*row[:-1], first], widths, right)
-        for other in others:
-            yield _line([*[""] * (len(row) - 1), other], widths, right)
+
+    def line(cells: Iterable[str]) -> str:
+        return "  ".join(column.shown(cell) for column, cell in zip(columns, cells, strict=True)).rstrip()
+
+    yield click.style(line(column.name for column in columns), bold=True)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        first, *others = _broken(row[-1], columns[-1].width) if whole else row[-1:]
+        yield line([*row[:-1], first])
+        yield from (line([*[""] * (len(row) - 1), other]) for other in others)
+
+
+def event_table(
+    events: Sequence[Event],
+    what: Callable[[Event], str] | None = None,
+    *,
+    without: str = "",
+    whole: bool = False,
+    empty: str = "",
+) -> None:
+    """Print events as a table `without` one of its columns; `what` says what each is about. See `table`."""
+    from reflector.audit.log import summary
+
+    columns: dict[str, Callable[[Event], object]] = {
+        "position": lambda event: event.position,
+        "recorded": lambda event: short_time(event.recorded_at),
+        "event": lambda event: event.type,
+        "actor": lambda event: event.actor,
+        "session": lambda event: short_id(event.session_id),
+        "what": what or summary,
+    }
+    columns.pop(without, None)
+    rows = [[cell(event) for cell in columns.values()] for event in events]
+    table(tuple(columns), rows, numbers=("position",), extra=("actor", "recorded"), whole=whole, empty=empty)
 
 
 def terminal() -> os.terminal_size:
@@ -226,19 +229,17 @@ def _records(columns: list[_Column], room: int) -> Iterator[str]:
     names = max(_width(column.name) for column in columns)
     for row in zip(*(column.cells for column in columns), strict=True):
         for column, cell in zip(columns, row, strict=True):
-            yield (
-                click.style(column.name.ljust(names), bold=True)
-                + f"  {_cut(cell, max(room - names - 2, _LEAST))}".rstrip()
-            )
+            shown = _cut(cell, max(room - names - 2, _LEAST))
+            yield click.style(column.name.ljust(names), bold=True) + f"  {shown}".rstrip()
         yield ""
 
 
 class _Column:
     """A column of a table, as wide as its widest cell until it is made narrower."""
 
-    def __init__(self, name: str, cells: list[str], is_prose: bool) -> None:
-        self.name = name
-        self.is_prose = is_prose
+    def __init__(self, name: str, cells: list[str], *, is_prose: bool, is_number: bool) -> None:
+        self.name, self.is_prose, self.is_number = name, is_prose, is_number
+        self.is_of_times = any(cells) and all(not cell or re.fullmatch(_TIME, cell) for cell in cells)
         self.fill(cells)
 
     def fill(self, cells: list[str]) -> None:
@@ -251,43 +252,36 @@ class _Column:
         """The width below which something else gives way."""
         return min(self.width, _LAST) if self.is_prose else self.width
 
-    def is_of_times(self) -> bool:
-        """Whether each cell is a time as `short_time` gives it, or empty."""
-        return any(self.cells) and all(not cell or re.fullmatch(_TIME, cell) for cell in self.cells)
+    def shown(self, cell: str) -> str:
+        """Return a cell as wide as the column."""
+        shown = _cut(cell, self.width)
+        padding = " " * (self.width - _width(shown))
+        return padding + shown if self.is_number else shown + padding
 
 
 def _fitted(columns: list[_Column], extra: Sequence[str], room: int) -> list[_Column]:
     """Return the columns that fit a terminal: times without their year, extra columns left out, times without their
-    hour, prose narrower, in that order."""
-
-    def lacks(least: bool = True) -> bool:
-        widths = [column.least if least else column.width for column in columns]
-        return sum(widths) + 2 * (len(widths) - 1) > room
-
+    hour, extra columns of times left out, prose narrower, in that order."""
     columns = [column for column in columns if column.name not in extra or any(column.cells)]
-    times = [column for column in columns if column.is_of_times()]
-    named = [column.name for column in times]
-    if lacks():
-        _shorten(times, 5, 16)
-    for name in sorted(extra, key=lambda name: name in named):
-        if lacks() and name in named:
-            _shorten(times, 0, 5)
-        if lacks():
-            columns = [column for column in columns if column.name != name]
-    if lacks():
-        _shorten(times, 0, 5)
-    while lacks(least=False):
+    times = [column for column in columns if column.is_of_times]
+    named = {column.name for column in times}
+    others = [name for name in extra if name not in named]
+    steps: list[str | slice] = [slice(5, 16), *others, slice(5), *(name for name in extra if name in named)]
+    for step in steps:
+        if sum(column.least + 2 for column in columns) - 2 <= room:
+            break
+        if isinstance(step, str):
+            columns = [column for column in columns if column.name != step]
+            continue
+        for column in times:
+            column.fill([cell[step] for cell in column.cells])
+    while sum(column.width + 2 for column in columns) - 2 > room:
         # A terminal that is too narrow for what identifies a row gets a part of it.
         chosen = [c for c in columns if c.is_prose and c.width > _LEAST] or [c for c in columns if c.width > _LEAST]
         if not chosen:
             break
         max(chosen, key=lambda column: column.width).width -= 1
     return columns
-
-
-def _shorten(times: list[_Column], start: int, end: int) -> None:
-    for column in times:
-        column.fill([cell[start:end] if len(cell) > end - start else cell for cell in column.cells])
 
 
 def _broken(text: str, width: int, *, words: bool = True) -> list[str]:
@@ -327,15 +321,6 @@ def _cut(text: str, width: int) -> str:
     return text + "…"
 
 
-def _line(cells: list[str], widths: list[int], right: set[int]) -> str:
-    parts = []
-    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        shown = _cut(cell, width)
-        padding = " " * (width - _width(shown))
-        parts.append(padding + shown if index in right else shown + padding)
-    return "  ".join(parts).rstrip()
-
-
 def print_facts(rows: Iterable[tuple[str, str]], width: int, indent: int = 0, *, begun: bool = False) -> None:
     """Print names of at most `width` characters, each with its value; a terminal gets long values broken into lines.
 
@@ -358,13 +343,13 @@ def note(text: str) -> None:
 _WAYS_OUT = {
     errno.ENOENT: "check the path",
     errno.EISDIR: "remove the folder, or name a file",
-    errno.EACCES: "check its permissions",
-    errno.EPERM: "check its permissions",
     errno.EROFS: "remount the file system read-write, or use another folder",
-    errno.EMFILE: "close programs or raise the limit (`ulimit -n`), then run the same command again",
-    errno.ENFILE: "close programs or raise the limit (`ulimit -n`), then run the same command again",
-    errno.ENOSPC: "free some space, then run the same command again",
-    errno.EDQUOT: "free some space, then run the same command again",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions"),
+    **dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE),
+        "close programs or raise the limit (`ulimit -n`), then run the same command again",
+    ),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, then run the same command again"),
 }
 
 
@@ -391,18 +376,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' if number != 1 else ''}"
 
 
-def percent(rate: float | None) -> str:
-    """`67%` of 0.67; empty for no rate."""
-    return "" if rate is None else f"{rate:.0%}"
-
-
-def rounded(rate: float | None, digits: int = 6) -> float | None:
-    """Return a rate as JSON has it."""
-    return None if rate is None else round(rate, digits)
-
-
-def progress(length: int, label: str, *, hidden: bool = False) -> Any:
+def progress(length: int, label: str) -> Any:
     """Return a progress bar on stderr, where that is a terminal: a pipe gets the answer alone."""
-    return click.progressbar(
-        length=length, label=label, show_pos=True, file=sys.stderr, hidden=hidden or not sys.stderr.isatty()
-    )
+    hidden = not sys.stderr.isatty()
+    return click.progressbar(length=length, label=label, show_pos=True, file=sys.stderr, hidden=hidden)

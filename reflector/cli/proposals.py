@@ -6,38 +6,28 @@ Invariant: a decision is written before the next key is read, so leaving at any 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.changes import alike_to, chosen_editor
+from reflector.cli.changes import alike_to, asked, chosen_editor
 from reflector.cli.options import dry_run_option, json_option, why_option
-from reflector.cli.output import BulletJson, counted, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import BulletJson, counted, note, print_json, safe, shaped, short_id, short_time, table
 
 if TYPE_CHECKING:
-    from reflector.audit.pruning import Due
+    from reflector.audit.citations import Due
     from reflector.curation.proposals import Proposal, Quote
     from reflector.ledger.store import Ledger
+    from reflector.playbook.change import Change
     from reflector.playbook.duplicates import Pair
-    from reflector.sessions.pipeline import Pipeline
 
 _Word = Literal["approve", "reject", "keep"]
 _WHO = {"person": "a person", "agent": "the agent", "tool": "a tool"}
-_KEYS = {"a": "approve", "e": "edit", "r": "reject", "k": "keep", "l": "later", "u": "undo", "q": "quit"}
 _MENU = "[a]pprove  [e]dit  [r]eject  [k]eep apart  [l]ater  [u]ndo  [q]uit"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What to do with the proposal whose id begins with `id`; `text` is another text of one that is approved, None for
-    its own, else the reason."""
-
-    word: _Word
-    id: str
-    text: str | None
 
 
 @click.group(invoke_without_command=True)
@@ -59,7 +49,15 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
         found, now = of(ledger, waiting=not everything), ledger.rows()
         gone = undone(ledger) if everything else {}
     if as_json:
-        print_json([ProposalJson.of(one, gone) for one in found])
+        print_json(
+            [
+                shaped(
+                    ProposalJson, one, change=one.change.to_data(), basis=dict(one.basis or {}),
+                    undone_at=gone.get(one.approval or ""),
+                )
+                for one in found
+            ]
+        )  # fmt: skip
         return
     rows = [
         (
@@ -115,15 +113,6 @@ class ProposalJson:
     edited: bool
     undone_at: int | None
 
-    @classmethod
-    def of(cls, one: Proposal, gone: Mapping[str, int]) -> ProposalJson:
-        """Return a proposal as JSON has it; `gone` are the positions at which events were undone."""
-        same = {
-            name: getattr(one, name) for name in cls.__annotations__ if name not in ("change", "basis", "undone_at")
-        }
-        undone_at = gone.get(one.approval or "")
-        return cls(**same, change=one.change.to_data(), basis=dict(one.basis or {}), undone_at=undone_at)
-
 
 @proposals.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
@@ -133,7 +122,7 @@ def approve(place: Place, ids: tuple[str, ...], text: str | None) -> None:
     """Make proposed changes."""
     if text is not None and len(ids) != 1:
         raise click.UsageError("--text is for one proposal")
-    _decide_all(place, [Decision("approve", id, text) for id in ids])
+    _decide(place, "approve", ids, text)
 
 
 @proposals.command(short_help="Decide against proposed changes.")
@@ -143,41 +132,39 @@ def approve(place: Place, ids: tuple[str, ...], text: str | None) -> None:
 @click.pass_obj
 def reject(place: Place, ids: tuple[str, ...], why: str | None, keep: bool) -> None:
     """Decide against proposed changes; the agent gets the reason when it proposes the same again."""
-    _decide_all(place, [Decision("keep" if keep else "reject", id, why or "no reason given") for id in ids])
+    _decide(place, "keep" if keep else "reject", ids, why or "no reason given")
 
 
-def _decide_all(place: Place, decisions: Sequence[Decision]) -> None:
-    """Carry decisions out, each by itself: one that cannot be carried out is named, and the others are."""
+def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> None:
+    """Decide on proposals, each by itself: one that cannot be decided on is named, and the others are.
+
+    `text` is another text of one that is approved, else the reason.
+    """
     from reflector.curation.bullets import BulletRefused
-
-    refused = []
-    with place.pipeline() as pipeline:
-        for one in decisions:
-            try:
-                _carry_out(place, pipeline, one)
-            except BulletRefused as error:
-                refused.append(str(error))
-        pipeline.write()
-    if refused:
-        raise click.ClickException("\n".join(refused))
-
-
-def _carry_out(place: Place, pipeline: Pipeline, one: Decision) -> None:
-    """Carry one decision out. The lock must be held. Raises BulletRefused."""
     from reflector.curation.changes import planned
     from reflector.curation.proposals import approve, find, reject
 
-    ledger, first = pipeline.ledger, pipeline.project.first_number
-    proposal = find(ledger, one.id)
-    if one.word != "approve":
-        reject(ledger, proposal, one.text or "", keep=proposal.change.about if one.word == "keep" else ())
-        return
-    change = proposal.change if one.text is None else replace(proposal.change, text=one.text)
-    lines = planned(ledger, [change], first=first) if proposal.state == "waiting" else []
-    applied = approve(ledger, proposal, text=one.text, first=first)
-    for line in lines[0].lines if lines else ():
-        click.echo(safe(line))
-    note(f"Undo: {place.command('undo', str(applied.position))}")
+    refused = []
+    with place.pipeline() as pipeline:
+        ledger, first = pipeline.ledger, pipeline.project.first_number
+        for id in ids:
+            try:
+                proposal = find(ledger, id)
+                if word != "approve":
+                    reject(ledger, proposal, text or "", keep=proposal.change.about if word == "keep" else ())
+                    continue
+                change = proposal.change if text is None else replace(proposal.change, text=text)
+                steps = planned(ledger, [change], first=first) if proposal.state == "waiting" else []
+                applied = approve(ledger, proposal, text=text, first=first)
+            except BulletRefused as error:
+                refused.append(str(error))
+                continue
+            for line in (line for step in steps for line in step.lines):
+                click.echo(safe(line))
+            note(f"Undo: {place.command('undo', str(applied.position))}")
+        pipeline.write()
+    if refused:
+        raise click.ClickException("\n".join(refused))
 
 
 @proposals.command(short_help="Decide on what waits, with one key each.")
@@ -203,7 +190,7 @@ def decide(place: Place) -> None:
             if one.state == "waiting":
                 click.secho(f"\n{number + 1} of {len(waiting)}", bold=True)
                 _show(ledger, one, place.project().first_number)
-        word = _asked() if one.state == "waiting" else "later"
+        word = asked(_MENU) if one.state == "waiting" else "later"
         try:
             if word == "quit":
                 break
@@ -218,7 +205,7 @@ def decide(place: Place) -> None:
                     waiting[number] = of(pipeline.ledger)[-1].id  # it waits again, as a new event
                 continue
             if word != "later":
-                _decide_all(place, [_decision(one, word)])
+                _decide(place, *_decision(one, word))
                 decided.append(one.id)
         except (BulletRefused, click.ClickException) as error:
             note(error.format_message() if isinstance(error, click.ClickException) else str(error))
@@ -227,41 +214,27 @@ def decide(place: Place) -> None:
          "No proposal waits.")  # fmt: skip
 
 
-def _asked() -> str:
-    """Return what a person chose with one key; the end of the input quits."""
-    while True:
-        click.echo(_MENU)
-        try:
-            key = click.getchar() if sys.stdin.isatty() else sys.stdin.readline()[:1] or "q"
-        except (EOFError, KeyboardInterrupt):
-            key = "q"
-        if key.lower() in _KEYS:
-            return _KEYS[key.lower()]
-
-
-def _decision(one: Proposal, word: str) -> Decision:
+def _decision(one: Proposal, word: str) -> tuple[_Word, list[str], str | None]:
     """Return the decision of a key: another text is written in an editor, a reason on a line."""
+    text = None
     if word == "edit":
         text = click.edit(one.change.text or "", editor=chosen_editor(f"with `proposals approve {short_id(one.id)}`"))
         if text is None:
             raise click.ClickException("The text was not saved, so nothing was decided.")
-        return Decision("approve", one.id, " ".join(text.split()))
-    if word == "approve":
-        return Decision("approve", one.id, None)
+        text = " ".join(text.split())
+    if word in ("edit", "approve"):
+        return "approve", [one.id], text
     why = click.prompt("Why", default="not wanted", err=True) if sys.stdin.isatty() else "not wanted"
-    return Decision("keep" if word == "keep" else "reject", one.id, why)
+    return "reject" if word == "reject" else "keep", [one.id], why
 
 
 def _show(ledger: Ledger, one: Proposal, first: int) -> None:
-    """Print a proposal: what it changes, what else says the same, and what was said for it."""
-    from reflector.curation.changes import preview
-    from reflector.ledger.as_of import Past
+    from reflector.curation.changes import planned
 
-    rows = ledger.rows()
-    (step,) = preview(rows, [one.change], first=first, union=Past(ledger).together)
+    (step,) = planned(ledger, [one.change], first=first)
     click.secho(f"{one.change.kind} {' '.join(one.change.about)}".rstrip(), bold=True)
     click.echo(f"from {one.origin}, words of {_WHO[one.trust]}, {short_time(one.proposed_at)}, id {short_id(one.id)}")
-    for line in (one.reason, *step.lines, *alike_to(one.change, rows)):
+    for line in (one.reason, *step.lines, *alike_to(one.change, ledger.rows())):
         click.echo(safe(line))
     for quote in one.evidence:
         where = f", session {short_id(quote.session)}" if quote.session else ""
@@ -322,7 +295,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     none cited, unless it helped more than it harmed. Pinned bullets stay. With the setting `prune` = "apply" they are
     removed at once; `reflector undo NAME` brings one back.
     """
-    from reflector.audit.pruning import due
+    from reflector.audit.citations import due
     from reflector.curation.proposals import kept_pairs
     from reflector.playbook.duplicates import duplicates
 
@@ -334,12 +307,26 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     states: list[str] = []
     if not dry_run:
         with place.pipeline() as pipeline:
-            merges = _propose_merges(pipeline.ledger, pairs)
-            states = (_removed if config.prune == "apply" else _propose_removals)(pipeline.ledger, found)
+            merges = _merges(pipeline.ledger, pairs)
+            states = _removals(pipeline.ledger, found, at_once=config.prune == "apply")
             pipeline.write()
     if as_json:
-        removals = [_due(one, states[index] if index < len(states) else None) for index, one in enumerate(found)]
-        print_json(FoundJson([_pair(place, pair, merges.get(pair.names)) for pair in pairs], removals))
+        merging = [
+            shaped(
+                PairJson,
+                pair,
+                bullets=BulletJson.all((pair.first, pair.second)),
+                text=pair.text if pair.is_mergeable else None,
+                proposal=merges.get(pair.names),
+                move=_move(place, pair),
+            )
+            for pair in pairs
+        ]
+        removals = [
+            shaped(DueJson, one.cited, reason=one.reason, text=one.text, state=state)
+            for one, state in zip_longest(found, states)
+        ]
+        print_json(FoundJson(merging, removals))
         return
     for pair in pairs:
         click.secho(f"{pair.kind}: {safe(pair.why)}", bold=True)
@@ -350,27 +337,20 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
             click.echo(f"  proposal {short_id(merges[pair.names])}")
     if found:
         table(("name", "why", "text"), [(one.cited.name, one.reason, one.text) for one in found])
-    _print_found(place, pairs, found, merges, states, dry_run=dry_run)
-
-
-def _print_found(
-    place: Place, pairs: list[Pair], found: list[Due], merges: Mapping[frozenset[str], str], states: list[str], *,
-    dry_run: bool,
-) -> None:  # fmt: skip
-    """Say what became of what was found."""
     if not pairs and not found:
         note("No two bullets say the same, and none is to be removed.")
     elif dry_run:
         note("Nothing was proposed; leave --dry-run out to propose it.")
-    elif states and states[0] == "removed":
+    elif "removed" in states:
         back = place.command("undo", found[0].cited.name)
         note(f"Removed {counted(len(found), 'bullet')}. Bring one back with: {back}")
     else:
-        waiting, left = len(merges) + states.count("waiting"), len(found) - len(states)
-        note(f"{counted(waiting, 'proposal')} waiting. Decide: {place.command('proposals', 'decide')}")
-        if decided := len(states) - states.count("waiting"):
+        waiting = states.count("waiting")
+        proposed = counted(len(merges) + waiting, "proposal")
+        note(f"{proposed} waiting. Decide: {place.command('proposals', 'decide')}")
+        if decided := len(states) - waiting:
             note(f"Decided on before, and not proposed again: {decided}.")
-        if left:
+        if left := len(found) - len(states):
             note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
 
 
@@ -379,65 +359,52 @@ def _move(place: Place, pair: Pair) -> str | None:
     return place.command("revise", pair.second.name, "--section", pair.first.section) if pair.is_across else None
 
 
-def _pair(place: Place, pair: Pair, proposal: str | None) -> PairJson:
-    bullets = BulletJson.all((pair.first, pair.second))
-    return PairJson(
-        pair.kind, pair.why, bullets, pair.text if pair.is_mergeable else None, proposal, _move(place, pair)
-    )
-
-
-def _due(one: Due, state: str | None) -> DueJson:
-    cited = one.cited
-    return DueJson(cited.name, one.reason, cited.told, cited.cited, cited.helpful, cited.harmful, one.text, state)
-
-
-def _propose_merges(ledger: Ledger, pairs: list[Pair]) -> dict[frozenset[str], str]:
+def _merges(ledger: Ledger, pairs: Sequence[Pair]) -> dict[frozenset[str], str]:
     """Propose merges, and return the ids of the proposals that wait by the pairs' names.
 
     Of pairs that share a bullet only the first: once it is decided on, the other texts meet again.
     """
-    from reflector.curation import proposals as of
     from reflector.playbook.change import Change
 
     waiting: dict[frozenset[str], str] = {}
-    used: set[str] = set()
-    room = of.MOST_WAITING - len(of.proposals(ledger))
     for pair in pairs:
-        if not pair.is_mergeable or pair.names & used or len(waiting) >= room:
-            continue
-        names = (pair.first.name, pair.second.name)
-        change = Change("merge", names=names, section=pair.first.section, text=pair.text)
-        try:
-            one = of.propose(ledger, change, origin="rules", trust="agent", reason=pair.why, actor="rules")
-        except of.ProposalRefused as refused:
-            note(f"{' and '.join(names)}: {refused}")
-            continue
-        if one.state == "waiting":
-            waiting[pair.names] = one.id
-            used |= pair.names
+        if pair.is_mergeable and not any(pair.names & names for names in waiting):
+            names = (pair.first.name, pair.second.name)
+            change = Change("merge", names=names, section=pair.first.section, text=pair.text)
+            one = _proposed(ledger, change, pair.why)
+            if one is not None and one.state == "waiting":
+                waiting[pair.names] = one.id
     return waiting
 
 
-def _removed(ledger: Ledger, found: Sequence[Due]) -> list[str]:
+def _removals(ledger: Ledger, found: Sequence[Due], *, at_once: bool) -> list[str]:
+    """Remove bullets, or propose it as long as that pushes no other proposal away; return what became of each."""
     from reflector.curation.changes import apply
-    from reflector.playbook.change import Change
-
-    for one in found:
-        apply(ledger, [Change("remove", one.cited.name)], actor="human", reason=f"pruned: {one.reason}")
-    return ["removed" for _ in found]
-
-
-def _propose_removals(ledger: Ledger, found: Sequence[Due]) -> list[str]:
-    """Propose removals as long as they push no other proposal away; return their states."""
-    from reflector.curation.proposals import MOST_WAITING, proposals, propose
     from reflector.playbook.change import Change
 
     states: list[str] = []
     for one in found:
         change = Change("remove", one.cited.name)
-        waiting = proposals(ledger)
-        if len(waiting) >= MOST_WAITING and all(other.change != change for other in waiting):
+        if at_once:
+            apply(ledger, [change], actor="human", reason=f"pruned: {one.reason}")
+            states.append("removed")
+        elif (proposal := _proposed(ledger, change, one.reason)) is not None:
+            states.append(proposal.state)
+        else:
             break
-        proposal = propose(ledger, change, origin="rules", trust="agent", reason=one.reason, actor="rules")
-        states.append(proposal.state)
     return states
+
+
+def _proposed(ledger: Ledger, change: Change, reason: str) -> Proposal | None:
+    """Return the proposal of a change; None where as many wait as may, or it is refused, which is said."""
+    from reflector.curation.proposals import MOST_WAITING, ProposalRefused, propose
+    from reflector.curation.proposals import proposals as of
+
+    waiting = of(ledger)
+    if len(waiting) >= MOST_WAITING and all(other.change != change for other in waiting):
+        return None
+    try:
+        return propose(ledger, change, origin="rules", trust="agent", reason=reason, actor="rules")
+    except ProposalRefused as refused:
+        note(f"{change.line}: {refused}")
+        return None

@@ -5,9 +5,10 @@ Invariant: nothing is changed, but for what waited: a question records queued de
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -16,11 +17,14 @@ from reflector.cli.app import Place
 from reflector.cli.options import ANYTHING, BULLET, EVENT_TYPE, SESSION, as_of_option, json_option, past
 from reflector.cli.output import (
     EventJson,
+    event_table,
     json_of,
     note,
+    print_facts,
     print_json,
-    print_json_lines,
+    print_lines,
     safe,
+    shaped,
     short_id,
     short_time,
     table,
@@ -30,8 +34,6 @@ from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet
 from reflector.playbook.names import SECTIONS, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from reflector.audit.blame import Step
     from reflector.audit.log import Filter
     from reflector.events.event import Event
@@ -59,16 +61,16 @@ def show(place: Place, what: str, moment: str | None, as_json: bool) -> None:
 
     Sessions, lessons and events are named by an id or its beginning, an event also by its position in `reflector log`.
     """
-    from reflector.audit.targets import Target, UnknownTarget, target_named
-    from reflector.cli.lessons import show_lesson
-    from reflector.cli.session import show_session
-    from reflector.events.event import LESSON_RECORDED
-
     with place.reading() as ledger:
         then = past(ledger, moment)
         if (then or ledger).row(what) is not None or (is_name(what) and ledger.row(what) is not None):
             _show_bullet(place, ledger, find_bullet(ledger, what, then), then, as_json=as_json)
             return
+        from reflector.audit.targets import Target, UnknownTarget, target_named
+        from reflector.cli.lessons import show_lesson
+        from reflector.cli.session import show_session
+        from reflector.events.event import LESSON_RECORDED
+
         try:
             found = target_named(ledger, what)
         except UnknownTarget:
@@ -85,44 +87,33 @@ def show(place: Place, what: str, moment: str | None, as_json: bool) -> None:
 
 
 def _show_bullet(place: Place, ledger: Ledger, row: BulletRow, then: Past | None, *, as_json: bool) -> None:
-    from reflector.audit.log import about, summary
+    from reflector.audit.log import about
 
     uses = Uses.of(ledger, place.project(), then, row.name)
     events = about(ledger, row, upto=then.position if then else None)
     if as_json:
-        listed = {one.name: getattr(uses.json(row), one.name) for one in fields(ListedJson)}
-        print_json(ShownJson(**listed, events=[EventJson.of(event) for event in events]))
+        print_json(shaped(ShownJson, uses.json(row), events=[EventJson.of(event) for event in events]))
         return
     demoted = uses.demoted(row)
     click.echo(safe(row.bullet.line))
     notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "")
     click.echo(safe(", ".join(filter(None, notes))))
     click.echo()
-    rows = [(e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), summary(e)) for e in events]
-    table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",), extra=("recorded",))
+    event_table(events, without="actor")
     note(f"Why the counts are what they are: {place.command('blame', row.name)}")
 
 
 def _show_event(event: Event, *, as_json: bool) -> None:
-    import json
-
     from reflector.audit.log import summary
-    from reflector.cli.output import print_facts
 
     whole = json_of(EventJson.of(event))
     if as_json:
         print_json(whole)
         return
     click.echo(safe(f"{event.type} at position {event.position}: {summary(event)}"))
-    print_facts(
-        (
-            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-            for name, value in whole.items()
-            if value not in (None, {}) and name not in ("type", "position")
-        ),
-        14,
-        2,
-    )
+    shown = {key: value for key, value in whole.items() if value not in (None, {}) and key not in ("type", "position")}
+    words = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in shown.values())
+    print_facts(zip(shown, words, strict=True), 14, 2)
 
 
 @click.command()
@@ -138,11 +129,12 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     beginning, shows that lesson's outcomes.
     """
     from reflector.audit.blame import blame as steps_of
-    from reflector.cli.lessons import show_lesson
 
     with place.reading() as ledger:
         then = past(ledger, moment)
         if not is_name(name) and set(name) <= set("0123456789abcdef"):
+            from reflector.cli.lessons import show_lesson
+
             show_lesson(ledger, name, then, as_json=as_json)
             return
         row = find_bullet(ledger, name, then)
@@ -162,10 +154,7 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     shown = [
         (
             *((step.name,) if several else ()),
-            step.position,
-            short_time(step.recorded_at),
-            short_id(step.session_id),
-            step.tag or step.disposition,
+            *(step.position, short_time(step.recorded_at), short_id(step.session_id), step.tag or step.disposition),
             f"{step.helpful}/{step.harmful}",
             " ".join(filter(None, (_uncounted(step), step.model, step.rationale))),
         )
@@ -207,23 +196,14 @@ class LoggedJson(EventJson):
 
 
 @click.command()
-@click.option(
-    "-n", "last", type=click.IntRange(min=0), default=50, show_default=True,
-    help="How many events, newest last; 0 for all.",
-)  # fmt: skip
-@click.option(
-    "--type", "types", multiple=True, type=EVENT_TYPE, metavar="TYPE", help="Only events of this type; repeatable."
-)
-@click.option(
-    "--session", "session_id", type=SESSION, metavar="ID", help="Only events of this session: an id or its beginning."
-)
+@click.option("-n", "last", type=click.IntRange(min=0), default=50, show_default=True, help="The newest N; 0 for all.")
+@click.option("--type", "types", multiple=True, type=EVENT_TYPE, metavar="TYPE", help="Only this type; repeatable.")
+@click.option("--session", "session_id", type=SESSION, metavar="ID", help="Only this session: an id or its beginning.")
 @click.option("--bullet", type=BULLET, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
 @click.option("--actor", help="Only events by this actor: human, ingest, import, a judge, or hook for every hook.")
 @click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
 @click.option("--until", metavar="MOMENT", help="Only events up to the end of this moment.")
-@click.option(
-    "--follow", is_flag=True, help="Print new events as they come, until Ctrl-C; with --json, one event per line."
-)
+@click.option("--follow", is_flag=True, help="Print new events until Ctrl-C; with --json, one event per line.")
 @json_option
 @click.pass_obj
 def log(
@@ -242,7 +222,7 @@ def log(
 
     An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json has the command.
     """
-    from reflector.audit.log import Filter, select
+    from reflector.audit.log import Filter, select, summary
     from reflector.audit.moments import position_before, position_of
     from reflector.curation.undoing import undo_of, undone
     from reflector.events.registry import EVENT_TYPES
@@ -266,24 +246,16 @@ def log(
             _follow(ledger, chosen, events, head, as_json=as_json)
             return
         gone = undone(ledger)
-    undoing = [undo_of(event, gone, place.command("undo")) for event in events]
     if as_json:
-        print_json([LoggedJson.of(event, undo=how) for event, how in zip(events, undoing, strict=True)])
+        print_json([LoggedJson.of(event, undo=undo_of(event, gone, place.command("undo"))) for event in events])
         return
-    rows = [
-        (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), _what(e, gone)) for e in events
-    ]
-    columns = ("position", "recorded", "event", "actor", "session", "what")
-    table(columns, rows, numbers=("position",), extra=("actor", "recorded"), empty="No such events.")
-    if rows and sys.stdout.isatty():
+
+    def what(event: Event) -> str:
+        return summary(event) + (f" (undone at {gone[event.event_id]})" if event.event_id in gone else "")
+
+    event_table(events, what, empty="No such events.")
+    if events and sys.stdout.isatty():
         note("`reflector undo POSITION` undoes a change.")
-
-
-def _what(event: Event, gone: Mapping[str, int]) -> str:
-    from reflector.audit.log import summary
-
-    undone = f" (undone at {gone[event.event_id]})" if event.event_id in gone else ""
-    return f"{summary(event)}{undone}"
 
 
 def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:
@@ -292,26 +264,22 @@ def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, a
 
     try:
         while True:
-            _print(events, as_json=as_json)
-            events = []
+            print_lines(map(_compact if as_json else _line, events))
             time.sleep(_PAUSE)
             before, head = head, ledger.head().position
-            if head > before:
-                events = select(ledger, chosen.between(max(before, chosen.after), head))
+            events = select(ledger, chosen.between(max(before, chosen.after), head)) if head > before else []
     except KeyboardInterrupt:
         # Nothing was begun that could be left half done, so there is nothing to say.
         raise click.exceptions.Exit(130) from None
 
 
-def _print(events: list[Event], *, as_json: bool) -> None:
+def _compact(event: Event) -> str:
+    return json.dumps(json_of(EventJson.of(event)), ensure_ascii=False, separators=(",", ":"))
+
+
+def _line(event: Event) -> str:
     from reflector.audit.log import summary
 
-    if as_json:
-        print_json_lines(json_of(EventJson.of(event)) for event in events)
-    else:
-        room = terminal().columns if sys.stdout.isatty() else None
-        for e in events:
-            start = f"{e.position:>8}  {short_time(e.recorded_at)}  {e.type:<20}  {e.actor:<16}"
-            line = safe(f"{start}  {short_id(e.session_id):<8}  {summary(e)}".replace("\n", " "))
-            click.echo(line[:room])
-    sys.stdout.flush()
+    start = f"{event.position:>8}  {short_time(event.recorded_at)}  {event.type:<20}  {event.actor:<16}"
+    line = safe(f"{start}  {short_id(event.session_id):<8}  {summary(event)}".replace("\n", " "))
+    return line[: terminal().columns] if sys.stdout.isatty() else line

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.audit.log import summary
-from reflector.cli.output import EventJson, counted, print_facts, print_json, safe, short_time, table
+from reflector.cli.output import EventJson, counted, print_facts, print_json, safe, shaped, short_time, table
 from reflector.events import event as ev
 from reflector.quality.signals import rounded
 
 if TYPE_CHECKING:
-    from reflector.audit.session import Reflection, Window
+    from reflector.audit.session import Window
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
     from reflector.prices import Spent
@@ -52,13 +52,6 @@ class ReflectionJson:
     unpriced: int
     tags: list[TagJson]
 
-    @classmethod
-    def of(cls, one: Reflection) -> ReflectionJson:
-        """Return a reflection as JSON has it."""
-        tags = [TagJson(t.position, t.name, t.tag, t.disposition, t.counted, t.rationale) for t in one.tags]
-        who = one.reflection_id, one.backend, one.model, one.mode, one.answers, one.completed, one.analysis
-        return cls(*who, one.spent.tokens, str(one.spent.cost), one.spent.unpriced, tags)
-
 
 @dataclass(frozen=True, slots=True)
 class QualityJson:
@@ -73,14 +66,6 @@ class QualityJson:
     truncated: bool
     failure_patterns: bool
     empty: bool
-
-    @classmethod
-    def of(cls, quality: WindowQuality) -> QualityJson:
-        """Return a quality as JSON has it."""
-        signals = quality.signals
-        found = signals.was_truncated, signals.has_failure_patterns, signals.is_empty_response
-        calls = quality.calls, quality.errors, quality.skipped, rounded(signals.tool_error_rate)
-        return cls(signals.score(), *calls, quality.rounds, *found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +103,6 @@ class WindowJson:
     failures: list[str]
     reflections: list[ReflectionJson]
 
-    @classmethod
-    def of(cls, one: Window, quality: WindowQuality | str) -> WindowJson:
-        """Return a window as JSON has it."""
-        # A trajectory of a file may have any field of these names.
-        read = one.data if one.type == ev.SESSION_RECORDED else {}
-        transcript = read.get("transcript", {})
-        same = "position event_id session_id state attempts changed_at recorded_at gate failures"
-        found: dict[str, Any] = {name: getattr(one, name) for name in same.split()}
-        found |= {key: read.get(key) for key in ("trigger", "reason", "agent", "agent_id")}
-        found |= {kind: one.names(kind) for kind in ("cited", "carried", "retired", "unknown")}
-        return cls(
-            **found,
-            transcript=transcript.get("path"),
-            bytes=transcript.get("bytes"),
-            records=read.get("window", {}).get("records"),
-            quality=None if isinstance(quality, str) else QualityJson.of(quality),
-            reflections=[ReflectionJson.of(reflection) for reflection in one.reflections],
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class SessionJson:
@@ -159,9 +125,9 @@ def show_session(ledger: Ledger, session_id: str, then: Past | None, *, as_json:
     qualities = {window.event_id: quality_of(ledger.event(window.event_id)) for window in story.windows}
     spent = story.spent
     if as_json:
-        windows = [WindowJson.of(window, qualities[window.event_id]) for window in story.windows]
+        windows = [_window(window, qualities[window.event_id]) for window in story.windows]
         events = [EventJson.of(event) for event in story.events]
-        print_json(SessionJson(story.session_id, windows, events, spent.tokens, str(spent.cost), spent.unpriced))
+        print_json(SessionJson(story.session_id, windows, events, **_spent(spent)))
         return
     click.echo(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
@@ -174,6 +140,46 @@ def show_session(ledger: Ledger, session_id: str, then: Past | None, *, as_json:
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, e.actor, summary(e)) for e in story.events]
     table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",), extra=("actor", "recorded"))
+
+
+def _spent(spent: Spent) -> dict[str, Any]:
+    return {"tokens": spent.tokens, "cost_usd": str(spent.cost), "unpriced": spent.unpriced}
+
+
+def _window(one: Window, quality: WindowQuality | str) -> WindowJson:
+    # A trajectory of a file may have any field of these names.
+    read = one.data if one.type == ev.SESSION_RECORDED else {}
+    transcript = read.get("transcript", {})
+    found: dict[str, Any] = {key: read.get(key) for key in ("trigger", "reason", "agent", "agent_id")}
+    found |= {kind: one.names(kind) for kind in ("cited", "carried", "retired", "unknown")}
+    return shaped(
+        WindowJson,
+        one,
+        **found,
+        transcript=transcript.get("path"),
+        bytes=transcript.get("bytes"),
+        records=read.get("window", {}).get("records"),
+        quality=None if isinstance(quality, str) else _quality(quality),
+        reflections=[
+            shaped(ReflectionJson, each, tags=[shaped(TagJson, tag) for tag in each.tags], **_spent(each.spent))
+            for each in one.reflections
+        ],
+    )
+
+
+def _quality(quality: WindowQuality) -> QualityJson:
+    signals = quality.signals
+    return QualityJson(
+        score=signals.score(),
+        tool_calls=quality.calls,
+        tool_errors=quality.errors,
+        tool_skipped=quality.skipped,
+        tool_error_rate=rounded(signals.tool_error_rate),
+        iterations=quality.rounds,
+        truncated=signals.was_truncated,
+        failure_patterns=signals.has_failure_patterns,
+        empty=signals.is_empty_response,
+    )
 
 
 def _quality_words(quality: WindowQuality | str) -> str:
@@ -218,6 +224,5 @@ def _show_window(window: Window, quality: WindowQuality | str) -> None:
 
 
 def _cost(spent: Spent) -> str:
-    """Return what answers cost, as far as their models have a known price."""
     unknown = f", {spent.unpriced} without a known price" if spent.unpriced else ""
     return f"{spent.cost:.4f} USD{unknown}"

@@ -14,7 +14,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import PATH, json_option
-from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, short_id, table
+from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, shaped, short_id, table
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
 
@@ -96,18 +96,17 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
         is_model = pipeline.runner.backend.is_model
     if is_model:
         reflected += ask_model(project, retry="left").reflected
+    judged = {item.window_id: item for item in reflected}
+    recorded = [_recorded(path, taken, judged) for path, taken in found]
     if as_json:
-        outcome_of = {item.window_id: item.outcome for item in reflected}
-        print_json(IngestedJson([_file(path, taken, outcome_of) for path, taken in found], failed))
+        print_json(IngestedJson([file for file, _ in recorded], failed))
     elif found:
-        outcomes = {item.window_id: _outcome(item.outcome, item.detail) for item in reflected}
-        rows = [(path.name, *_cells(taken, outcomes)) for path, taken in found]
-        table(
-            ("file", "session", "new", "cited", "reflection"),
-            rows,
-            numbers=("new",),
-            prose=("file", "cited", "reflection"),
-        )
+        rows = [
+            (Path(one.file).name, short_id(one.session_id), one.records, ", ".join(one.cited[:6]), words)
+            for one, words in recorded
+        ]
+        columns = ("file", "session", "new", "cited", "reflection")
+        table(columns, rows, numbers=("new",), prose=("file", "cited", "reflection"))
     for line in failed:
         note(f"reflector: {line}")
     if failed or any(one.outcome == "failed" for one in reflected):
@@ -138,23 +137,18 @@ def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
     return taken
 
 
-def _cells(taken: Taken | None, outcomes: Mapping[str, str]) -> tuple[object, ...]:
+def _recorded(path: Path, taken: Taken | None, judged: Mapping[str, Reflected]) -> tuple[FileJson, str]:
+    """Return a file as JSON has it, and what became of it in words."""
     if taken is None:
-        return ("", 0, "", "this event does not end a session or turn")
-    outcome = "nothing new" if taken.event_id is None else outcomes.get(taken.event_id, "")
-    return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), outcome)
-
-
-def _file(path: Path, taken: Taken | None, outcomes: Mapping[str, str]) -> FileJson:
-    if taken is None:
-        return FileJson(str(path), None, None, 0, [], None)
-    window = taken.event_id
-    outcome = outcomes.get(window) if window else None
-    return FileJson(str(path), taken.session_id, window, taken.records, [*taken.cited], outcome)
-
-
-def _outcome(outcome: str, detail: str) -> str:
-    return {"completed": detail or "neutral", "skipped": f"skipped: {detail}"}.get(outcome, f"{outcome}: {detail}")
+        return FileJson(str(path), None, None, 0, [], None), "this event does not end a session or turn"
+    one = judged.get(taken.event_id or "")
+    outcome = one.outcome if one else None
+    file = FileJson(str(path), taken.session_id, taken.event_id, taken.records, [*taken.cited], outcome)
+    if one is None:
+        return file, "" if taken.event_id else "nothing new"
+    if one.outcome == "completed":
+        return file, one.detail or "neutral"
+    return file, f"{one.outcome}: {one.detail}"
 
 
 def _hook_json(path: Path, size: int) -> bytes | None:
@@ -264,8 +258,8 @@ class HistoryJson:
 
 def _history(project: Project, files: Sequence[Found], done: Imported | None) -> HistoryJson:
     failed = [UnreadableJson(str(at), _error_words(at, error)) for at, error in (done.failed if done else ())]
-    size = sum(one.bytes for one in files)
-    return HistoryJson(str(project.root), len(files), size, *_days(files), done.taken if done else None, failed)
+    what = str(project.root), len(files), sum(one.bytes for one in files)
+    return HistoryJson(*what, *_days(files), done.taken if done else None, failed)
 
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
@@ -279,29 +273,25 @@ def _plan(place: Place, found: Sequence[Found], *, everything: bool) -> list[tup
 
     ordered = sorted(found, key=lambda one: (one.started_at, str(one.path)))
     placed = [(one, cwd, project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
-    if not everything:
-        project = place.project()
-        root = project.root.resolve()
-        gone = _gone_worktrees([root])
-        own = [
-            one
-            for one, cwd, at in placed
-            # A person may name a project where the rule finds one further up.
-            if root == (_within(cwd, gone) or at) or (cwd.is_relative_to(root) and not at.is_relative_to(root))
-        ]
-        return [(project, own)] if own else []
-    gone = _gone_worktrees({at for _, _, at in placed})
+    own = None if everything else place.project()
+    mine = own.root.resolve() if own is not None else None
+    gone = _gone_worktrees({at for _, _, at in placed} if mine is None else {mine})
     by_root: dict[Path, list[Found]] = {}
-    left = len(ordered) - len(placed)
-    bare = 0
+    left, bare = len(ordered) - len(placed), 0
     for one, cwd, at in placed:
         root = _within(cwd, gone) or at
-        if not os.path.isdir(root):  # noqa: PTH112 - a name may be too long
+        if mine is not None:
+            # A person may name a project where the rule finds one further up.
+            if root == mine or (cwd.is_relative_to(mine) and not at.is_relative_to(mine)):
+                by_root.setdefault(mine, []).append(one)
+        elif not os.path.isdir(root):  # noqa: PTH112 - a name may be too long
             left += 1
         elif is_project(root.as_posix()):
             by_root.setdefault(root, []).append(one)
         else:
             bare += 1
+    if own is not None:
+        return [(own, files) for files in by_root.values()]
     if left:
         note(f"{counted(left, 'session')} left out: their folder is gone, or no record names it")
     if bare:
@@ -357,11 +347,8 @@ def _confirm(plan: Plan, *, yes: bool) -> None:
     asking = [(project, files) for project, files in plan if BACKENDS[project.config.backend]]
     if not asking or yes:
         return
-    sizes = [
-        min(new_bytes // 3, project.config.request_tokens)
-        for project, files in asking
-        for _, new_bytes in news(project, files)
-    ]
+    most = [(files, project, project.config.request_tokens) for project, files in asking]
+    sizes = [min(size // 3, limit) for files, project, limit in most for _, size in news(project, files)]
     if not sizes:
         return
     told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
@@ -419,10 +406,7 @@ class DrainedJson:
 
         failed = [FailedJson(where, error) for where, error in done.failed]
         failed += [FailedJson(str(path), NOT_A_PAYLOAD) for path in done.broken]
-        reflected = [
-            ReflectedJson(one.session_id, one.window_id, one.outcome, one.detail, one.stage, one.again)
-            for one in done.reflected
-        ]
+        reflected = [shaped(ReflectedJson, one) for one in done.reflected]
         return cls(ran, done.taken, done.empty, reflected, failed, done.notes)
 
 
@@ -458,20 +442,15 @@ def run_drain(place: Place, project: Project, retry: Literal["all", "due", "left
         raise click.exceptions.Exit(1)
 
 
-def print_reflected(place: Place, reflected: Sequence[Reflected]) -> None:
-    """Print the verdicts, and which reflections failed."""
-    for item in reflected:
+def _print_drained(place: Place, done: Drained) -> None:
+    from reflector.sessions.drain import NOT_A_PAYLOAD
+
+    for item in done.reflected:
         if item.outcome == "completed" and item.detail:
             click.echo(safe(item.detail))
         elif item.outcome == "failed":
             by_hand = f"it is tried again by hand only: {place.command('status')}"
             note(f"reflection failed, {'it will be tried again' if item.again else by_hand}: {item.detail}")
-
-
-def _print_drained(place: Place, done: Drained) -> None:
-    from reflector.sessions.drain import NOT_A_PAYLOAD
-
-    print_reflected(place, done.reflected)
     for text in done.notes:
         note(f"reflector: {text}")
     for where, error in done.failed:

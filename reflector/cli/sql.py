@@ -28,9 +28,7 @@ _rows = chain.from_iterable
 @click.argument("query", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, every row.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, every row.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop a query after this time."
-)
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Stop after this time.")
 @click.pass_obj
 def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, timeout: float | None) -> None:
     """Query the ledger with SQL, read-only.
@@ -86,14 +84,14 @@ def _list_views(asker: Asker, as_json: bool) -> None:
 
 def _table(answer: Answer) -> None:
     rows = list(islice(_rows(answer.pages), _MOST + 1))
-    shown = rows[:_MOST]
+    shown = [[_cell(value) for value in row] for row in rows[:_MOST]]
     numbers = [
         name
         for index, name in enumerate(answer.columns)
         if all(row[index] is None or isinstance(row[index], int | float | Decimal) for row in shown)
     ]
     if answer.columns:
-        table(answer.columns, [[_cell(value) for value in row] for row in shown], numbers=numbers, prose=answer.columns)
+        table(answer.columns, shown, numbers=numbers, prose=answer.columns)
     if len(rows) > _MOST:
         note(f"These are the first {_MOST:,} rows; --csv and --json have all of them.")
 
@@ -114,8 +112,8 @@ def _unique(columns: Sequence[str]) -> list[str]:
     """Return the names of columns, each once: two of one name would be one key."""
     names: list[str] = []
     for name in columns:
-        numbered = (f"{name}_{number}" for number in count(2))
-        names.append(next(one for one in chain([name], numbered) if one not in names))
+        forms = chain([name], (f"{name}_{number}" for number in count(2)))
+        names.append(next(one for one in forms if one not in names))
     return names
 
 
@@ -125,9 +123,7 @@ def _plain(value: Any) -> Any:
         value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if value is None or isinstance(value, bool | int | float | str | list | dict):
-        return value
-    return _cell(value)
+    return value if isinstance(value, list | dict) else _cell(value)
 
 
 def _cell(value: Any) -> Any:

@@ -16,7 +16,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import json_option
-from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, short_time
+from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, shaped, short_time
 
 if TYPE_CHECKING:
     from reflector.hooks.reach import Check
@@ -137,7 +137,7 @@ def status(place: Place, as_json: bool) -> None:
 
     Records and changes nothing. Exits 1 if something failed or could not be understood.
     """
-    found = _status(place.project())
+    found = _status(place, place.project())
     if as_json:
         print_json(found)
     else:
@@ -146,22 +146,22 @@ def status(place: Place, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _status(project: Project) -> StatusJson:
+def _status(place: Place, project: Project) -> StatusJson:
+    from reflector.curation.adoption import told_beside
     from reflector.ledger.errors import LedgerError
     from reflector.reflection.backends import described
-    from reflector.sessions.injection import told_beside
 
     beside = told_beside(project)
     backend, mend = described(project.config, project.root)
     found = StatusJson(str(project.root), project.config.backend, f"{backend}; {mend}" if mend else None)
-    found.user = UserJson(beside.bullets, list(beside.hidden)) if beside else None
+    found.user = UserJson(*beside) if beside else None
     found.problems = _problems(project)
     found.spool = _spool(project)
     if came := project.came_with():
         found.problems.append(came)
     elif project.has_ledger():
         try:
-            _read_ledger(project, found)
+            _read_ledger(place, project, found)
         except LedgerError as error:
             # What lies in the spool is worth telling most of all where the ledger cannot be opened.
             found.problems.append(str(error))
@@ -180,7 +180,7 @@ def _spool(project: Project) -> SpoolJson:
         for one in spool.failed(project.spool_dir)
     ]
     broken = [path.name for path in spool.broken(project.spool_dir)]
-    return SpoolJson(counts.pending, counts.waiting, counts.silent, failed, broken, sum(_elsewhere().values()))
+    return shaped(SpoolJson, counts, failed=failed, broken=broken, elsewhere=sum(_elsewhere().values()))
 
 
 def _problems(project: Project) -> list[str]:
@@ -221,11 +221,10 @@ def _elsewhere() -> dict[str, int]:
     return {where: count for where, count in kept.items() if count}
 
 
-def _read_ledger(project: Project, found: StatusJson) -> None:
-    """Add what the ledger says."""
-    from reflector.curation.playbook_file import untaken
-    from reflector.curation.proposals import proposals
+def _read_ledger(place: Place, project: Project, found: StatusJson) -> None:
+    from reflector.events import event as ev
     from reflector.reflection.spending import waiting_for_budget
+    from reflector.sessions import spool
 
     with project.open_ledger() as ledger:
         head = ledger.head()
@@ -234,63 +233,61 @@ def _read_ledger(project: Project, found: StatusJson) -> None:
         found.ledger = LedgerJson(ledger.engine.url.public, head.position, head.chain, last, ledger.counting())
         found.bullets = len(ledger.bullets())
         found.windows = windows
-        found.proposals = len(proposals(ledger))
+        if next(iter(ledger.events(types=(ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED))), None) is not None:
+            from reflector.curation.proposals import proposals
+
+            found.proposals = len(proposals(ledger))
         found.month = month_of(ledger, project)
         found.waiting_for_budget = len(waiting_for_budget(ledger)) if "skipped" in windows else 0
-        found.failures = _failures(ledger, project) if _TROUBLED & windows.keys() else []
-        more = [f"{project.playbook_json}: {problem}" for problem in untaken(ledger, project)]
-    found.problems += [problem for problem in more if problem not in found.problems]
+        if _TROUBLED & windows.keys():
+            from reflector.reflection.protocol import trouble_of
+
+            troubles = ((one, trouble_of(ledger.targeting(one.event_id))) for one in ledger.windows_in(*_TROUBLED))
+            found.failures = [_failure(place, one, trouble, project) for one, trouble in troubles if trouble]
+        if not spool.was_seen(project, spool.seen(project, ledger)):  # else the last question took the file as it is
+            from reflector.curation.playbook_file import untaken
+
+            more = [f"{project.playbook_json}: {problem}" for problem in untaken(ledger, project)]
+            found.problems += [problem for problem in more if problem not in found.problems]
 
 
-def _failures(ledger: Ledger, project: Project) -> list[FailureJson]:
-    """Return the windows whose reflection failed, oldest first."""
-    from reflector.reflection.protocol import trouble_of
-
-    troubles = ((window, trouble_of(ledger.targeting(window.event_id))) for window in ledger.windows_in(*_TROUBLED))
-    return [_failure(window, trouble, project) for window, trouble in troubles if trouble is not None]
-
-
-def _failure(window: WindowRow, trouble: Trouble, project: Project) -> FailureJson:
+def _failure(place: Place, window: WindowRow, trouble: Trouble, project: Project) -> FailureJson:
     data, last = trouble.last.data or {}, trouble.last
-    by_itself = window.state == "failed" and trouble.attempts < project.config.max_attempts
-    next_try = trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None
     said = {key: data.get(key) for key in ("backend", "stage", "message")}
-    return FailureJson(
-        last.position,
-        window.session_id,
-        window.attempts,
-        f"{said['stage']}: {said['message']}",
-        _command(window, trouble, project),
-        window.event_id,
-        window.state,
-        last.recorded_at,
-        next_try,
+    by_itself = window.state == "failed" and trouble.attempts < project.config.max_attempts
+    return shaped(
+        FailureJson,
+        window,
+        position=last.position,
+        error=f"{said['stage']}: {said['message']}",
+        command=_command(place, window, trouble),
+        window_id=window.event_id,
+        failed_at=last.recorded_at,
+        next_try=trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None,
         **said,
     )
 
 
-def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | None:
+def _command(place: Place, window: WindowRow, trouble: Trouble) -> str | None:
     """Return what to type for one failed window; None where nothing can be done by its session's id."""
+    from shlex import quote
+
     from reflector.reflection.protocol import REDACTED
 
-    playbook = "--user" if project.is_users else f"--dataset {project.root.name}" if project.outer is not None else ""
-    reflector = f"reflector {playbook}".rstrip()
     if window.session_id is None:
-        return f"{reflector} reflect" if window.state == "failed" else None
-    import shlex
-
-    session = shlex.quote(window.session_id)
-    if trouble.stage == REDACTED:
-        return f"{reflector} reflect --give-up {session} --why redacted" if window.state == "failed" else None
-    return f"{reflector} reflect {session}"
+        return place.command("reflect") if window.state == "failed" else None
+    session = quote(window.session_id)
+    if trouble.stage != REDACTED:
+        return place.command("reflect", session)
+    return place.command("reflect", "--give-up", session, "--why redacted") if window.state == "failed" else None
 
 
 def month_of(ledger: Ledger | None, project: Project) -> MonthJson | None:
     """Return what models took this month; None where the record of it cannot be read."""
-    from reflector.reflection.spending import Spending, this_month
+    from reflector.reflection.spending import Spending
 
     try:
-        tokens = Spending().total("", 0) if ledger is None else this_month(ledger, Spending())
+        tokens = Spending().total("", 0) if ledger is None else Spending().month(ledger)
     except OSError:
         return None
     return MonthJson(tokens, project.config.monthly_tokens or None)
@@ -378,19 +375,18 @@ def doctor(place: Place, fix: bool, as_json: bool) -> None:
     """
     from reflector.config import ConfigError
     from reflector.hooks.doctor import examine, examine_without_settings
+    from reflector.project import Project
 
     look: Callable[[], Iterator[Check]]
     try:
         look = partial(examine, place.project())
     except ConfigError as error:
-        look = partial(examine_without_settings, place.project_without_settings(), error)
+        look = partial(examine_without_settings, Project.without_settings(place.folder()), error)
     if fix:
         _fix(list(look()))
     checks = list(look())
     if as_json:
-        print_json(
-            [CheckJson(one.name, one.state, one.text, one.mend, one.fix.text if one.fix else None) for one in checks]
-        )
+        print_json([shaped(CheckJson, one, fix=one.fix.text if one.fix else None) for one in checks])
     else:
         _print_checks(checks)
     if any(check.state == "error" for check in checks):
@@ -399,8 +395,6 @@ def doctor(place: Place, fix: bool, as_json: bool) -> None:
 
 def _fix(checks: list[Check]) -> None:
     from reflector.cli.app import known_code, words_of
-    from reflector.hooks.git_setup import GitRefused
-    from reflector.hooks.settings_file import SettingsRefused
 
     done: set[str] = set()
     for check in checks:
@@ -409,8 +403,6 @@ def _fix(checks: list[Check]) -> None:
         done.add(check.fix.text)
         try:
             check.fix.apply()
-        except (SettingsRefused, GitRefused) as error:
-            note(f"{check.name}: not fixed: {error}")
         except Exception as error:
             if known_code(error) is None:
                 raise
@@ -418,9 +410,7 @@ def _fix(checks: list[Check]) -> None:
         else:
             note(f"{check.name}: {check.fix.text}")
     if not done:
-        by_hand = next(
-            (check for check in checks if check.state == "error" and "reflector rebuild" in check.mend), None
-        )
+        by_hand = next((one for one in checks if one.state == "error" and "reflector rebuild" in one.mend), None)
         note(f"nothing that --fix can fix{f'; {by_hand.name}: {by_hand.mend}' if by_hand else ''}")
 
 

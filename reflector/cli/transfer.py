@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +14,18 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, as_of_option, dry_run_option, json_option, past, why_option
-from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, table
+from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, shaped, table
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
     from reflector.curation.erasure import Erasure
-    from reflector.events.event import Event
+    from reflector.events.event import Appended, Event
     from reflector.exchange.merge import Merged
     from reflector.exchange.transfer import Progress
-    from reflector.ledger.as_of import Past
-    from reflector.ledger.store import Ledger
 
 #: Entries that the playbook has already, and events and files that still hold an erased text, are named up to so many.
 _NAMED = 12
+FORMATS = ("json", "md", "csv", "skillbook", "ndjson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,8 @@ class MergedJson:
 
 @click.command("import")
 @click.argument("file", type=READ_FILE)
-@click.option(
-    "--rename", is_flag=True, help="Of an export: rename its bullets whose names are given to other bullets here."
-)
-@click.option(
-    "--ours", is_flag=True, help="Of an export: keep this ledger's verdicts where FILE has others for a reflection."
-)
+@click.option("--rename", is_flag=True, help="Of an export: rename its bullets whose names other bullets have here.")
+@click.option("--ours", is_flag=True, help="Of an export: keep this ledger's verdicts where FILE has others.")
 @dry_run_option
 @json_option
 @click.pass_obj
@@ -93,13 +89,14 @@ def import_(place: Place, file: Path, rename: bool, ours: bool, dry_run: bool, a
     line stops that, and nothing is imported. Where this ledger has events, those of FILE are appended, each once: both
     histories stay provable, and bullets and counters are the same whichever machine merges the other.
     """
-    answer: ImportedJson | LoadedJson | MergedJson
-    if not _is_export(file):
-        if rename or ours:
-            raise click.UsageError("--rename and --ours say how two ledgers are merged; FILE is a playbook")
-        answer = _adopt(place, file, dry_run=dry_run, quiet=as_json)
-    elif dry_run:
+    is_export = _is_export(file)
+    if not is_export and (rename or ours):
+        raise click.UsageError("--rename and --ours say how two ledgers are merged; FILE is a playbook")
+    if is_export and dry_run:
         raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
+    answer: ImportedJson | LoadedJson | MergedJson
+    if not is_export:
+        answer = _adopt(place, file, dry_run=dry_run, quiet=as_json)
     elif _has_events(place):
         answer = _merge(place, file, rename=rename, ours=ours, quiet=as_json)
     else:
@@ -110,8 +107,6 @@ def import_(place: Place, file: Path, rename: bool, ours: bool, dry_run: bool, a
 
 def _is_export(file: Path) -> bool:
     """Return whether a file begins as an export of a ledger does."""
-    import json
-
     if not file.is_file():  # a pipe may never end
         return False
     with file.open("rb") as opened:
@@ -149,26 +144,23 @@ def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> ImportedJ
             import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
             undo = place.command("undo", str(pipeline.ledger.head().position))
             pipeline.write()
-    for text in (*loaded.notes, *known[:_NAMED]):
+    for text in loaded.notes:
         note(text)
-    if len(known) > _NAMED:
-        note(f"… and {len(known) - _NAMED:,} more that bullets say already; --json lists them")
-    count = len(new)
+    _name(known, "… and {:,} more that bullets say already; --json lists them")
+    lines = [bullet.line for bullet in new]
     if not quiet:
-        for bullet in new if dry_run else ():
-            click.echo(safe(bullet.line))
+        for line in lines if dry_run else ():
+            click.echo(safe(line))
         done = "would be imported" if dry_run else "imported"
-        click.echo(f"{counted(count, 'bullet')} {done}" if count else "nothing new in this file")
+        click.echo(f"{counted(len(new), 'bullet')} {done}" if new else "nothing new in this file")
         if undo is not None:
             note(f"Undo: {undo}")
-    lines = [one.line for one in new]
-    return ImportedJson(count, [*loaded.notes, *known], dry_run, lines, undo)
+    return ImportedJson(len(new), [*loaded.notes, *known], dry_run, lines, undo)
 
 
 def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
     from reflector.curation.playbook_file import settle
     from reflector.exchange.transfer import load
-    from reflector.proof.heads import head_line
     from reflector.sessions import locks
 
     project = place.project()
@@ -179,41 +171,30 @@ def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
         project.open_ledger() as ledger,
         _lines(file, "loading") as (lines, done),
     ):
-        end = load(ledger, lines, done)
+        end = load(ledger, lines(), done)
         aside = settle(ledger, project)
     place.write(project)
-    head = head_line(end.position, end.chain)
     if not quiet:
-        click.echo(head)
+        click.echo(end)
     if aside is not None:
         note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
-    return LoadedJson(head, None if aside is None else str(aside))
+    return LoadedJson(str(end), None if aside is None else str(aside))
 
 
 def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -> MergedJson:
     from reflector.exchange.merge import merge
-    from reflector.exchange.transfer import lines_of
-    from reflector.proof.heads import head_line
-
-    def lines() -> Iterator[bytes]:
-        with file.open("rb") as opened:
-            yield from lines_of(opened)
 
     with place.pipeline() as pipeline:
-        with _lines(file, "reading") as (_, done):
-            merged = merge(
-                pipeline.ledger, lines, rename=rename, ours=ours, first=pipeline.project.first_number, progress=done
-            )
+        first = pipeline.project.first_number
+        with _lines(file, "reading") as (lines, done):
+            merged = merge(pipeline.ledger, lines, rename=rename, ours=ours, first=first, progress=done)
         pipeline.write()
-    head = head_line(merged.head.position, merged.head.chain)
     if not quiet:
-        click.echo(head)
+        click.echo(merged.head)
         for old, new in merged.renamed.items():
             click.echo(f"{old} of the file is {new} here")
         _print_merged(merged)
-    numbers = merged.added, merged.known, merged.otherwise
-    after = merged.set_aside, merged.overlapping, merged.forward
-    return MergedJson(head, *numbers, merged.renamed, merged.restated, *after)
+    return shaped(MergedJson, merged, head=str(merged.head))
 
 
 def _print_merged(merged: Merged) -> None:
@@ -229,34 +210,33 @@ def _print_merged(merged: Merged) -> None:
     if merged.restated:
         note(f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector log`.")
     if merged.set_aside:
-        told = f"{counted(merged.set_aside, 'reflection')} set aside"
-        note(f"{told}: another judge's on the same window counts; see `reflector blame`.")
+        note(
+            f"{counted(merged.set_aside, 'reflection')} set aside: another judge's on the same window counts; "
+            "see `reflector blame`."
+        )
     if merged.overlapping:
-        told = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
-        note(f"{told}; `reflector double-counts` shows what was counted twice.")
+        note(
+            f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here; "
+            "`reflector double-counts` shows what was counted twice."
+        )
 
 
 @contextmanager
-def _lines(file: Path, label: str) -> Iterator[tuple[Iterator[bytes], Progress]]:
-    """A file's lines, and a bar as long as its header says."""
+def _lines(file: Path, label: str) -> Iterator[tuple[Callable[[], Iterator[bytes]], Progress]]:
+    """What reads a file's lines, and a bar as long as its header says."""
     from reflector.exchange.transfer import checked, lines_of
 
-    with file.open("rb") as opened:
-        header, _ = checked(lines_of(opened))
-        opened.seek(0)
-        with progress(header.position, label) as bar:
-            yield lines_of(opened), bar.update
+    def lines() -> Iterator[bytes]:
+        with file.open("rb") as opened:
+            yield from lines_of(opened)
+
+    header, _ = checked(lines())
+    with progress(header.position, label) as bar:
+        yield lines, bar.update
 
 
 @click.command()
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["json", "md", "csv", "skillbook", "ndjson"]),
-    default="json",
-    show_default=True,
-    help="The format.",
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="json", show_default=True, help="The format.")
 @as_of_option
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None) -> None:
@@ -267,52 +247,27 @@ def export(place: Place, form: str, moment: str | None) -> None:
     per line, for `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends
     there.
     """
-    with place.reading() as ledger:
-        _EXPORTS[form](ledger, past(ledger, moment))
-
-
-def _export_json(ledger: Ledger, then: Past | None) -> None:
-    from reflector.playbook.document import dump
-
-    updated_at = then.updated_at if then else ledger.updated_at()
-    sys.stdout.buffer.write(dump((then or ledger).bullets(), updated_at))
-
-
-def _export_markdown(ledger: Ledger, then: Past | None) -> None:
-    import json
-
-    from reflector.playbook.document import dump
-    from reflector.reflection.ace import format_playbook
-
-    document = json.loads(dump((then or ledger).bullets(), None))
-    click.echo(safe(format_playbook(document, template="{key_points}")))
-
-
-def _export_skillbook(ledger: Ledger, then: Past | None) -> None:
-    from reflector.playbook.document import dump_skillbook
-
-    sys.stdout.buffer.write(dump_skillbook((then or ledger).bullets()))
-
-
-def _export_csv(ledger: Ledger, then: Past | None) -> None:
-    columns = ("name", "section", "helpful", "harmful", "status", "text")
-    rows = (then or ledger).rows()
-    print_csv(columns, [(r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text) for r in rows])
-
-
-def _export_ndjson(ledger: Ledger, then: Past | None) -> None:
     from reflector.exchange.transfer import exported
+    from reflector.playbook.document import dump, dump_skillbook
 
-    print_lines(exported(ledger, then.position if then else None))
+    with place.reading() as ledger:
+        then = past(ledger, moment)
+        of = then or ledger
+        if form == "json":
+            sys.stdout.buffer.write(dump(of.bullets(), then.updated_at if then else ledger.updated_at()))
+        elif form == "md":
+            from reflector.reflection.ace import format_playbook
 
-
-_EXPORTS = {
-    "json": _export_json,
-    "md": _export_markdown,
-    "csv": _export_csv,
-    "skillbook": _export_skillbook,
-    "ndjson": _export_ndjson,
-}
+            document = json.loads(dump(of.bullets(), None))
+            click.echo(safe(format_playbook(document, template="{key_points}")))
+        elif form == "skillbook":
+            sys.stdout.buffer.write(dump_skillbook(of.bullets()))
+        elif form == "csv":
+            columns = ("name", "section", "helpful", "harmful", "status", "text")
+            rows = ((r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text) for r in of.rows())
+            print_csv(columns, rows)
+        else:
+            print_lines(exported(ledger, then.position if then else None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +300,7 @@ class RedactedJson:
 @click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
 @click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; the places are shown first.")
 @why_option
-@click.option(
-    "--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, erase only this bullet; repeatable."
-)
+@click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Erase only this bullet; repeatable.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="With --where: print JSON; erase only with --yes.")
 @click.pass_obj
@@ -417,12 +370,10 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
         ours = [path for path in files if path.is_relative_to(state / "kept") or path.is_relative_to(state / "spool")]
         waiting = [path for path in ours if path.is_relative_to(state / "spool")]
         gone: list[Path] = []
-        nothing = not (erasure.events or files or erasure.stays)
+        done: list[Appended] = []
         if not as_json:
             _print_matches(erasure, files, ours)
-        if nothing or (as_json and not yes):
-            done = []
-        else:
+        if (erasure.events or files or erasure.stays) and (yes or not as_json):
             reason = _reason(why)
             if not yes:
                 _ask(erasure, "wherever it is said")
@@ -433,7 +384,10 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
             gone = forget(path for path in copies(folder, erasure) if path in ours)
             files = copies(folder, erasure)
     if as_json:
-        print_json(_found(erasure, files, ours, [one.position for one in done]))
+        held = [shaped(HeldJson, event, texts=texts) for event, texts in erasure.events]
+        stays = [event.position for event in erasure.stays]
+        others = [str(path) for path in files if path not in ours]
+        print_json(RedactedJson(held, stays, [*map(str, ours)], others, [one.position for one in done]))
     elif done or ours:
         kept = sum(path not in gone for path in waiting)
         without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
@@ -442,54 +396,45 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
 
 
 def _print_matches(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
-    if not (erasure.events or files or erasure.stays):
-        note("Nothing holds this text.")
-        return
-    rows = [
-        (str(event.position), event.type, " ".join(text.split())[:200])
-        for event, texts in erasure.events
-        for text in texts
-    ]
+    rows = [(str(event.position), event.type, _short(text)) for event, texts in erasure.events for text in texts]
     rows += [("", "a copy of ours", str(path)) for path in ours]
     rows += [("", "a file, not the ledger's", str(path)) for path in files if path not in ours]
     rows += [(str(event.position), event.type, "outside of its prose, which stays") for event in erasure.stays]
-    table(("position", "what", "text"), rows, numbers=("position",))
+    table(("position", "what", "text"), rows, numbers=("position",), empty="Nothing holds this text.")
 
 
-def _found(erasure: Erasure, files: list[Path], ours: list[Path], redacted_at: list[int]) -> RedactedJson:
-    events = [HeldJson(event.position, event.event_id, event.type, texts) for event, texts in erasure.events]
-    others = [str(path) for path in files if path not in ours]
-    return RedactedJson(events, [event.position for event in erasure.stays], [*map(str, ours)], others, redacted_at)
+def _short(text: str) -> str:
+    return " ".join(text.split())[:200]
 
 
 def _ask(erasure: Erasure, where: str) -> None:
-    import sys
-
     if not sys.stdin.isatty():
         raise click.UsageError("erased text cannot be restored, and there is no terminal to confirm it: add --yes")
+    more = ""
     if erasure.wanted is None:
-        for text in erasure.texts[:_NAMED]:
-            note(f"  {' '.join(text.split())[:200]}")
-    shown = len(erasure.texts) if erasure.wanted is not None else _NAMED
-    more = f" and {len(erasure.texts) - shown} more" if len(erasure.texts) > shown else ""
+        _name([f"  {_short(text)}" for text in erasure.texts])
+        more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
     if not click.confirm(f"Erase this{more} {where} for ever?", err=True):
         raise click.exceptions.Exit(1)
+
+
+def _name(texts: Sequence[str], more: str = "") -> None:
+    """Note the first of these texts, and that there are `more`."""
+    for text in texts[:_NAMED]:
+        note(text)
+    if more and len(texts) > _NAMED:
+        note(more.format(len(texts) - _NAMED))
 
 
 def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event]) -> None:
     for path in removed:
         note(f"removed too: {path}")
-    for path in left[:_NAMED]:
-        note(f"the text is still in {path}")
-    if len(left) > _NAMED:
-        note(f"and in {len(left) - _NAMED} more files")
-    for event in others[:_NAMED]:
-        note(
-            safe(
-                f"position {event.position} ({event.type}) still says the same or belongs to it; "
-                f"see `reflector log`, then `reflector redact {event.position} --why …`"
-            )
-        )
-    if len(others) > _NAMED:
-        more = len(others) - _NAMED
-        note(f"and {more} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it")
+    _name([f"the text is still in {path}" for path in left], "and in {} more files")
+    _name(
+        [
+            f"position {event.position} ({event.type}) still says the same or belongs to it; "
+            f"see `reflector log`, then `reflector redact {event.position} --why …`"
+            for event in others
+        ],
+        "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it",
+    )

@@ -8,7 +8,7 @@ A copy that is kept aside is readable by its owner alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.files import absolute, private_folder, read_ours, replace_file
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.locate import user_folder
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import MAX_BYTES, Loaded
+from reflector.playbook.document import MAX_BYTES, Loaded, load
+from reflector.playbook.names import USER_FIRST
 from reflector.playbook.parse import CORRECT, REBUILD
 from reflector.project import Project
 from reflector.text.secrets import quote
@@ -60,20 +62,9 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
         return
     keep(project, raw)
     whole = digest(raw)
-    event = NewEvent(
-        ev.PLAYBOOK_IMPORTED,
-        identity(ev.PLAYBOOK_IMPORTED, whole, *(b.name for b in new)),
-        {
-            "sha256": whole,
-            "format": loaded.format,
-            "bullets": [
-                {"name": b.name, "section": b.section, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}
-                for b in new
-            ],
-        },
-        actor="import",
-    )
-    ledger.append([event])
+    event_id = identity(ev.PLAYBOOK_IMPORTED, whole, *(b.name for b in new))
+    data = {"sha256": whole, "format": loaded.format, "bullets": [asdict(b) for b in new]}
+    ledger.append([NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")])
 
 
 def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
@@ -103,14 +94,9 @@ def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
 
 def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tuple[Finding, ...]:
     """Return the bullets of a file whose text cannot be new advice, as `fault` says of it."""
+    remedy = "correct the text; nothing of the file is imported until then"
     return tuple(
-        Finding(
-            "playbook",
-            where=f"bullet {bullet.name}",
-            message=what,
-            value=quote(bullet.text, 60),
-            remedy="correct the text; nothing of the file is imported until then",
-        )
+        Finding("playbook", f"bullet {bullet.name}", what, remedy, quote(bullet.text, 60))
         for bullet in bullets
         if (what := fault(bullet.text))
     )
@@ -119,21 +105,14 @@ def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tupl
 def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:
     """Return the names of a file that mean another bullet in the ledger."""
     known = {row.name: row for row in rows}
-    return tuple(
-        _name_taken(b, known[b.name].status) for b in loaded.bullets if b.name in known and is_taken(known[b.name], b)
-    )
-
-
-def _name_taken(bullet: Bullet, status: str) -> Finding:
-    return Finding(
-        "playbook",
-        where=f"bullet {bullet.name}",
-        message="the name was retired in this ledger"
-        if status != "live"
-        else "the name means another bullet in this ledger",
-        value=bullet.text[:60],
-        remedy=f"names are never reused: remove the name to be given a new one, or see `reflector show {bullet.name}`",
-    )
+    found: list[Finding] = []
+    for b in loaded.bullets:
+        if b.name in known and is_taken(known[b.name], b):
+            is_live = known[b.name].status == "live"
+            what = "the name means another bullet in this ledger" if is_live else "the name was retired in this ledger"
+            way = f"names are never reused: remove the name to be given a new one, or see `reflector show {b.name}`"
+            found.append(Finding("playbook", f"bullet {b.name}", what, way, b.text[:60]))
+    return tuple(found)
 
 
 def read(path: Path) -> bytes | None:
@@ -183,3 +162,18 @@ def of_another(path: Path, kept: Path) -> str:
         "sessions again with `reflector import-history` or `reflector ingest`; after that, "
         f"`reflector import {kept}` adds the bullets that only this file has. Remove it when you are done"
     )
+
+
+def told_beside(project: Project) -> tuple[int, list[str]] | None:
+    """Return how many bullets of the user's own the agent gets beside a project's, and the names that the project gave
+    to others; None where there are none of the user's own."""
+    own = set() if project.is_users else _names(Path(user_folder()) / ".claude" / "playbook.json", USER_FIRST)
+    return (len(own), sorted(own & _names(project.playbook_json, 0))) if own else None
+
+
+def _names(path: Path, first: int) -> set[str]:
+    try:
+        loaded = load(read_ours(path, MAX_BYTES), first=first)
+    except OSError:  # missing; of other trouble `status` tells
+        return set()
+    return {bullet.name for bullet in loaded.bullets} - loaded.named_here

@@ -38,13 +38,8 @@ class BulletRefused(ValueError):
 
 def advice_fault(text: str) -> str | None:
     """Return why a text cannot become advice, None where it can: the rule for every new text."""
-    return text_fault(text) or hidden_fault(text) or _secret_fault(text)
-
-
-def _secret_fault(text: str) -> str | None:
-    kinds = found(text)
-    if not kinds:
-        return None
+    if (what := text_fault(text) or hidden_fault(text)) or not (kinds := found(text)):
+        return what
     return f"the text holds what looks like a secret ({', '.join(kinds)}); say where it is kept instead of what it is"
 
 

@@ -71,23 +71,16 @@ def fault(rows: Sequence[BulletRow], change: Change) -> str | None:
     return _fault({row.name: row for row in rows}, change)
 
 
-def preview(
-    rows: Sequence[BulletRow],
-    changes: Sequence[Change],
-    *,
-    first: int = 0,
-    names: Sequence[str] = (),
-    union: Callable[[Sequence[str]], tuple[int, int]] | None = None,
-    again: bool = False,
+def planned(
+    ledger: Ledger, changes: Sequence[Change], *, first: int = 0, names: Sequence[str] = (), again: bool = False
 ) -> list[Step]:
-    """Return what changes would do, one after the other.
+    """Return what changes of a ledger's bullets would do, one after the other.
 
     first  the lowest number of a new name, which is none of `names`
-    union  returns the counters that a merge of bullets has; without it they stand at 0
     again  the changes bring back what was there, so their texts are not looked at
-    Raises BulletRefused for the first one that cannot be made.
+    Raises BulletRefused for the first one that cannot be made, LedgerError.
     """
-    state = {row.name: row for row in rows}
+    state = {row.name: row for row in ledger.rows()}
     known = Names([*state, *names], first)
     steps: list[Step] = []
     for change in changes:
@@ -102,21 +95,13 @@ def preview(
         if change.kind in ("add", "merge"):
             change = replace(change, name=known.next(change.section or ""))
         after = _after(state, change)
-        if change.kind == "merge" and union is not None:
-            helpful, harmful = union(change.names)
+        if change.kind == "merge":
+            helpful, harmful = Past(ledger).together(change.names)
             after[change.name or ""] = replace(after[change.name or ""], helpful=helpful, harmful=harmful)
         touched = [row.name for row in after.values() if state.get(row.name) != row]
         steps.append(Step(change, _live(state, touched), _live(after, touched), _inverse(state, change)))
         state = after
     return steps
-
-
-def planned(
-    ledger: Ledger, changes: Sequence[Change], *, first: int = 0, names: Sequence[str] = (), again: bool = False
-) -> list[Step]:
-    """Return what changes of a ledger's bullets would do, as `preview` does, a merge with its counters."""
-    union = Past(ledger).together if any(change.kind == "merge" for change in changes) else None
-    return preview(ledger.rows(), changes, first=first, names=names, union=union, again=again)
 
 
 def apply(
@@ -135,7 +120,7 @@ def apply(
 
     target  the event that they follow from: a proposal, or by the name of each bullet the change that they undo
     origin  where new bullets come from; `reason` says why bullets are removed
-    again   as for `preview`
+    again   as for `planned`
     lead    returns the event that they follow, for the same append
     """
     taken: list[str] = []
@@ -193,14 +178,17 @@ def _target(change: Change, target: str | Mapping[str, str] | None) -> str | Non
 
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
-    if change.kind in ("add", "merge") and change.section not in SECTIONS:
+    if change.kind in ("add", "merge", "move") and change.section not in SECTIONS:
         return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
-    if change.kind == "merge" and (what := _sources_fault(rows, change.names)):
+    if what := _sources_fault(rows, change.names) if change.kind == "merge" else _named_fault(rows, change):
         return what
-    if change.kind in ("add", "revise", "merge"):
-        return _named_fault(rows, change) or (None if again else _text_fault(rows, change))
-    same = _said_by(rows, rows[change.name or ""].text) if change.kind == "restore" and change.name in rows else None
-    return _named_fault(rows, change) or (f"{same} says exactly this already" if same and not again else None)
+    if again or change.kind not in ("add", "revise", "merge", "restore"):
+        return None
+    text = rows[change.name or ""].text if change.kind == "restore" else change.text or ""
+    if change.kind != "restore" and (what := advice_fault(text)):
+        return what
+    same = next((row.name for row in rows.values() if row.status == "live" and row.text == text), None)
+    return f"{same} says exactly this already" if same is not None and same not in change.names else None
 
 
 def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
@@ -213,16 +201,14 @@ def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
 
 def _named_fault(rows: Rows, change: Change) -> str | None:
     """Why a change of the bullet that it names cannot be made."""
-    if change.kind in ("add", "merge"):
+    if change.kind == "add":
         return None
     name = change.name or ""
     row = rows.get(name)
-    if change.kind == "restore":
-        return _not_restorable(rows, name)
+    if change.kind == "restore" and row is not None and row.status != "merged":
+        return f"{name} is in the playbook" if row.status == "live" else None
     if row is None or row.status != "live":
         return _not_live(rows, name)
-    if change.kind == "move" and change.section not in SECTIONS:
-        return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
     if change.kind == "move" and row.section == change.section:
         return f"{name} is in {SECTIONS[row.section]} already"
     if change.kind == "unmerge" and not _sources(rows, name):
@@ -234,18 +220,6 @@ def _named_fault(rows: Rows, change: Change) -> str | None:
         if counters == (row.helpful, row.harmful):
             return f"{name} is at {row.helpful}/{row.harmful} already"
     return None
-
-
-def _text_fault(rows: Rows, change: Change) -> str | None:
-    text = change.text or ""
-    if what := advice_fault(text):
-        return what
-    same = _said_by(rows, text)
-    return f"{same} says exactly this already" if same is not None and same not in change.names else None
-
-
-def _said_by(rows: Rows, text: str) -> str | None:
-    return next((row.name for row in rows.values() if row.status == "live" and row.text == text), None)
 
 
 def _not_live(rows: Rows, name: str) -> str | None:
@@ -261,13 +235,6 @@ def _not_live(rows: Rows, name: str) -> str | None:
     return f"{name} was removed ({row.reason}{into}); bring it back with `reflector undo {name}`"
 
 
-def _not_restorable(rows: Rows, name: str) -> str | None:
-    row = rows.get(name)
-    if row is None or row.status == "merged":
-        return _not_live(rows, name)
-    return f"{name} is in the playbook" if row.status == "live" else None
-
-
 def _sources(rows: Rows, name: str) -> list[BulletRow]:
     return [row for row in rows.values() if row.status == "merged" and row.removed_into == name]
 
@@ -278,20 +245,13 @@ def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
     if change.kind in ("add", "merge"):
         counters = (change.helpful or 0, change.harmful or 0)
         after[name] = BulletRow(name, change.section or "", change.text or "", "live", None, None, 0, *counters)
-        for source in change.names:
-            after[source] = replace(rows[source], status="merged", removed_into=name)
-        return after
-    row = rows[name]
+        return after | {source: replace(rows[source], status="merged", removed_into=name) for source in change.names}
     if change.kind in SETS:
-        after[name] = replace(row, **change.values)
-    elif change.kind == "restore":
-        after[name] = replace(row, status="live", reason=None, removed_into=None)
-    else:
-        after[name] = replace(row, status="removed")
-    if change.kind == "unmerge":
-        for back in _sources(rows, name):
-            after[back.name] = replace(back, status="live", reason=None, removed_into=None)
-    return after
+        return after | {name: replace(rows[name], **change.values)}
+    if change.kind != "restore":
+        after[name] = replace(rows[name], status="removed")
+    back = [rows[name]] if change.kind == "restore" else _sources(rows, name) if change.kind == "unmerge" else []
+    return after | {row.name: replace(row, status="live", reason=None, removed_into=None) for row in back}
 
 
 def _inverse(rows: Rows, change: Change) -> tuple[Change, ...]:

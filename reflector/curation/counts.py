@@ -31,13 +31,13 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended
 
     The playbook's lock must be held. Raises AlreadyRetracted where all are out, RetractionRefused, LedgerError.
     """
-    lines = [(target, _line(ledger, target)) for target in targets]
-    counting = [(target, line) for target, line in lines if len(line) % 2 == 0]
+    lines = [_line(ledger, target) for target in targets]
+    counting = [line[-1] for line in lines if len(line) % 2]
     if not counting:
-        target, line = lines[0]
+        target, *_, last = lines[0]
         raise AlreadyRetracted(
-            f"{_named(target)} is out of the count since position {line[-1].position}{_reason(line[-1])}; "
-            f"put it back with `reflector undo {line[-1].position}`"
+            f"{_named(target)} is out of the count since position {last.position}{_reason(last)}; "
+            f"put it back with `reflector undo {last.position}`"
         )
     return _append(ledger, counting, why)
 
@@ -47,13 +47,11 @@ def undo(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
 
     The playbook's lock must be held. Raises RetractionRefused where nothing of it is out, LedgerError.
     """
-    lines = [(target, _line(ledger, target)) for target in targets]
-    out = [
-        (target, line) for target, line in lines if len(line) % 2 == (0 if target.type == ev.EVIDENCE_RETRACTED else 1)
-    ]
+    lines = [_line(ledger, target) for target in targets]
+    out = [line[-1] for line in lines if len(line) % 2 == (line[0].type == ev.EVIDENCE_RETRACTED)]
     if not out:
-        target, line = lines[0]
-        since = f" since position {line[-1].position}{_reason(line[-1])}" if line else ""
+        target, *after = lines[0]
+        since = f" since position {after[-1].position}{_reason(after[-1])}" if after else ""
         what = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
         raise RetractionRefused(f"{_named(target)} {what}{since}; there is nothing to undo. See `reflector log`")
     return _append(ledger, out, why)
@@ -89,35 +87,24 @@ def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None) -> A
     return appended
 
 
-def _append(ledger: Ledger, lines: Sequence[tuple[Event, list[Event]]], why: str) -> list[Appended]:
+def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
     reason = quote(why, _MAX_REASON)
     if not reason:
         raise RetractionRefused("the reason is empty; say with --why why, for later readers of the ledger")
-    ends = [line[-1] if line else target for target, line in lines]
+    type_, data = ev.EVIDENCE_RETRACTED, {"reason": reason}
     return ledger.append(
-        [
-            NewEvent(
-                ev.EVIDENCE_RETRACTED,
-                identity(ev.EVIDENCE_RETRACTED, end.event_id),
-                {"reason": reason},
-                "human",
-                target_id=end.event_id,
-            )
-            for end in ends
-        ]
+        [NewEvent(type_, identity(type_, end.event_id), data, "human", target_id=end.event_id) for end in ends]
     )
 
 
 def _line(ledger: Ledger, target: Event) -> list[Event]:
-    """Return the retraction of an event, the retraction of that one, and so on. Raises RetractionRefused."""
+    """Return an event, its retraction, the retraction of that one, and so on. Raises RetractionRefused."""
     _check(ledger, target)
-    line: list[Event] = []
-    end = target
-    while found := [event for event in ledger.targeting(end.event_id) if event.type == ev.EVIDENCE_RETRACTED]:
-        if found[0].position <= end.position:
+    line = [target]
+    while found := [event for event in ledger.targeting(line[-1].event_id) if event.type == ev.EVIDENCE_RETRACTED]:
+        if found[0].position <= line[-1].position:
             break  # a forged ledger may hold a circle
-        end = found[0]
-        line.append(end)
+        line.append(found[0])
     return line
 
 

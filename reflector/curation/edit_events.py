@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from reflector.curation.bullets import bullet_event, is_taken
 from reflector.curation.erasure import brought_back
 from reflector.events.event import NewEvent
-from reflector.events.fold import REDACTED
+from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import SETS, Change, added, edits_between
@@ -59,8 +59,7 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
             section = edit.section or ""
             if (section, edit.text) in said_since or (known is not None and not is_taken(known, edit)):
                 continue
-            name = edit.name if edit.name and edit.name not in names else names.next(section)
-            names.add(name)
+            name = names.give(edit.name, section)
             change = replace(edit, name=name)
             if known is not None and is_older(known, edit):  # a removal that was undone
                 change = added(come_back(known, name))
@@ -82,11 +81,7 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bul
     bullets = [replace(bullet, name=names[bullet.name]) for bullet in before.bullets]
     there = {bullet.name for bullet in after.bullets}
     given = {old: new for old, new in names.items() if old not in after.named_here and new not in there}
-    return [bullet for bullet in bullets if bullet.name in rows], replace(
-        after,
-        bullets=tuple(replace(bullet, name=given.get(bullet.name, bullet.name)) for bullet in after.bullets),
-        uncounted=frozenset(given.get(name, name) for name in after.uncounted),
-    )
+    return [bullet for bullet in bullets if bullet.name in rows], _renamed(after, given)
 
 
 def is_older(row: BulletRow, edit: Change) -> bool:
@@ -111,7 +106,7 @@ def merges_undone(edits: Iterable[Change], rows: Mapping[str, BulletRow]) -> lis
         if row.status == "merged":
             sources.setdefault(row.removed_into, set()).add(row.name)
     removed = {edit.name for edit in edits if edit.kind == "remove"}
-    undone = {name for name in removed if sources.get(name) and sources[name] <= back}
+    undone = {name for name in removed & sources.keys() if sources[name] <= back}
     again = {source for name in undone for source in sources[name]}
     return [
         Change("unmerge", edit.name) if edit.kind == "remove" and edit.name in undone else edit
@@ -131,12 +126,13 @@ def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
     own = {bullet.name for bullet in loaded.bullets} - loaded.named_here
     said = _by_words(bullet for bullet in base if bullet.name not in own)
     names = {bullet.name: _next(said, bullet) for bullet in loaded.bullets if bullet.name in loaded.named_here}
-    return replace(
-        loaded,
-        bullets=tuple(replace(bullet, name=names.get(bullet.name, bullet.name)) for bullet in loaded.bullets),
-        named_here=frozenset(made_up for made_up, name in names.items() if made_up == name),
-        uncounted=frozenset(names.get(name, name) for name in loaded.uncounted),
-    )
+    unknown = frozenset(made_up for made_up, name in names.items() if made_up == name)
+    return replace(_renamed(loaded, names), named_here=unknown)
+
+
+def _renamed(loaded: Loaded, names: Mapping[str, str]) -> Loaded:
+    bullets = tuple(replace(bullet, name=names.get(bullet.name, bullet.name)) for bullet in loaded.bullets)
+    return replace(loaded, bullets=bullets, uncounted=frozenset(names.get(name, name) for name in loaded.uncounted))
 
 
 def _by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event
-from reflector.events.fold import REDACTED
 from reflector.events.registry import EVENT_TYPES, WORDING_TYPES
+from reflector.events.state import REDACTED
 from reflector.ledger.canonical import sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.redaction import Takes, everything, kept_facts, texts_of
@@ -114,7 +114,7 @@ def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
 
 def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
     """Events that still hold prose of the same reflection or proposal, or one of the very texts that went."""
-    found: dict[int, Event] = {}
+    found: list[Event] = []
     ((event, _),) = erasure.events
     forms = _forms(erasure)
     for other in ledger.events(types=_HOLDING_TEXT):
@@ -123,9 +123,12 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
         related = event.reflection_id is not None and other.reflection_id == event.reflection_id
         related = related or (other.event_id == event.target_id and EVENT_TYPES[other.type].all_prose)
         whole = json.dumps(_own(other), ensure_ascii=False)
-        if (related and whole != "{}" and not _is_erased(ledger, other)) or any(form in whole for form in forms):
-            found[other.position] = other
-    return [found[position] for position in sorted(found)]
+        related = related and whole != "{}"
+        if related and any(one.type == ev.EVENT_REDACTED for one in ledger.targeting(other.event_id)):
+            related = False
+        if related or any(form in whole for form in forms):
+            found.append(other)
+    return found
 
 
 def copies(folder: Path, erasure: Erasure) -> list[Path]:
@@ -149,12 +152,13 @@ def brought_back(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str
     """
     found: set[str] = set()
     for event in ledger.events(types=WORDING_TYPES, upto=upto):
-        items = (event.data or {}).get("bullets") if event.type == ev.PLAYBOOK_IMPORTED else [event.data or {}]
-        erased = [item["name"] for item in items or () if item.get("text") == REDACTED and item["name"] in texts]
+        data = dict(event.data or {})
+        items = data.get("bullets", ()) if event.type == ev.PLAYBOOK_IMPORTED else [data]
+        erased = [item["name"] for item in items if item.get("text") == REDACTED and item["name"] in texts]
         if not erased:
             continue
-        filled = [{**item, "text": texts[item["name"]]} if item["name"] in erased else item for item in items or ()]
-        data = {**(event.data or {}), "bullets": filled} if event.type == ev.PLAYBOOK_IMPORTED else filled[0]
+        filled = [{**item, "text": texts[item["name"]]} if item["name"] in erased else item for item in items]
+        data = {**data, "bullets": filled} if event.type == ev.PLAYBOOK_IMPORTED else filled[0]
         if sealed(data)[1] == event.data_hash:
             found.update(erased)
     return found
@@ -176,10 +180,6 @@ def _spelt(text: str) -> set[str]:
     return forms
 
 
-def _is_erased(ledger: Ledger, event: Event) -> bool:
-    return any(other.type == ev.EVENT_REDACTED for other in ledger.targeting(event.event_id))
-
-
 def _own(event: Event) -> Mapping[str, Any]:
     """Return an event's data; of a redaction only its reason: what else it holds is another event's."""
     data = event.data or {}
@@ -187,9 +187,7 @@ def _own(event: Event) -> Mapping[str, Any]:
 
 
 def _looked_for(erasure: Erasure) -> list[str]:
-    if erasure.wanted is not None:
-        return [erasure.wanted]
-    return [text for text in erasure.texts if len(text) >= _SHORTEST]
+    return [text for text in erasure.texts if len(text) >= _SHORTEST] if erasure.wanted is None else [erasure.wanted]
 
 
 def _forms(erasure: Erasure) -> set[str]:

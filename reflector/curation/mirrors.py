@@ -17,8 +17,7 @@ from typing import Final
 
 from reflector.curation.adoption import digest
 from reflector.curation.edit_events import Base, take_edits
-from reflector.events.fold import fold
-from reflector.events.registry import ADVICE, RARE_TYPES
+from reflector.events.registry import ADVICE, RARE_TYPES, fold
 from reflector.files import Changed, read_ours, replace_read
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES
@@ -62,20 +61,8 @@ def take_mirrored(ledger: Ledger, project: Project) -> list[str]:
     """
     notes = []
     for name, found in _found(project):
-        if isinstance(found, str):
-            notes.append(f"{name}: {found}")
-            continue
-        if not found.is_edited:
-            continue
-        base = _base(ledger, found.digest)
-        if base is None:
-            notes.append(
-                f"{name}: its playbook was edited, and what it said before is not known here; make the change in the "
-                f"playbook, then write the section again with `reflector install --mirror {name}`"
-            )
-            continue
-        if fault := _take(ledger, project, found, base):
-            notes.append(f"{name}: {fault}; it is left as it is")
+        fault = found if isinstance(found, str) else _take(ledger, project, name, found) if found.is_edited else None
+        notes += [f"{name}: {fault}"] if fault else []
     return notes
 
 
@@ -83,15 +70,11 @@ def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
     """Write the sections that say something else than the ledger; those that hold an edit are left. Return what went
     wrong. Raises LedgerError."""
     notes = []
-    bullets: Sequence[Bullet] | None = None
-    for name, found in _found(project):
-        if isinstance(found, str):
-            continue
-        bullets = ledger.bullets() if bullets is None else bullets
-        body = section_text(bullets)
-        if found.body == body and not found.is_edited:
-            continue
-        if found.is_edited and not _is_taken(ledger, found, bullets):
+    marked = [(name, found) for name, found in _found(project) if not isinstance(found, str)]
+    bullets = ledger.bullets() if marked else []
+    body = section_text(bullets)
+    for name, found in marked:
+        if not _is_taken(ledger, found, bullets) if found.is_edited else found.body == body:
             continue
         try:
             _write(project, name, bullets, found)
@@ -175,14 +158,22 @@ def _write(project: Project, name: str, bullets: Sequence[Bullet], instead_of: M
     replace_read(path, raw, with_section(_NEW_FILE.get(name, b"") if raw is None else raw, bullets))
 
 
-def _take(ledger: Ledger, project: Project, found: Marked, base: Base) -> str | None:
+def _take(ledger: Ledger, project: Project, name: str, found: Marked) -> str | None:
     """Append the edits of a section; return what is wrong with it."""
-    taken = [row.name for row in ledger.rows()]
-    loaded = load_markdown(found.body, taken, project.first_number)
+    base = _base(ledger, found.digest)
+    if base is None:
+        return (
+            "its playbook was edited, and what it said before is not known here; make the change in the playbook, then "
+            f"write the section again with `reflector install --mirror {name}`"
+        )
+    loaded = load_markdown(found.body, [row.name for row in ledger.rows()], project.first_number)
     if loaded.problems and found.body.strip():
-        return str(loaded.problems[0])
+        return f"{loaded.problems[0]}; it is left as it is"
     if not loaded.bullets and base.bullets:
-        return "its playbook is empty; remove the section with `reflector uninstall --mirror`, or bring it back"
+        return (
+            "its playbook is empty; remove the section with `reflector uninstall --mirror`, or bring it back; it is "
+            "left as it is"
+        )
     said = {bullet.name: bullet for bullet in base.bullets}
     # The section has each bullet on one line, and says nothing of its counters.
     bullets = [

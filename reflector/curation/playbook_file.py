@@ -34,10 +34,10 @@ from reflector.curation.bullets import advice_fault
 from reflector.curation.edit_events import Base, in_names_of, take_edits
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
-from reflector.events.fold import REDACTED, fold
-from reflector.events.registry import ADVICE
+from reflector.events.registry import ADVICE, fold
+from reflector.events.state import REDACTED
 from reflector.files import Changed, replace_read
-from reflector.ledger.store import BulletRow, Ledger
+from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault
 from reflector.playbook.bullet import Bullet
@@ -127,7 +127,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
         stays = stays and is_gits
         if stays:
             _saw(ledger, project, ledger.head().position, found.raw)
-    elif found.kind == "written" and (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] != digest(found.raw):
+    elif found.kind == "written" and _last(ledger, project)[1] != digest(found.raw):
         # The file says what the ledger says, after git had shown another one: that one would be news again.
         _saw(ledger, project, ledger.head().position, found.raw)
     raw = None if found.kind == "missing" else found.raw
@@ -157,8 +157,8 @@ def _look(ledger: Ledger, project: Project) -> Found:
     raw = read(project.playbook_json)
     if raw is None:
         return Found("missing")
-    last = ledger.checkpoint(checkpoint_of(project))
-    if raw == render(ledger, project) or (last is not None and last[1] == digest(raw)):
+    last, seen = _last(ledger, project)
+    if raw == render(ledger, project) or seen == digest(raw):
         return Found("written", raw)
     rows = ledger.rows()
     loaded = load(raw, taken=[row.name for row in rows], first=project.first_number)
@@ -167,11 +167,9 @@ def _look(ledger: Ledger, project: Project) -> Found:
     if loaded.problems:
         raise PlaybookRefused(project.playbook_json, loaded.problems)
     if loaded.last_updated is None:
-        position = last[0] if last is not None else None
-        if position is not None and is_shared(project.root):
-            return Found("shared", raw, loaded, position)
-        if position is not None:
-            position = _edited_at(ledger, project, loaded, position)
+        position = _edited_at(ledger, project, loaded, last) if seen and not is_shared(project.root) else None
+        if seen and position is None:
+            return Found("shared", raw, loaded, last)
     else:
         position = _exported_at(ledger, project, loaded.last_updated)
         if position is None and rows and not _is_adopted(ledger, digest(raw)):
@@ -288,8 +286,8 @@ def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> 
     events = ledger.at([position])
     if events and events[0].recorded_at == last_updated:
         return position
-    adopted = ledger.checkpoint(checkpoint_of(project, _STAMP))
-    return adopted[0] if adopted is not None and adopted[1] == digest(last_updated) else None
+    position, adopted = _last(ledger, project, _STAMP)
+    return position if adopted == digest(last_updated) else None
 
 
 def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -> int:
@@ -331,9 +329,14 @@ def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool | None:
             replace_read(project.playbook_json, raw, content)
         except Changed:
             return None
-    if (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] != digest(content):
+    if _last(ledger, project)[1] != digest(content):
         _saw(ledger, project, position, content)
     return raw != content
+
+
+def _last(ledger: Ledger, project: Project, what: str = WRITTEN) -> tuple[int, str]:
+    """Return the position and the digest that a ledger remembers of a project's file; 0 and "" for none."""
+    return ledger.checkpoint(checkpoint_of(project, what)) or (0, "")
 
 
 def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
@@ -345,8 +348,8 @@ def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> Non
 
 def _edited(ledger: Ledger, project: Project) -> bytes | None:
     """Return the edited file that a question took in, if nothing was written since."""
-    copy, last = edited(project), ledger.checkpoint(checkpoint_of(project))
-    return copy if copy is not None and last is not None and last[1] == digest(copy) else None
+    copy = edited(project)
+    return copy if copy is not None and _last(ledger, project)[1] == digest(copy) else None
 
 
 def _was_left(project: Project, copy: bytes) -> bool:
@@ -358,11 +361,10 @@ def _was_left(project: Project, copy: bytes) -> bool:
 def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | None) -> int:
     """Append what a person changed in a file since it was written, or since a question read this copy of it."""
     base, loaded = Base(fold(ledger.history(upto=found.position)).bullets(), found.position), found.loaded
-    last = ledger.checkpoint(checkpoint_of(project))
-    if copy is not None and last is not None:
+    if copy is not None:
         before = load(copy, taken=[row.name for row in ledger.rows()], first=project.first_number)
         bullets, loaded = in_names_of(ledger, before, loaded)
-        base = Base(bullets, last[0])
+        base = Base(bullets, _last(ledger, project)[0])
     return take_edits(ledger, base, loaded, digest(found.raw), project.first_number)
 
 
@@ -370,16 +372,14 @@ def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, b
     """Record what git brought, credited to it, and then what a person changed in that; how many events both gave, and
     whether the file is as git brought it and the ledger has all of its names."""
     version, first = version_in_git(project.root), project.first_number
-    last, known = ledger.checkpoint(checkpoint_of(project)), ledger.checkpoint(checkpoint_of(project, _IN_GIT))
     copy = _edited(ledger, project)
     edits, base = 0, None
     came = version is not None and (
-        known is None
-        or known[1] != digest(version.blob)
+        _last(ledger, project, _IN_GIT)[1] != digest(version.blob)
         # What we wrote was committed or stashed since, and this is what git had before.
         or has_blob(project.root, copy or dump_shared(fold(ledger.history(upto=found.position)).bullets()))
     )
-    if version is not None and (came or (last is not None and last[1] == digest(version.content))):
+    if version is not None and (came or _last(ledger, project)[1] == digest(version.content)):
         theirs = load(version.content, taken=[row.name for row in ledger.rows()], first=first)
         if came and not theirs.problems:
             edits = take_version(ledger, project, theirs, digest(version.content))
@@ -393,20 +393,19 @@ def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, b
         return edits, False
     rows = {row.name: row for row in ledger.rows()}
     said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
-    known_by_name = (bullet.name in rows and _means(rows[bullet.name], bullet, said) for bullet in found.loaded.bullets)
-    return edits, not found.loaded.named_here and all(known_by_name)
-
-
-def _means(row: BulletRow, bullet: Bullet, said: Collection[tuple[str, str]]) -> bool:
-    return row.status == "live" or (row.text == bullet.text and (row.section, row.text) not in said)
+    named = [(rows.get(bullet.name), bullet) for bullet in found.loaded.bullets]
+    return edits, not found.loaded.named_here and all(
+        row is not None and (row.status == "live" or (row.text == bullet.text and (row.section, row.text) not in said))
+        for row, bullet in named
+    )
 
 
 def _may_stay(ledger: Ledger, project: Project, found: Found) -> bool:
     """True for a shared file that need not be written: what it says was not changed in the ledger since. It may be that
     of another branch, which has less of the ledger's advice, and goes back to git as it came."""
     if found.kind == "written":
-        last = ledger.checkpoint(checkpoint_of(project))
-        position = last[0] if last is not None and last[1] == digest(found.raw) else ledger.head().position
+        position, seen = _last(ledger, project)
+        position = position if seen == digest(found.raw) else ledger.head().position
         loaded = load(found.raw)
         if loaded.last_updated is not None or len(loaded.uncounted) < len(loaded.bullets):
             return False  # it was written before it was shared

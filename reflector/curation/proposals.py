@@ -18,7 +18,7 @@ from itertools import combinations
 from typing import Any, Final, Literal
 
 from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import Applied, apply, fault
+from reflector.curation.changes import Applied, Step, apply, fault
 from reflector.curation.undoing import approved, undoing
 from reflector.events import event as ev
 from reflector.events.changes import MAX_QUOTE, MOST_QUOTES, TRUSTS
@@ -106,12 +106,11 @@ def propose(
     evidence: Sequence[Quote] = (),
     actor: str,
     lesson: str | None = None,
-    target: str | None = None,
     first: Sequence[NewEvent] = (),
 ) -> Proposal:
     """Record a proposal, once; the same change again returns what became of it.
 
-    lesson  the id of the lesson that it is made of, `target` that of the approval that it would take back
+    lesson  the id of the lesson that it is made of
     first   events that the same transaction records before the proposal, if there is a new one
     The playbook's lock must be held. Raises ProposalRefused, LedgerError.
     """
@@ -126,20 +125,15 @@ def propose(
         return before[-1]
     if what := what or _unwanted(ledger, rows, change, known, origin):
         raise ProposalRefused(f"{what}; nothing was proposed")
-    event = NewEvent(
-        ev.CHANGE_PROPOSED,
-        _identity(change, len(before)),
-        {
-            "change": change.to_data(),
-            "origin": origin,
-            "trust": max((trust, *(one.by for one in evidence)), key=TRUSTS.index),
-            "reason": quote(reason, _MAX_REASON),
-            "evidence": [_quoted(one) for one in evidence[:MOST_QUOTES]],
-            "basis": [{"name": one.name, "digest": _digest(one.text)} for one in rows if one.name in change.about],
-        },
-        actor,
-        target_id=target or lesson,
-    )
+    data = {
+        "change": change.to_data(),
+        "origin": origin,
+        "trust": max((trust, *(one.by for one in evidence)), key=TRUSTS.index),
+        "reason": quote(reason, _MAX_REASON),
+        "evidence": [_quoted(one) for one in evidence[:MOST_QUOTES]],
+        "basis": [{"name": one.name, "digest": _digest(one.text)} for one in rows if one.name in change.about],
+    }
+    event = NewEvent(ev.CHANGE_PROPOSED, _identity(change, len(before)), data, actor, target_id=lesson)
     waiting = [one for one in known if one.state == "waiting"]
     with suppress(Conflict):  # the same change, proposed for another reason a moment ago
         ledger.append([*first, event, *(_expiry(one) for one in waiting[: max(0, len(waiting) + 1 - MOST_WAITING)])])
@@ -178,25 +172,16 @@ def approve(
         ledger.append([_ending(proposal, "stale", what)])
         raise ProposalRefused(f"proposal {proposal.id[:8]} fell away: {what}")
     change = proposal.change if text is None else replace(proposal.change, text=text)
+
+    def approval(steps: Sequence[Step]) -> NewEvent:
+        inverse = [one.to_data() for one in steps[0].inverse]
+        data = {"change": steps[0].change.to_data(), "inverse": inverse, "edited": change != proposal.change}
+        event_id = identity(ev.CHANGE_APPROVED, proposal.id)
+        return NewEvent(ev.CHANGE_APPROVED, event_id, data, actor, target_id=proposal.id)
+
+    reason = quote(proposal.reason, 200)
     (applied,) = apply(
-        ledger,
-        [change],
-        actor=actor,
-        first=first,
-        target=proposal.id,
-        origin="proposal",
-        reason=quote(proposal.reason, 200),
-        lead=lambda steps: NewEvent(
-            ev.CHANGE_APPROVED,
-            identity(ev.CHANGE_APPROVED, proposal.id),
-            {
-                "change": steps[0].change.to_data(),
-                "inverse": [one.to_data() for one in steps[0].inverse],
-                "edited": change != proposal.change,
-            },
-            actor,
-            target_id=proposal.id,
-        ),
+        ledger, [change], actor=actor, first=first, target=proposal.id, origin="proposal", reason=reason, lead=approval
     )
     return applied
 
@@ -379,16 +364,12 @@ def _read(ledger: Ledger, event: Event, decided: Mapping[str | None, Event]) -> 
 
 def _decision(event: Event) -> dict[str, Any]:
     """What an event says of the proposal that it ends."""
-    data, fields = event.data or {}, {"decided_at": event.recorded_at}
-    if event.type == ev.CHANGE_APPROVED:
-        change = data["change"]
-        return {
-            **fields, "state": "approved", "name": change.get("name"), "approval": event.event_id,
-            "edited": data["edited"],
-        }  # fmt: skip
-    if event.type == ev.BULLET_ADDED:
-        return {**fields, "state": "approved", "name": data.get("name"), "approval": event.event_id}
-    return {**fields, "state": data.get("how", "rejected"), "why": data.get("reason")}
+    data = event.data or {}
+    fields: dict[str, Any] = {"decided_at": event.recorded_at}
+    if event.type not in (ev.CHANGE_APPROVED, ev.BULLET_ADDED):
+        return fields | {"state": data.get("how", "rejected"), "why": data.get("reason")}
+    name, edited = data.get("change", data).get("name"), data.get("edited", False)
+    return fields | {"state": "approved", "name": name, "approval": event.event_id, "edited": edited}
 
 
 def _quoted(one: Quote) -> dict[str, Any]:

@@ -109,8 +109,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
             gone = gone if gone is not None and is_older(gone, edit) else None
             if gone is not None and not _branch_removed(project.root, gone.bullet):
                 continue
-            name = edit.name if edit.name and edit.name not in names else names.next(section)
-            names.add(name)
+            name = names.give(edit.name, section)
             bullet = Bullet(name, section, text)
             events.append(_added(bullet if gone is None else come_back(gone, name)))
     for index, edit in enumerate(edits):
@@ -119,7 +118,8 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         name = edit.name or ""
         if name in moved:
             events += _left(edit, moved[name], digest, position, index)
-        elif not is_so(live[name], edit) and branch_had(project.root, live[name].bullet):
+        # A version of the present branch said of the bullet what the ledger says now.
+        elif not is_so(live[name], edit) and _changes(project.root, live[name].bullet, "-1", "--format=%H"):
             events.append(bullet_event(edit, digest, position, index, actor=ACTOR))
     ledger.append(events)
     return len(events)
@@ -139,11 +139,6 @@ def _left(edit: Change, to: str, digest: str, position: int, index: int) -> list
         recount = bullet_event(Change("recount", edit.name, helpful=0, harmful=0), *place, actor=ACTOR)
         events.append(replace(recount, data={**recount.data, "into": to}))
     return [*events, bullet_event(edit, *place, actor=ACTOR)]
-
-
-def branch_had(root: Path, bullet: Bullet) -> bool:
-    """Return whether a version in the history of the present branch says of a bullet what the ledger says now."""
-    return bool(_changes(root, bullet, "-1", "--format=%H"))
 
 
 def _branch_removed(root: Path, bullet: Bullet) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -99,15 +100,8 @@ def propose_answered(ledger: Ledger) -> int:
         )
         for change, why in changes_of(str((answer.data or {}).get("answer", ""))):
             with suppress(BulletRefused):
-                made = propose(
-                    ledger,
-                    change,
-                    origin="model",
-                    trust="tool",
-                    reason=why,
-                    evidence=[said],
-                    actor=f"curator/{answer.actor}",
-                )
+                actor = f"curator/{answer.actor}"
+                made = propose(ledger, change, origin="model", trust="tool", reason=why, evidence=[said], actor=actor)
                 waiting += made.state == "waiting"
     return waiting
 
@@ -162,12 +156,9 @@ def _prompt(ledger: Ledger, completed: Event, project: Path) -> tuple[str, str]:
 
 
 def _answer(completed: Event, backend: str, answer: Answer, template: str) -> NewEvent:
-    made = events_of.answered(completed, backend, "content_based", answer, 1, 1, about=(_MODE,))
+    made = events_of.answered(completed, backend, "content_based", answer, about=(_MODE,))
     data = {**made.data, "mode": _MODE, "template_sha256": template}
-    return NewEvent(
-        made.type, made.event_id, data, backend, session_id=made.session_id, reflection_id=made.reflection_id,
-        target_id=completed.event_id, meta=made.meta,
-    )  # fmt: skip
+    return replace(made, data=data, target_id=completed.event_id)
 
 
 def _failure(ledger: Ledger, completed: Event, backend: str, stage: str, message: str) -> NewEvent:

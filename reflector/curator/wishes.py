@@ -45,49 +45,31 @@ class _Form:
     expression: re.Pattern[str]
 
 
-def _form(id: str, kind: Kind, section: str, before: str, expression: str) -> _Form:
+def _form(id: str, section: str, before: str, expression: str, kind: Kind = "standing") -> _Form:
     return _Form(id, kind, section, before, re.compile(_LEAD + expression, re.IGNORECASE | re.DOTALL))
 
 
+_FUTURE: Final = r"(?:from now on|going forward|for (?:the )?future(?: reference)?|for next time)[,:]? ?(?:please )?"
+_TO_COME: Final = r"(?:in (?:the )?future|next time)[,:]? (?:please )?"
 #: The first that fits.
 FORMS: Final = (
-    _form("never", "standing", "mis", "Never", r"(?:you (?:should|must) |we )?never (?P<wish>\w.+)"),
+    _form("never", "mis", "Never", r"(?:you (?:should|must) |we )?never (?P<wish>\w.+)"),
     _form(
         "not-again",
-        "standing",
         "mis",
         "Don't",
         r"(?:do not|don['’]?t|stop) (?:ever )?(?P<wish>\w.+?)[ ,]+(?:again|any ?more|ever|every time)\W*",
     ),
-    _form("dont-ever", "standing", "mis", "Don't", r"(?:do not|don['’]?t) ever (?P<wish>\w.+)"),
-    _form("always", "standing", "pat", "Always", r"(?:you (?:should|must) |we )?always (?P<wish>\w.+)"),
-    _form("remember-to", "standing", "pat", "", r"remember (?:also )?to (?P<wish>(?!be sure)\w.+)"),
-    _form("remember", "standing", "ctx", "", r"remember(?:(?: also)?,? that|:| also| you| we) ?(?P<wish>\w.+)"),
-    _form("keep-in-mind", "standing", "ctx", "", r"keep in mind(?: that|:|,)? ?(?P<wish>\w.+)"),
-    _form(
-        "from-now-on",
-        "standing",
-        "pref",
-        "",
-        r"(?:from now on|going forward|for (?:the )?future(?: reference)?|for next time)[,:]? ?(?:please )?"
-        r"(?P<wish>\w.+)",
-    ),
-    _form(
-        "in-future",
-        "standing",
-        "pref",
-        "",
-        rf"(?:in (?:the )?future|next time)[,:]? (?:please )?(?P<wish>(?:always|never|don['’]?t|do not|{_VERB})\b.+)",
-    ),
-    _form(
-        "prefer",
-        "standing",
-        "pref",
-        "Prefer",
-        r"(?:i|we) (?:(?:strongly|generally|usually|always) )?prefer (?P<wish>\w.+)",
-    ),
-    _form("instead", "correction", "pref", "", rf"(?P<wish>{_VERB} [^.]+?(?:, not | instead of | rather than )\w.+)"),
-    _form("no-use", "correction", "pref", "", r"(?P<wish>(?:use|run|we use|call) \w.+)"),
+    _form("dont-ever", "mis", "Don't", r"(?:do not|don['’]?t) ever (?P<wish>\w.+)"),
+    _form("always", "pat", "Always", r"(?:you (?:should|must) |we )?always (?P<wish>\w.+)"),
+    _form("remember-to", "pat", "", r"remember (?:also )?to (?P<wish>(?!be sure)\w.+)"),
+    _form("remember", "ctx", "", r"remember(?:(?: also)?,? that|:| also| you| we) ?(?P<wish>\w.+)"),
+    _form("keep-in-mind", "ctx", "", r"keep in mind(?: that|:|,)? ?(?P<wish>\w.+)"),
+    _form("from-now-on", "pref", "", _FUTURE + r"(?P<wish>\w.+)"),
+    _form("in-future", "pref", "", rf"{_TO_COME}(?P<wish>(?:always|never|don['’]?t|do not|{_VERB})\b.+)"),
+    _form("prefer", "pref", "Prefer", r"(?:i|we) (?:(?:strongly|generally|usually|always) )?prefer (?P<wish>\w.+)"),
+    _form("instead", "pref", "", rf"(?P<wish>{_VERB} [^.]+?(?:, not | instead of | rather than )\w.+)", "correction"),
+    _form("no-use", "pref", "", r"(?P<wish>(?:use|run|we use|call) \w.+)", "correction"),
 )
 _CORRECTS: Final = re.compile(r"(?:no|nope|wrong|actually)\b[ ,.!:-]+", re.IGNORECASE)
 #: A wish about what only the conversation says.

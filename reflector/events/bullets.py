@@ -17,7 +17,7 @@ from reflector.events.effects import (
     TagsBullet,
     UndoesMerge,
 )
-from reflector.events.kinds import EventType, Merge, Target
+from reflector.events.kinds import EventType, Merge, Target, said
 from reflector.events.state import REDACTED, Data, Entry, FoldedEvent
 from reflector.playbook.names import section_slug
 
@@ -90,17 +90,9 @@ def _removal(data: Any) -> str:
     return f"{data.get('name')} ({data.get('reason')}{into})"
 
 
-def _counters(data: Any) -> str:
-    return f"{data.get('name')} helpful={data.get('helpful')} harmful={data.get('harmful')}"
-
-
 def _merger(data: Any) -> str:
     sources = ", ".join(data.get("sources", ()))
     return f"{sources} into {data.get('name')} in {data.get('section')}: {data.get('text')}"
-
-
-def _name(data: Any) -> str:
-    return str(data.get("name"))
 
 
 def _tag(data: Any) -> str:
@@ -129,8 +121,7 @@ TYPES: Final = (
         since=1,
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
         effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
-        summary=lambda data: f"in {data.get('section')}: {data.get('text')}",
-        merge=Merge.FIRST,
+        summary=said("in {section}: {text}"),
         no_retraction="decide on it with `reflector proposals`",
         target=Target("the lesson that it is made of"),
         all_prose=True,
@@ -142,7 +133,7 @@ TYPES: Final = (
         since=1,
         fields=_BULLET,
         effect=AddsBullets(_itself),
-        summary=lambda data: f"{data.get('name')} in {data.get('section')}: {data.get('text')}",
+        summary=said("{name} in {section}: {text}"),
         id_is_name=True,
     ),
     _changed(
@@ -151,7 +142,7 @@ TYPES: Final = (
         since=1,
         fields={**_NAMED, **_ADVICE},
         effect=ChangesBullet(_revised),
-        summary=lambda data: f"{data.get('name')}: {data.get('text')}",
+        summary=said("{name}: {text}"),
     ),
     _changed(
         name=ev.BULLET_MOVED,
@@ -159,7 +150,7 @@ TYPES: Final = (
         since=1,
         fields={**_NAMED, **_SECTION},
         effect=ChangesBullet(_moved),
-        summary=lambda data: f"{data.get('name')} to {data.get('section')}",
+        summary=said("{name} to {section}"),
     ),
     _changed(
         name=ev.BULLET_REMOVED,
@@ -181,7 +172,7 @@ TYPES: Final = (
         since=6,
         fields=_NAMED,
         effect=ChangesBullet(_restored),
-        summary=_name,
+        summary=said("{name}"),
     ),
     _changed(
         name=ev.BULLET_MERGED,
@@ -198,7 +189,7 @@ TYPES: Final = (
         since=6,
         fields=_NAMED,
         effect=UndoesMerge(),
-        summary=_name,
+        summary=said("{name}"),
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
@@ -207,7 +198,7 @@ TYPES: Final = (
         # `into`: git gave the name to other advice, and this bullet has what was counted before.
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL},
         effect=ChangesBullet(_recounted),
-        summary=_counters,
+        summary=said("{name} helpful={helpful} harmful={harmful}"),
     ),
     EventType(
         name=ev.BULLET_ASSERTED,
@@ -215,7 +206,7 @@ TYPES: Final = (
         since=1,
         fields=_ASSERTED,
         effect=ChangesNothing("`verify` compares the events with it"),
-        summary=_counters,
+        summary=said("{name} helpful={helpful} harmful={harmful}"),
         merge=Merge.LOCAL,
         no_retraction="name a session, a reflection, a tag or a retraction",
         checked=True,

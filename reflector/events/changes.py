@@ -12,7 +12,7 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing
-from reflector.events.kinds import EventType, Merge, Target
+from reflector.events.kinds import EventType, Target, said
 from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
 
@@ -52,11 +52,7 @@ def _ending(data: Any) -> str:
     return f"{data.get('how')}: {data.get('reason')}" if data.get("reason") else str(data.get("how"))
 
 
-def _measurement(data: Any) -> str:
-    return f"{data.get('verdict')} after {data.get('told')} sessions that were told it"
-
-
-_type: Final = partial(EventType, since=6, merge=Merge.FIRST, checked=True)
+_type: Final = partial(EventType, since=6, checked=True)
 
 TYPES: Final = (
     _type(
@@ -113,7 +109,7 @@ TYPES: Final = (
             "reason": f.PROSE,
         },
         effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
-        summary=_measurement,
+        summary=said("{verdict} after {told} sessions that were told it"),
         no_retraction="a measurement counts nothing",
         target=Target("the approval, or the change by hand", required=True, once=True),
     ),
@@ -129,7 +125,7 @@ TYPES: Final = (
             "quote": f.needed(f.bounded(MAX_QUOTE)),
         },
         effect=ChangesNothing("a person decides on the proposal that follows from it"),
-        summary=lambda data: f"{data.get('kind')}: {data.get('text')}",
+        summary=said("{kind}: {text}"),
         no_retraction="a wish counts nothing; decide on its proposal with `reflector proposals`",
         target=Target("the window", required=True),
     ),

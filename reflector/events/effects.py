@@ -18,15 +18,13 @@ class Effect:
     """The base of all effects; `changes` says whether a bullet or a count may differ afterwards: `last_updated` is the
     time of the last such event."""
 
-    __slots__ = ()
-
     changes: ClassVar[bool] = True
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         """Fold the event into the playbook."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AddsBullets(Effect):
     """Adds the bullets that `bullets` finds in the data."""
 
@@ -39,8 +37,6 @@ class AddsBullets(Effect):
 class MergesBullets(AddsBullets):
     """Adds a bullet that has the evidence of its `sources`."""
 
-    __slots__ = ()
-
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         for bullet in self.bullets(data):
             book.merge(event, bullet, data.get("sources", ()))
@@ -49,13 +45,11 @@ class MergesBullets(AddsBullets):
 class UndoesMerge(Effect):
     """Gives the sources of the merged bullet that the data names their evidence back."""
 
-    __slots__ = ()
-
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.unmerge(data.get("name", ""))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChangesBullet(Effect):
     """Changes fields of the bullet that the data names; `values` returns them. A name without a bullet changes
     nothing."""
@@ -71,8 +65,6 @@ class ChangesBullet(Effect):
 class TagsBullet(Effect):
     """Gives a bullet a tag, which counts if it is a verdict: only then does it change anything."""
 
-    __slots__ = ()
-
     changes: ClassVar[bool] = False
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
@@ -84,12 +76,10 @@ class TagsBullet(Effect):
 class RecordsWindow(Effect):
     """Records a window of a session, which waits for its reflection."""
 
-    __slots__ = ()
-
     changes: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MovesWindow(Effect):
     """Brings the target window to a state: `final` where the data says that it is final. A completed one stays so."""
 
@@ -107,13 +97,9 @@ class MovesWindow(Effect):
 class GivesAnswer(MovesWindow):
     """Holds what a backend answered about the target window, and what that took."""
 
-    __slots__ = ()
-
 
 class CompletesReflection(MovesWindow):
     """Completes the target window, and binds the tags behind it to the reflection."""
-
-    __slots__ = ()
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.complete(event)
@@ -122,8 +108,6 @@ class CompletesReflection(MovesWindow):
 class Retracts(Effect):
     """Takes the target out of the count, or puts back what a retraction took out."""
 
-    __slots__ = ()
-
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.retract(event)
 
@@ -131,14 +115,12 @@ class Retracts(Effect):
 class AdoptsPolicy(Effect):
     """Puts a counting policy in force."""
 
-    __slots__ = ()
-
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         if is_counting(data.get("counting")):
             book.adopted = data["counting"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChangesNothing(Effect):
     """Changes neither the playbook nor a window, and says why it is recorded anyway."""
 
@@ -149,5 +131,3 @@ class ChangesNothing(Effect):
 
 class Tells(ChangesNothing):
     """Records which bullets a session was told: the tallies count them."""
-
-    __slots__ = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 SCHEMA_VERSION: Final = 1
 #: The largest whole number that every JSON reader keeps exactly.
@@ -123,6 +123,22 @@ class Event:
     chain: str
     recorded_by: str | None = field(default=None, compare=False)
     fault: str = field(default="", compare=False)
+
+
+class Projected(NamedTuple):
+    """The part of an appended event that the fold and the projection read."""
+
+    position: int
+    event_id: str
+    type: str
+    recorded_at: str
+    session_id: str | None
+    reflection_id: str | None
+    target_id: str | None
+    data: Mapping[str, Any] | None
+    actor: str = ""
+    meta: str = "{}"
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

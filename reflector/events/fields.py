@@ -10,7 +10,7 @@ import re
 import sys
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -43,57 +43,32 @@ def unpack_keys(text: str) -> array[int]:
     return packed
 
 
-def _whole_number(most: int) -> Fault:
-    def fault(value: Any) -> str | None:
-        return None if type(value) is int and 0 <= value <= most else f"must be a whole number from 0 to {most:,}"
-
-    return fault
+def _that(holds: Callable[[Any], object], what: str) -> Fault:
+    """Return the check that a value is what `what` says."""
+    return lambda value: None if holds(value) else f"must be {what}"
 
 
-def _of_type(type_: type, what: str, *, or_null: bool = False) -> Fault:
-    def fault(value: Any) -> str | None:
-        return None if isinstance(value, type_) or (or_null and value is None) else f"must be {what}"
-
-    return fault
+def _or_null(fault: Fault) -> Fault:
+    return lambda value: None if value is None else fault(value)
 
 
 def list_of(fault: Fault, what: str) -> Fault:
     """Return the check that a value is a list of values that pass a check."""
-
-    def of_list(value: Any) -> str | None:
-        return None if isinstance(value, list) and not any(map(fault, value)) else f"must be a list of {what}"
-
-    return of_list
+    return _that(lambda value: isinstance(value, list) and not any(map(fault, value)), f"a list of {what}")
 
 
-def _name(value: Any) -> str | None:
-    return None if is_name(value) else "must be the name of a bullet, such as pat-001"
+def _whole_number(most: int) -> Fault:
+    return _that(lambda value: type(value) is int and 0 <= value <= most, f"a whole number from 0 to {most:,}")
 
 
-def _name_or_null(value: Any) -> str | None:
-    return None if value is None else _name(value)
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable()
 
 
-def _word(value: Any) -> str | None:
-    sound = value is None or (isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable())
-    return None if sound else f"must be null or at most {_LONGEST_WORD} printable characters"
-
-
-def _id(value: Any) -> str | None:
-    return None if isinstance(value, str) and _ID.fullmatch(value) else "must be the id of an event, 32 hex digits"
-
-
-def _unit(value: Any) -> str | None:
-    sound = type(value) is int and value in (0, 1) if not isinstance(value, str) else _UNIT.fullmatch(value)
-    return None if sound else "must be a number from 0 to 1"
-
-
-def _flag(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "must be true or false"
-
-
-def _counting(value: Any) -> str | None:
-    return None if is_counting(value) else "must be a counting policy"
+def _is_unit(value: Any) -> bool:
+    if isinstance(value, str):
+        return _UNIT.fullmatch(value) is not None
+    return type(value) is int and value in (0, 1)
 
 
 def _keys(value: Any) -> str | None:
@@ -102,10 +77,6 @@ def _keys(value: Any) -> str | None:
     except (ValueError, TypeError) as error:
         return f"must be packed record keys ({error})"
     return None
-
-
-def _merged_events(value: Any) -> str | None:
-    return None if isinstance(value, list) and all(map(_is_merged, value)) else "must be a list of merged events"
 
 
 def _is_merged(entry: Any) -> bool:
@@ -119,16 +90,8 @@ def _renamed(value: Any) -> str | None:
     return None if sound else "must map names of bullets to names of bullets"
 
 
-def _names_or_null(value: Any) -> str | None:
-    return None if value is None else _of_names(value)
-
-
-def _any(_: str) -> bool:
+def _any(_: object) -> bool:
     return True
-
-
-def _anything(_: Any) -> None:
-    return None
 
 
 def _is_phrase(text: str) -> bool:
@@ -138,39 +101,27 @@ def _is_phrase(text: str) -> bool:
 
 def one_of(*values: str | None) -> Field:
     """Return the field of a word that is one of these; a newer version may have written another one."""
-
-    def fault(value: Any) -> str | None:
-        return None if value in values else f"must be one of {', '.join(map(str, values))}"
-
-    return Field(fault, shape=_text_or_null)
+    return Field(_that(lambda value: value in values, f"one of {', '.join(map(str, values))}"), shape=_text_or_null)
 
 
 def bounded(most: int, *, null: bool = False) -> Field:
     """Return the field of a text that somebody wrote, of so many characters at most; `null` allows none."""
-
-    def fault(value: Any) -> str | None:
-        if value is None and null:
-            return None
-        return (
-            None if isinstance(value, str) and len(value) <= most else f"must be a text of at most {most:,} characters"
-        )
-
-    return Field(fault, prose=_any, shape=_text_or_null if null else _text)
+    fault = _that(lambda value: isinstance(value, str) and len(value) <= most, f"a text of at most {most:,} characters")
+    return Field(_or_null(fault) if null else fault, prose=_any, shape=_text_or_null if null else _text)
 
 
 def several(one: Field, most: int, what: str) -> Field:
     """Return the field of a list of so many values at most, each as `one` is."""
-    of_list = list_of(one.fault, what)
-
-    def fault(value: Any) -> str | None:
-        return of_list(value) or (None if len(value) <= most else f"must be a list of at most {most:,} {what}")
-
-    return replace(one, fault=fault, shape=list_of(one.shape or one.fault, what))
+    of_list, bound = (
+        list_of(one.fault, what),
+        _that(lambda value: len(value) <= most, f"a list of at most {most:,} {what}"),
+    )
+    return replace(one, fault=lambda value: of_list(value) or bound(value), shape=list_of(one.shape or one.fault, what))
 
 
 def loose(one: Field) -> Field:
     """Return the field as one that is read whatever it holds: a model's word for it was kept as it came."""
-    return replace(one, shape=_anything)
+    return replace(one, shape=_that(_any, ""))
 
 
 def needed(one: Field) -> Field:
@@ -183,10 +134,11 @@ def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
     return Field(list_of(_object, "objects") if several else _object, within=fields)
 
 
-_text: Final = _of_type(str, "a text")
-_text_or_null: Final = _of_type(str, "a text or null", or_null=True)
-_of_names: Final = list_of(_text, "names")
-_object: Final = _of_type(dict, "an object")
+_text: Final = _that(lambda value: isinstance(value, str), "a text")
+_text_or_null: Final = _that(lambda value: value is None or isinstance(value, str), "a text or null")
+_object: Final = _that(lambda value: isinstance(value, dict), "an object")
+_name: Final = _that(is_name, "the name of a bullet, such as pat-001")
+_word: Final = _or_null(_that(_is_word, f"null or at most {_LONGEST_WORD} printable characters"))
 
 TEXT: Final = Field(_text)
 TEXT_OR_NULL: Final = Field(_text_or_null)
@@ -205,13 +157,18 @@ SECTION: Final = replace(one_of(*SECTIONS), shape=_text)
 ADVICE: Final = Field(text_fault, prose=_any, shape=_text)
 #: The name of a bullet of this playbook.
 NAME: Final = Field(_name, names=True, shape=_text)
-NAME_OR_NULL: Final = Field(_name_or_null, names=True, shape=_text_or_null)
-NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=_names_or_null)
-COUNTING: Final = Field(_counting, shape=_text)
+NAME_OR_NULL: Final = Field(_or_null(_name), names=True, shape=_text_or_null)
+NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=_or_null(list_of(_text, "names")))
+COUNTING: Final = Field(_that(is_counting, "a counting policy"), shape=_text)
 RECORD_KEYS: Final = Field(_keys)
-MERGED_EVENTS: Final = Field(_merged_events)
+MERGED_EVENTS: Final = Field(
+    _that(lambda value: isinstance(value, list) and all(map(_is_merged, value)), "a list of merged events")
+)
 RENAMED: Final = Field(_renamed, shape=_object)
-EVENT_ID: Final = Field(_id, shape=_text)
+EVENT_ID: Final = Field(
+    _that(lambda value: isinstance(value, str) and _ID.fullmatch(value), "the id of an event, 32 hex digits"),
+    shape=_text,
+)
 #: A score or a share: not an integer is stored as text with six decimals.
-UNIT: Final = Field(_unit)
-FLAG: Final = Field(_flag)
+UNIT: Final = Field(_that(_is_unit, "a number from 0 to 1"))
+FLAG: Final = Field(_that(lambda value: isinstance(value, bool), "true or false"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from reflector.events.effects import Effect
 from reflector.events.state import Data
 
 Fault = Callable[[Any], str | None]
-_NAME = re.compile(r"[a-z]+\.[a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +71,18 @@ class Merge(Enum):
     LOCAL = "not appended: it speaks of its own ledger alone"
 
 
+class _Known(dict[str, Any]):
+    """Data of which an absent field is None."""
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+def said(form: str) -> Callable[[Data], str]:
+    """Return the summary of data in a form that names its fields, such as `{name}: {text}`."""
+    return lambda data: form.format_map(_Known(data))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventType:
     """One type of event.
@@ -98,19 +108,12 @@ class EventType:
     fields: Mapping[str, Field]
     effect: Effect
     summary: Callable[[Any], str]
-    merge: Merge
+    merge: Merge = Merge.FIRST
     no_retraction: str
     target: Target | None = None
     all_prose: bool = False
     checked: bool = False
     id_is_name: bool = False
-
-    def __post_init__(self) -> None:
-        sound = _NAME.fullmatch(self.name) and self.meaning and self.since > 0
-        if not sound or not isinstance(self.effect, Effect) or not callable(self.summary):
-            raise TypeError(
-                f"the event type {self.name!r} needs a name, a meaning, a revision, an effect and a summary"
-            )
 
     @property
     def holds_prose(self) -> bool:

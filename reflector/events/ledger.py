@@ -7,7 +7,7 @@ from typing import Final
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import AdoptsPolicy, ChangesNothing
-from reflector.events.kinds import EventType, Merge, Target
+from reflector.events.kinds import EventType, Merge, Target, said
 from reflector.events.sessions import reason
 
 TYPES: Final = (
@@ -19,7 +19,6 @@ TYPES: Final = (
         fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
         effect=ChangesNothing("the data of its target reads as `kept` from then on"),
         summary=reason,
-        merge=Merge.FIRST,
         no_retraction="what was erased is gone",
         target=Target("the event, or its last redaction", required=True, once=True),
     ),
@@ -29,8 +28,7 @@ TYPES: Final = (
         since=1,
         fields={"policy": f.needed(f.TEXT), "counting": f.needed(f.COUNTING), "reason": f.PROSE_OR_NULL},
         effect=AdoptsPolicy(),
-        summary=lambda data: f"counting {data.get('counting')}",
-        merge=Merge.FIRST,
+        summary=said("counting {counting}"),
         no_retraction="go back with `reflector ledger policy`",
     ),
     EventType(
@@ -50,7 +48,6 @@ TYPES: Final = (
         summary=lambda data: (
             f"{data.get('playbook')} of {str(data.get('origin'))[:8]}, up to its position {data.get('position')}"
         ),
-        merge=Merge.FIRST,
         no_retraction="name a session, a reflection, a tag or a retraction",
         checked=True,
     ),
@@ -60,7 +57,7 @@ TYPES: Final = (
         since=7,
         fields={"to": f.needed(f.TEXT)},
         effect=ChangesNothing("the database refuses every event behind it but `ledger.arrived`"),
-        summary=lambda data: f"to {data.get('to')}",
+        summary=said("to {to}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook went on elsewhere",
     ),
@@ -70,7 +67,7 @@ TYPES: Final = (
         since=7,
         fields={"at": f.needed(f.TEXT)},
         effect=ChangesNothing("it opens the history behind its target"),
-        summary=lambda data: f"at {data.get('at')}",
+        summary=said("at {at}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook went on here",
         target=Target("the `ledger.moved` before it", required=True),

@@ -11,12 +11,13 @@ of task of a mistake, the task of a reflection.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
-from reflector.events.kinds import EventType, Merge, Target
+from reflector.events.kinds import EventType, Target, said
 
 LESSON_KINDS: Final = ("insight", "reflection", "mistake", "summary")
 #: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0).
@@ -59,10 +60,6 @@ _NEEDED_EVIDENCE: Final = f.needed(_EVIDENCE)
 _WHY: Final = f.bounded(MAX_LESSON)
 
 
-def _kind_and_text(data: Any) -> str:
-    return f"{data.get('kind')}: {data.get('text')}"
-
-
 def _outcome(data: Any) -> str:
     why = f": {data['why']}" if data.get("why") else ""
     return f"{data.get('kind')}, by {data.get('source')}{why}"
@@ -84,11 +81,12 @@ def _revision(data: Any) -> str:
     return f"{how}, from {data.get('initial')} to {data.get('retried')}"
 
 
+_type: Final = partial(EventType, since=5, checked=True)
+
 TYPES: Final = (
-    EventType(
+    _type(
         name=ev.TRAJECTORY_RECORDED,
         meaning="A task that has a right answer was worked on: what was asked, answered and used.",
-        since=5,
         fields={
             "query": _NEEDED_EVIDENCE,
             "dataset": f.needed(f.WORD),
@@ -103,15 +101,12 @@ TYPES: Final = (
             "test_report": _EVIDENCE,
         },
         effect=RecordsWindow(),
-        summary=lambda data: f"{data.get('dataset')}, {data.get('status')}: {data.get('query')}",
-        merge=Merge.FIRST,
+        summary=said("{dataset}, {status}: {query}"),
         no_retraction="",
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.LESSON_RECORDED,
         meaning="Something was learned: an insight, a reflection, a mistake with its correction, or a summary.",
-        since=5,
         fields={
             "kind": f.needed(f.one_of(*LESSON_KINDS)),
             "text": f.needed(f.bounded(MAX_LESSON)),
@@ -119,10 +114,9 @@ TYPES: Final = (
             "owner": f.WORD_OR_PROSE,
             "tags": f.several(f.WORD_OR_PROSE, _MOST_TAGS, "tags"),
             # insight
-            "reasoning": _EVIDENCE,
-            "error_identification": _EVIDENCE,
-            "root_cause_analysis": _EVIDENCE,
-            "correct_approach": _EVIDENCE,
+            **dict.fromkeys(
+                ("reasoning", "error_identification", "root_cause_analysis", "correct_approach"), _EVIDENCE
+            ),
             # reflection; `improvement` is what a retry gained that nobody recorded as a revision.attempted
             "attempt": _EVIDENCE,
             "issue": _EVIDENCE,
@@ -138,16 +132,13 @@ TYPES: Final = (
             "embed": f.FLAG,
         },
         effect=ChangesNothing("what it is worth follows from its outcomes"),
-        summary=_kind_and_text,
-        merge=Merge.FIRST,
+        summary=said("{kind}: {text}"),
         no_retraction="",
         target=Target("the window that it was learned from"),
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.OUTCOME_OBSERVED,
         meaning="Something happened after a lesson was applied, and speaks for it or against it.",
-        since=5,
         fields={
             "kind": f.needed(f.one_of(*POLARITY)),
             "source": f.needed(f.WORD),
@@ -157,15 +148,12 @@ TYPES: Final = (
         },
         effect=ChangesNothing("the worth of its lesson is a fold over its outcomes"),
         summary=_outcome,
-        merge=Merge.FIRST,
         no_retraction="",
         target=Target("the lesson", required=True),
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.ADVICE_TOLD,
         meaning="Lessons and bullets were shown to a session or a task.",
-        since=5,
         fields={
             "via": f.needed(f.one_of(*TOLD_BY)),
             "lessons": f.needed(f.several(f.EVENT_ID, MOST_TOLD, "ids of lessons")),
@@ -179,15 +167,12 @@ TYPES: Final = (
         },
         effect=Tells("nothing is concluded about advice that nobody saw"),
         summary=_told,
-        merge=Merge.FIRST,
         no_retraction="what was told stays told",
         target=Target("the window, of what was told at a start"),
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.GATE_DECIDED,
         meaning="A gate decided whether a turn or a step is reflected on.",
-        since=5,
         fields={
             "policy": f.needed(f.WORD),
             "reflects": f.needed(f.FLAG),
@@ -201,15 +186,12 @@ TYPES: Final = (
         },
         effect=ChangesNothing("another policy is compared with it"),
         summary=_decision,
-        merge=Merge.FIRST,
         no_retraction="a decision counts nothing",
         target=Target("the window"),
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.REVISION_ATTEMPTED,
         meaning="An answer was revised once after a reflection, and scored again.",
-        since=5,
         fields={
             "initial": f.needed(f.UNIT),
             "retried": f.needed(f.UNIT),
@@ -219,9 +201,7 @@ TYPES: Final = (
         },
         effect=ChangesNothing("the confidence in its lesson is a fold over it"),
         summary=_revision,
-        merge=Merge.FIRST,
         no_retraction="",
         target=Target("the lesson or the window", required=True),
-        checked=True,
     ),
 )

@@ -1,8 +1,12 @@
-"""Every event type, and the lists that follow from what each says of itself."""
+"""Every event type, the lists that follow from what each says of itself, and the playbook as a fold over events.
+
+Invariant: `fold(events, policy)` depends on nothing but its arguments. It is the definition of every counter; the
+tables that the ledger keeps beside the events are only a faster way to the same value, and `verify` compares the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from reflector.events import bullets, changes, ledger, lessons, sessions
@@ -19,7 +23,8 @@ from reflector.events.effects import (
 )
 from reflector.events.event import BULLET_REVISED
 from reflector.events.kinds import EventType, Field
-from reflector.events.state import Data
+from reflector.events.state import Data, FoldedEvent, Playbook
+from reflector.playbook.counting import Counting
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
     one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES)
@@ -93,3 +98,24 @@ def _names(fields: Mapping[str, Field], value: Data) -> list[str]:
         elif one.within:
             found += [name for inner in several if isinstance(inner, Mapping) for name in _names(one.within, inner)]
     return found
+
+
+_APPLIED: Final = {name: one.effect for name, one in EVENT_TYPES.items() if type(one.effect).apply is not Effect.apply}
+
+
+def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Playbook:
+    """Return the playbook after `events`, in order, under `counting` (None: the policy they adopt)."""
+    playbook = Playbook(counting=counting)
+    for event in events:
+        apply(playbook, event)
+    return playbook
+
+
+def apply(book: Playbook, event: FoldedEvent) -> None:
+    """Fold one event in. One that says nothing about bullets or counts, or cannot be read, only moves the position."""
+    book.position = event.position
+    effect = _APPLIED.get(event.type)
+    if effect is not None and not event.fault:
+        effect.apply(book, event, event.data if event.data is not None else {})
+        if effect.changes:
+            book.updated_at = event.recorded_at

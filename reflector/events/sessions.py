@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import CompletesReflection, GivesAnswer, MovesWindow, RecordsWindow, Retracts
-from reflector.events.kinds import EventType, Merge, Target
+from reflector.events.kinds import EventType, Target, said
 
 _WINDOW: Final = Target("the window")
 _NAME_IT: Final = "name its reflection, or the session"
@@ -35,11 +36,12 @@ def rationale_of(completed: Any, tag: Any) -> str | None:
     return next((one.get("rationale") for one in said if "index" in one and one["index"] == tag.get("index")), None)
 
 
+_type: Final = partial(EventType, since=1)
+
 TYPES: Final = (
-    EventType(
+    _type(
         name=ev.SESSION_RECORDED,
         meaning="A window of new records of a transcript, with the bullets that it cites.",
-        since=1,
         fields={
             "agent_id": f.needed(f.TEXT_OR_NULL),
             "trigger": f.needed(f.TEXT),
@@ -53,25 +55,21 @@ TYPES: Final = (
         },
         effect=RecordsWindow(),
         summary=_window,
-        merge=Merge.FIRST,
         no_retraction="",
     ),
-    EventType(
+    _type(
         name=ev.REFLECTION_SKIPPED,
         meaning="The gate let a window pass without a reflection.",
-        since=1,
         fields={"reason": f.needed(f.PROSE)},
         effect=MovesWindow("skipped"),
         summary=reason,
-        merge=Merge.FIRST,
         no_retraction="it gave nothing a count",
         target=_WINDOW,
         all_prose=True,
     ),
-    EventType(
+    _type(
         name=ev.REFLECTION_ANSWERED,
         meaning="A backend answered: the raw answer, before it is read.",
-        since=1,
         fields={
             "answer": f.needed(f.PROSE),
             "iteration": f.NUMBER,
@@ -80,16 +78,14 @@ TYPES: Final = (
             "plan": f.OBJECT,
         },
         effect=GivesAnswer("answered"),
-        summary=lambda data: f"{data.get('backend')} ({data.get('model')}), {data.get('mode')}",
-        merge=Merge.FIRST,
+        summary=said("{backend} ({model}), {mode}"),
         no_retraction=_NAME_IT,
         target=_WINDOW,
         all_prose=True,
     ),
-    EventType(
+    _type(
         name=ev.REFLECTION_COMPLETED,
         meaning="The answer was read: its analysis; the tags follow as `bullet.tagged`.",
-        since=1,
         fields={
             "analysis": f.needed(f.PROSE),
             "rationales": f.within({"rationale": f.PROSE}, several=True),
@@ -97,30 +93,25 @@ TYPES: Final = (
         },
         effect=CompletesReflection("completed"),
         summary=lambda data: str(data.get("analysis") or ""),
-        merge=Merge.FIRST,
         no_retraction="",
         target=Target("the window", required=True),
         all_prose=True,
     ),
-    EventType(
+    _type(
         name=ev.REFLECTION_FAILED,
         meaning="A reflection failed, for now or finally.",
-        since=1,
         fields={"stage": f.needed(f.TEXT), "message": f.needed(f.PROSE), "attempts": f.NUMBER},
         effect=MovesWindow("failed", final="given_up", attempts=1),
-        summary=lambda data: f"{data.get('stage')}: {data.get('message')}",
-        merge=Merge.FIRST,
+        summary=said("{stage}: {message}"),
         no_retraction=_NAME_IT,
         target=_WINDOW,
     ),
-    EventType(
+    _type(
         name=ev.EVIDENCE_RETRACTED,
         meaning="The target no longer counts: a window, a reflection, a tag; a retraction's target counts again.",
-        since=1,
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),
         summary=reason,
-        merge=Merge.FIRST,
         no_retraction="",
         target=Target("the evidence, a retraction or a proposal", required=True, once=True),
         all_prose=True,

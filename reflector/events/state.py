@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
+from reflector.events.event import Event, Projected
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import DEFAULT, Counting, member
 from reflector.playbook.names import section_slug
@@ -27,27 +28,7 @@ MAX_TAGS = 10_000
 Data = Mapping[str, Any]
 
 
-class FoldedEvent(Protocol):
-    """The part of an event that the fold reads."""
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def event_id(self) -> str: ...
-    @property
-    def type(self) -> str: ...
-    @property
-    def recorded_at(self) -> str: ...
-    @property
-    def session_id(self) -> str | None: ...
-    @property
-    def reflection_id(self) -> str | None: ...
-    @property
-    def target_id(self) -> str | None: ...
-    @property
-    def data(self) -> Data | None: ...
-    @property
-    def fault(self) -> str: ...
+FoldedEvent = Event | Projected
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ every machine retracts the same ones, and a retraction of them is an event like 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from reflector.events import event as ev
 from reflector.events.event import (
@@ -24,17 +25,17 @@ from reflector.events.event import (
     Event,
     Moment,
     NewEvent,
+    Projected,
     came_through,
     first_moment,
     identity,
 )
-from reflector.events.fold import REDACTED, Playbook, fold
-from reflector.events.registry import names_in, new_bullets
-from reflector.exchange.renames import renamed, renamed_ids
+from reflector.events.kinds import Field
+from reflector.events.registry import EVENT_TYPES, fields_of, fold, names_in, new_bullets
+from reflector.events.state import REDACTED, Data, Playbook
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
 from reflector.ledger.reader import events_where, history_page
-from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 
 ACTOR = "merge"
@@ -44,6 +45,7 @@ _OF_MERGES = (
     f"position > ? AND (meta LIKE '%%\"{MERGED}\":%%' OR type = '{ev.LEDGER_MERGED}') ORDER BY position LIMIT 1000"
 )
 _RESTATED = f"SELECT position FROM event WHERE playbook_id = ? AND meta LIKE '%%\"{RESTATED}\":%%'"  # noqa: S608
+One = TypeVar("One", Event, Projected)
 
 
 class Clock:
@@ -78,7 +80,7 @@ def agreed(sql: Statements, origin: str) -> Playbook:
     events: list[tuple[Moment, str, Projected]] = []
     #: Where each event was first recorded, by its position here: the ledger's origin, and the position there.
     first: dict[int, tuple[str, int]] = {}
-    for event in _history(sql):
+    for event in _paged(lambda position: history_page(sql, position, MAX_INT)):
         moment = came.get(event.event_id)
         if moment is None:
             moment = (clock.own(event.recorded_at), origin, event.position)
@@ -138,11 +140,37 @@ def _renamed_into(event: Projected) -> str | None:
     return data.get("into") if is_left else None
 
 
-def _history(sql: Statements) -> Iterator[Projected]:
-    position = 0
-    while page := history_page(sql, position, MAX_INT):
-        yield from page
-        position = page[-1].position
+def renamed(type_: str, data: Data, names: Mapping[str, str]) -> Data:
+    """Return an event's data with its bullets under their new names; the very same object if it names none of them.
+
+    A renaming is one to one, and touches names where an event says which bullet it means and no prose.
+    """
+    return _renamed(fields_of(type_), data, names)
+
+
+def _renamed(fields: Mapping[str, Field], value: Data, names: Mapping[str, str]) -> Data:
+    changed: dict[str, Any] = {}
+    for key, one in fields.items():
+        here = value.get(key)
+        if one.names and not (one.elsewhere is not None and one.elsewhere(value)):
+            if isinstance(here, str) and here in names:
+                changed[key] = names[here]
+            elif isinstance(here, list) and any(name in names for name in here):
+                changed[key] = [names.get(name, name) for name in here]
+        elif one.within and isinstance(here, list):
+            inner = [_renamed(one.within, item, names) for item in here]
+            if any(new is not old for new, old in zip(inner, here, strict=True)):
+                changed[key] = inner
+        elif one.within and isinstance(here, Mapping):
+            whole = _renamed(one.within, here, names)
+            changed |= {} if whole is here else {key: whole}
+    return {**value, **changed} if changed else value
+
+
+def renamed_ids(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the new ids of events whose identity is a bullet's name, by the old ones."""
+    types = [name for name, one in EVENT_TYPES.items() if one.id_is_name]
+    return {identity(type_, old): identity(type_, new) for type_ in types for old, new in names.items()}
 
 
 def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
@@ -151,7 +179,7 @@ def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
     came: dict[str, Moment] = {}
     #: What records of merges say, by how many ledgers lie between that merge and this one: ids are that ledger's.
     told: dict[int, list[tuple[str, Moment]]] = {}
-    for event in _of_merges(sql):
+    for event in _paged(lambda position: events_where(sql, _OF_MERGES, position)):
         if MERGED in event.meta:
             came[event.event_id] = first_moment(event.meta, (event.recorded_at, "", 0))
         if event.type == ev.LEDGER_MERGED and event.data is not None:
@@ -166,10 +194,10 @@ def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
     return came, elsewhere
 
 
-def _of_merges(sql: Statements) -> Iterator[Event]:
-    """Yield every event that came from another ledger, and every record of a merge, in order."""
+def _paged(page_behind: Callable[[int], Sequence[One]]) -> Iterator[One]:
+    """Yield every event, page by page; `page_behind` returns those behind a position."""
     position = 0
-    while page := events_where(sql, _OF_MERGES, position):
+    while page := page_behind(position):
         yield from page
         position = page[-1].position
 

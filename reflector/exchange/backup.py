@@ -26,7 +26,7 @@ from reflector.ledger.lock import file_lock
 from reflector.ledger.sqlite_file import claim_file, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url, url_of
-from reflector.proof.verify import Anchor, Finding, verify
+from reflector.proof.verify import Anchor, verify
 
 #: How the name of a copy ends that is not finished, and the age at which it belongs to a process that was killed.
 _UNFINISHED = ".reflector-unfinished"
@@ -41,13 +41,7 @@ _CHAIN_AT = (
 
 
 class Unsound(LedgerCorrupt):
-    """A copy that is not a sound ledger; `findings` say what verify found."""
-
-    def __init__(self, what: str, findings: list[Finding]) -> None:
-        first = findings[0]
-        more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
-        super().__init__(f"{what}: {first.message} [{first.code}]{more}; {first.remedy}")
-        self.findings = findings
+    """A copy that is not a sound ledger."""
 
 
 class WouldLose(LedgerError):
@@ -58,8 +52,7 @@ class WouldLose(LedgerError):
 class Restored:
     """Where the restored history ends, and where the replaced ledger is kept (None where there was none)."""
 
-    position: int
-    chain: str
+    head: Anchor
     kept: Path | None
 
 
@@ -85,8 +78,8 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
     with _staged(to.parent, f".{to.name}") as staged:
         with _opened(source) as connection:
             connection.execute("VACUUM INTO ?", (str(staged),))
-        _prove(staged, f"the copy of {source} is not sound", {ledger.name: Anchor(before.position, before.chain)})
-        end = _end(staged, ledger.name)
+        anchor = Anchor(before.position, before.chain)
+        end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)
         _settle(staged)
         # Another file of this name may have come meanwhile: a link is refused then, a rename would replace it.
         os.link(staged, to)
@@ -108,8 +101,7 @@ def restore(
     with _staged(present.parent, f".{present.name}.restore") as staged:
         with _opened(staged) as target, _opened(backup_file, read_only=True) as source:
             source.backup(target)
-        _prove(staged, f"the backup {backup_file} is not sound and was not restored", {})
-        end = _end(staged, playbook)
+        end = _proven(staged, f"the backup {backup_file} is not sound and was not restored", playbook)
         if written is not None:
             with Ledger.open_file(staged, playbook) as ledger:
                 ledger.set_checkpoint(written[0], 0, written[1])
@@ -125,7 +117,7 @@ def restore(
             else:
                 staged.replace(present)
     sync_folder(absolute(present.parent))
-    return Restored(end.position, end.chain, kept)
+    return Restored(end, kept)
 
 
 def _refuse_loss(present: Path, staged: Path, backup_file: Path, *, readable: bool) -> None:
@@ -156,34 +148,29 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
             source.backup(target)
         _settle(kept)
         return kept
-    for suffix in ("-wal", "-shm", "-journal"):
+    for suffix in ("-wal", "-shm", "-journal", ""):
         with suppress(FileNotFoundError):
             Path(f"{present}{suffix}").rename(f"{kept}{suffix}")
-    if not present.exists():
-        return None
-    present.rename(kept)
-    return kept
+    return kept if kept.exists() else None
 
 
-def _prove(staged: Path, what: str, anchors: dict[str, Anchor]) -> None:
+def _proven(staged: Path, what: str, playbook: str, *anchors: Anchor) -> Anchor:
+    """Return where a playbook of a copy ends, all of whose playbooks were verified."""
     with _opened(staged) as connection:
         if not _has_ledger(connection):
             raise LedgerCorrupt(f"{what}: it holds no ledger; name a file that `reflector ledger backup` made")
-        names = [row[0] for row in connection.execute(_PLAYBOOKS).fetchall()]
-    for name in names:
+        ends = {name: Anchor(position, chain) for name, _, position, chain in connection.execute(_PLAYBOOKS)}
+    for name in ends:
         with Ledger.open_file(staged, name) as ledger:
-            findings = list(verify(ledger, *([anchors[name]] if name in anchors else [])))
+            findings = list(verify(ledger, *(anchors if name == playbook else ())))
         if findings:
-            raise Unsound(what, findings)
-
-
-def _end(staged: Path, playbook: str) -> Anchor:
-    with _opened(staged) as connection:
-        found = {name: Anchor(position, chain) for name, _, position, chain in connection.execute(_PLAYBOOKS)}
-    if playbook not in found:
-        held = ", ".join(found) or "none"
+            first, *others = findings
+            more = f", and {len(others)} more" if others else ""
+            raise Unsound(f"{what}: {first.message} [{first.code}]{more}; {first.remedy}")
+    if playbook not in ends:
+        held = ", ".join(ends) or "none"
         raise LedgerUnavailable(f"it holds no playbook {playbook!r}, but {held}; set `playbook` to one of these")
-    return found[playbook]
+    return ends[playbook]
 
 
 def _is_ledger(path: Path) -> bool:
@@ -192,15 +179,14 @@ def _is_ledger(path: Path) -> bool:
         return False
     try:
         with _opened(path) as connection:
-            whole = connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok"
-            return bool(whole) and _has_ledger(connection)
+            return connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok" and _has_ledger(connection)
     except LedgerError:
         return False
 
 
 def _has_ledger(connection: Any) -> bool:
-    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
-    return {"playbook", "event"} <= names
+    names = connection.execute("SELECT name FROM sqlite_master WHERE name IN ('playbook', 'event')").fetchall()
+    return len(names) == 2
 
 
 @contextmanager

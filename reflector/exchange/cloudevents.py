@@ -17,12 +17,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.rows import Stored, read
+from reflector.ledger.errors import LedgerCorrupt
+from reflector.ledger.rows import Stored
 from reflector.playbook.names import is_name
 
 FORMAT: Final = "reflector.ledger"
@@ -33,6 +33,22 @@ _SOURCE: Final = "urn:reflector:ledger:"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 #: No event could follow one of the last moment of time.
 _END: Final = "9999"
+
+#: The attributes of an event's line, in order, and which fields of the event they are.
+_ATTRIBUTES: Final = {
+    "id": "event_id",
+    "type": "type",
+    "time": "recorded_at",
+    "position": "position",
+    "schemaversion": "schema_version",
+    "occurredat": "occurred_at",
+    "actor": "actor",
+    "datahash": "data_hash",
+    "meta": "meta",
+    "chain": "chain",
+}
+#: Those without a value are left out: the specification knows no null.
+_OPTIONAL: Final = {"sessionid": "session_id", "reflectionid": "reflection_id", "targetid": "target_id"}
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -51,17 +67,6 @@ class Header:
     chain: str
 
 
-class Line(NamedTuple):
-    """What a line says: an event, and what the ledger that wrote it knew besides. `erased` where it has no data."""
-
-    event: NewEvent
-    erased: bool
-    position: int
-    recorded_at: str
-    data_hash: str
-    chain: str
-
-
 def header_line(header: Header) -> str:
     """Return the first line of a file, without a newline."""
     return _encode(
@@ -77,41 +82,32 @@ def header_line(header: Header) -> str:
 
 
 def event_line(stored: Stored, origin: str) -> str:
-    """Return an event's line, without a newline."""
-    attributes: dict[str, object] = {
-        "specversion": "1.0",
-        "id": stored.event_id,
-        "source": _SOURCE + origin,
-        "type": stored.type,
-        "time": stored.recorded_at,
-        "position": stored.position,
-        "schemaversion": stored.schema_version,
-        "occurredat": stored.occurred_at,
-        "actor": stored.actor,
-        "datahash": stored.data_hash,
-        "meta": stored.meta,
-        "chain": stored.chain,
-    }
-    # An attribute that has no value is left out: the specification knows no null.
-    for name, value in (
-        ("sessionid", stored.session_id),
-        ("reflectionid", stored.reflection_id),
-        ("targetid", stored.target_id),
-        ("subject", _subject(stored)),
-    ):
-        if value is not None:
-            attributes[name] = value
+    """Return an event's line, without a newline. Raises LedgerCorrupt for data that is none."""
+    facts = _facts(stored)
+    name = facts.get("name") if stored.type.startswith("bullet.") else None
+    attributes = {"specversion": "1.0", "id": stored.event_id, "source": _SOURCE + origin}
+    attributes |= {attribute: getattr(stored, field) for attribute, field in _ATTRIBUTES.items()}
+    optional = {attribute: getattr(stored, field) for attribute, field in _OPTIONAL.items()}
+    # Consumers filter by the bullet that an event is about without reading `data`.
+    optional["subject"] = name if is_name(name) else None
+    attributes |= {attribute: value for attribute, value in optional.items() if value is not None}
     if stored.data is None:
         return _encode(attributes)
     attributes["datacontenttype"] = "application/json"
     return f'{_encode(attributes)[:-1]},"data":{stored.data}}}'
 
 
-def _subject(stored: Stored) -> str | None:
-    """Return the bullet that an event is about: consumers filter by it without reading `data`."""
-    data, _ = read(stored.type, stored.recorded_at, stored.data) if stored.type.startswith("bullet.") else (None, "")
-    name = (data or {}).get("name")
-    return name if is_name(name) else None
+def _facts(stored: Stored) -> dict[str, Any]:
+    try:
+        facts = {} if stored.data is None else json.loads(stored.data)
+    except (ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict) or "\n" in (stored.data or ""):
+        raise LedgerCorrupt(
+            f"the data of the event at position {stored.position} is not what was appended, so no line can hold it; "
+            f"restore a backup, or export what was before: --as-of {stored.position - 1}"
+        )
+    return facts
 
 
 def header_of(text: str | bytes) -> Header:
@@ -128,38 +124,28 @@ def header_of(text: str | bytes) -> Header:
     return Header(_text(data, "playbook"), origin, _number(data, "position", least=0), _text(data, "chain"))
 
 
-def line_of(text: str | bytes, origin: str) -> Line:
-    """Return what an event's line says. `origin` is its header's. Raises NotALine."""
+def line_of(text: str | bytes, origin: str) -> tuple[Stored, dict[str, Any] | None, dict[str, Any]]:
+    """Return the event of a line with its data, None where it was erased, and its meta; both as they are written.
+
+    `origin` is its header's. Raises NotALine.
+    """
     value = _object(text)
     if value.get("source") != _SOURCE + origin:
         raise NotALine(f"source is {_shown(value.get('source'))}, the header's ledger is {_SOURCE + origin}")
     data = value.get("data")
     if "data" in value and not isinstance(data, dict):
         raise NotALine(f"data is {_shown(data)}, it must be an object")
-    type_ = _text(value, "type")
     version = _number(value, "schemaversion", least=1)
-    if type_ not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
-        raise NotALine(f"this reflector knows no {type_[:60]!r} of version {version}; upgrade reflector")
-    event = NewEvent(
-        type_,
-        _text(value, "id"),
-        data or {},
-        _text(value, "actor"),
-        _text(value, "occurredat"),
-        _optional(value, "sessionid"),
-        _optional(value, "reflectionid"),
-        _optional(value, "targetid"),
-        _meta(value),
-        version,
-    )
-    return Line(
-        event,
-        data is None,
-        _number(value, "position", least=1),
-        _recorded_at(value),
-        _text(value, "datahash"),
-        _text(value, "chain"),
-    )
+    fields = {"position": _number(value, "position", least=1), "schema_version": version, "data": None}
+    names = {**_ATTRIBUTES, **{name: field for name, field in _OPTIONAL.items() if name in value}}
+    texts = {field: _text(value, name) for name, field in names.items() if field not in fields}
+    stored = Stored(**dict.fromkeys(_OPTIONAL.values()) | texts | fields)  # type: ignore[arg-type]
+    if stored.type not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
+        raise NotALine(f"this reflector knows no {stored.type[:60]!r} of version {version}; upgrade reflector")
+    if not _is_time(stored.recorded_at):
+        form = "in the form of 2026-01-02T03:04:05.000000Z"
+        raise NotALine(f"time is {stored.recorded_at[:40]!r}, it must be one before the year {_END}, {form}")
+    return stored, data, _meta(stored.meta)
 
 
 def _object(text: str | bytes) -> dict[str, Any]:
@@ -172,10 +158,7 @@ def _object(text: str | bytes) -> dict[str, Any]:
     return value
 
 
-def _meta(value: Mapping[str, Any]) -> dict[str, Any]:
-    text = _text(value, "meta")
-    if text == "{}":
-        return {}
+def _meta(text: str) -> dict[str, Any]:
     try:
         meta = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -196,14 +179,6 @@ def _is_place(came: Mapping[str, Any]) -> bool:
     return is_there and all(map(_is_time, times)) and isinstance(came.get("renamed", {}), dict)
 
 
-def _recorded_at(value: Mapping[str, Any]) -> str:
-    time = _text(value, "time")
-    if not _is_time(time):
-        form = "in the form of 2026-01-02T03:04:05.000000Z"
-        raise NotALine(f"time is {time[:40]!r}, it must be one before the year {_END}, {form}")
-    return time
-
-
 def _is_time(value: object) -> bool:
     if not isinstance(value, str) or not _TIME.fullmatch(value) or value >= _END:
         return False
@@ -219,10 +194,6 @@ def _text(value: Mapping[str, Any], name: str) -> str:
     if not isinstance(found, str) or not found:
         raise NotALine(f"{name} is {_shown(found)}, it must be a text")
     return found
-
-
-def _optional(value: Mapping[str, Any], name: str) -> str | None:
-    return _text(value, name) if name in value else None
 
 
 def _number(value: Mapping[str, Any], name: str, *, least: int) -> int:

@@ -12,7 +12,7 @@ bullet both are kept; two verdicts of one reflection are a conflict that only a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import dropwhile, islice
 from typing import Any, Final, NamedTuple
 
@@ -21,20 +21,26 @@ from reflector.events.event import MERGED, RESTATED, NewEvent, came_through, fir
 from reflector.events.fields import unpack_keys
 from reflector.events.kinds import Merge
 from reflector.events.registry import EVENT_TYPES
-from reflector.exchange.agreement import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
-from reflector.exchange.renames import renamed, renamed_ids
+from reflector.exchange.agreement import (
+    ACTOR,
+    agreed,
+    judged_twice,
+    renamed,
+    renamed_ids,
+    restated_bullets,
+    restated_counters,
+)
 from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
 from reflector.exchange.transfer import Checked, Progress, WrongLine, checked, write
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.projection import rebuild
-from reflector.ledger.reader import line_of
+from reflector.ledger.reader import line_of, one_of
 from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.ledger.windows import one_of
 
 Lines = Callable[[], Iterable[str | bytes]]
 
@@ -52,38 +58,25 @@ class NamesCollide(LedgerError):
 
     def __init__(self, colliding: list[Collision]) -> None:
         count = "1 name means another bullet" if len(colliding) == 1 else f"{len(colliding)} names mean other bullets"
-        lines = [f"  {c.name}: here {c.here[:60]!r}, in the file {c.there[:60]!r}" for c in colliding[:_SHOWN]]
-        more = [f"  … and {len(colliding) - _SHOWN} more"] if len(colliding) > _SHOWN else []
-        super().__init__(
-            "\n".join(
-                [
-                    f"{count} here than in the file, and a name means one bullet forever; nothing was merged. "
-                    "With --rename the file's bullets get the next free names:",
-                    *lines,
-                    *more,
-                ]
-            )
-        )
-        self.collisions = tuple(colliding)
+        what = f"{count} here than in the file, and a name means one bullet forever; nothing was merged."
+        lines = [f"{name}: here {here[:60]!r}, in the file {there[:60]!r}" for name, here, there in colliding]
+        super().__init__(_listed(f"{what} With --rename the file's bullets get the next free names:", lines))
 
 
 class VerdictsDiffer(LedgerError):
     """Tags of one reflection that say one thing here and another in the file."""
 
     def __init__(self, differing: list[str]) -> None:
-        lines = [f"  {what}" for what in differing[:_SHOWN]]
-        super().__init__(
-            "\n".join(
-                [
-                    "the same reflections gave other verdicts here than in the file; nothing was merged. "
-                    "With --ours this ledger keeps its verdicts:",
-                    *lines,
-                ]
-            )
-        )
+        what = "the same reflections gave other verdicts here than in the file; nothing was merged."
+        super().__init__(_listed(f"{what} With --ours this ledger keeps its verdicts:", differing))
 
 
-@dataclass(frozen=True, slots=True)
+def _listed(what: str, lines: list[str]) -> str:
+    more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    return "\n  ".join([what, *lines[:_SHOWN], *more])
+
+
+@dataclass(slots=True)
 class Merged:
     """What a merge did.
 
@@ -108,12 +101,11 @@ class Merged:
     forward: bool = False
 
 
-class _Again(Exception):
-    """Something was appended between the survey and the lock."""
+class _RolledBack(Exception):
+    """Nothing was appended: every event of the file is here (`done`), or something came before the lock (None)."""
 
-
-class _NothingNew(Exception):
-    """Every event of the file is here; `args` is what a merge of it would have done."""
+    def __init__(self, done: Merged | None = None) -> None:
+        self.done = done
 
 
 def merge(
@@ -139,39 +131,32 @@ def merge(
         colliding = [] if found.forward else match(here, found)
         if colliding and not rename:
             raise NamesCollide(colliding)
-        given = free_names([collision.name for collision in colliding], here, found, first)
+        given = free_names([name for name, *_ in colliding], here, found, first)
         found.names |= given
         try:
-            return _merged(ledger, lines, found, before, given, ours=ours)
-        except _Again:
-            continue
-        except _NothingNew as nothing:
-            done: Merged = nothing.args[0]
-            return done
+            return _merged(ledger, lines, found, Merged(before, renamed=given), ours=ours)
+        except _RolledBack as back:
+            if back.done is not None:
+                return back.done
 
 
-def _merged(
-    ledger: Ledger, lines: Lines, found: Survey, before: Head, given: Mapping[str, str], *, ours: bool
-) -> Merged:
+def _merged(ledger: Ledger, lines: Lines, found: Survey, done: Merged, *, ours: bool) -> Merged:
     with ledger.writing() as writing:
-        if (writing.position, writing.chain) != (before.position, before.chain):
-            raise _Again
+        if (writing.position, writing.chain) != (done.head.position, done.head.chain):
+            raise _RolledBack
         rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])
+        end: Stored | Writing = writing
         if found.forward:
-            return Merged(replace(before, **_of_head(_grown(writing.sql, rest))), forward=True)
-        merging = _Merging(writing, before, found, ours=ours)
-        while page := list(islice(rest, _PAGE)):
-            merging.take(page)
-        if not merging.added:
-            raise _NothingNew(Merged(before, 0, merging.known, merging.otherwise))
-        restated = merging.finish()
-        end = replace(before, **_of_head(writing))
-    counts = (merging.added, merging.known, merging.otherwise)
-    return Merged(end, *counts, given, restated, merging.overlapping, merging.set_aside)
-
-
-def _of_head(last: Stored | Writing) -> dict[str, Any]:
-    return {"position": last.position, "chain": last.chain, "recorded_at": last.recorded_at}
+            done.forward, end = True, _grown(writing.sql, rest)
+        else:
+            merging = _Merging(writing, found, done, ours=ours)
+            while page := list(islice(rest, _PAGE)):
+                merging.take(page)
+            if not done.added:
+                raise _RolledBack(replace(done, renamed={}))
+            merging.finish()
+        done.head = replace(done.head, position=end.position, chain=end.chain, recorded_at=end.recorded_at)
+        return done
 
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
@@ -199,19 +184,18 @@ class _Item(NamedTuple):
 class _Merging:
     """The transaction of a merge: what was done so far."""
 
-    def __init__(self, writing: Writing, head: Head, found: Survey, *, ours: bool) -> None:
+    def __init__(self, writing: Writing, found: Survey, done: Merged, *, ours: bool) -> None:
         self.writing = writing
         self.sql = writing.sql
-        self.head = head
         self.found = found
+        self.done = done
         self.ours = ours
         self.ids = renamed_ids(found.names)
         self.erases = False
         #: Events of which another version is here, by id: the id under which theirs is kept.
         self.beside: dict[str, str] = {}
         self.there: dict[str, tuple[int, str]] = {}
-        self.added = self.otherwise = self.overlapping = self.set_aside = 0
-        self.known = found.common
+        done.known = found.common
 
     def take(self, page: list[Checked]) -> None:
         """Append what is new of a page, and the record of it. Raises VerdictsDiffer, WrongLine."""
@@ -223,7 +207,7 @@ class _Merging:
         for item in items:
             event_id = self._new_id(item, differing)
             if event_id is None:
-                self.known += 1
+                self.done.known += 1
                 here.append((item.one.stored.position, item.event_id, self._moment(item)))
             else:
                 new.append(self._prepared(item, event_id))
@@ -234,33 +218,26 @@ class _Merging:
         for event in (one.event for one in new if one.event.type == ev.EVENT_REDACTED):
             self.sql.run(f"{_ERASE} = ?", event.target_id)
             self.erases = True
-        last, header = page[-1].stored, self.found.header
-        record = {
-            "playbook": header.playbook,
-            "origin": header.origin,
-            "position": last.position,
-            "chain": last.chain,
-            "here": here,
-            "renamed": dict(self.found.names),
-        }
+        last = page[-1].stored
+        upto = replace(self.found.header, position=last.position, chain=last.chain)
+        record = {**asdict(upto), "here": here, "renamed": dict(self.found.names)}
         event_id = identity(ev.LEDGER_MERGED, self.writing.chain, last.chain)
         append(self.writing, [prepare(NewEvent(ev.LEDGER_MERGED, event_id, record, ACTOR))])
 
-    def finish(self) -> tuple[str, ...]:
-        """Append what came of windows and bullets that both judged or changed; return the names of these bullets."""
+    def finish(self) -> None:
+        """Append what came of windows and bullets that both judged or changed."""
         if self.erases:
             rebuild(self.sql)
         twice = judged_twice(self.sql)
-        self.set_aside = len(twice)
         append(self.writing, map(prepare, twice))
-        book = agreed(self.sql, self.head.origin)
+        book = agreed(self.sql, self.done.head.origin)
         chain = self.writing.chain
         names: dict[str, None] = {}
         for restated in (restated_bullets, restated_counters):
             events = restated(self.sql, book, chain)
             names.update(dict.fromkeys(event.data["name"] for event in events if "name" in event.data))
             append(self.writing, map(prepare, events))
-        return tuple(names)
+        self.done.set_aside, self.done.restated = len(twice), tuple(names)
 
     def _look_up(self, items: list[_Item]) -> None:
         """Which of the ids that a page mentions are here: (position, data hash) by id."""
@@ -284,19 +261,15 @@ class _Merging:
         if stored.type == ev.EVENT_REDACTED and (
             item.target_id not in self.there or _brings_back(self.sql, item.target_id, self.found)
         ):
-            self.otherwise += 1
+            self.done.otherwise += 1
             return None
         if item.event_id not in self.there:
             return item.event_id
-        if rule is Merge.FIRST:
-            self.otherwise += 1
-            return None
-        if rule is Merge.VERDICT:
-            self.otherwise += 1
-            if not self.ours:
-                differing.append(
-                    f"line {item.one.number}: {stored.data}, here at position {self.there[item.event_id][0]}"
-                )
+        if rule in (Merge.FIRST, Merge.VERDICT):
+            self.done.otherwise += 1
+            if rule is Merge.VERDICT and not self.ours:
+                there, _ = self.there[item.event_id]
+                differing.append(f"line {item.one.number}: {stored.data}, here at position {there}")
             return None
         beside = self.beside[stored.event_id] = _beside_id(item)
         return None if beside in self.there else beside
@@ -314,7 +287,7 @@ class _Merging:
             raise WrongLine(item.one.number, f"its target {target_id} is neither here nor before it")
         event = replace(item.one.event, event_id=event_id, target_id=target_id, occurred_at=stored.occurred_at)
         self.there[event_id] = (0, item.data_hash)
-        self.added += stored.type != ev.LEDGER_MERGED
+        self.done.added += stored.type != ev.LEDGER_MERGED
         return Prepared(event, item.facts, item.data, item.data_hash, *sealed(_meta_here(item, self.found, event_id)))
 
     def _count_overlaps(self, new: list[Prepared]) -> None:
@@ -324,7 +297,7 @@ class _Merging:
             if isinstance(keys, str):
                 among, values = self.sql.among('"key"', unpack_keys(keys))
                 query = f"SELECT 1 FROM record WHERE playbook_id = ? AND {among} LIMIT 1"  # noqa: S608
-                self.overlapping += self.sql.run(query, values).fetchone() is not None
+                self.done.overlapping += self.sql.run(query, values).fetchone() is not None
 
 
 def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> _Item:
@@ -356,11 +329,8 @@ def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping
 def _meta_here(item: _Item, found: Survey, event_id: str) -> dict[str, Any]:
     """Return an event's meta, and where it comes from: its place there, and the id and the hash that it had."""
     stored, meta = item.one.stored, plain(item.one.event.meta)
-    came: dict[str, Any] = {
-        "origin": found.header.origin,
-        "position": stored.position,
-        "recorded_at": stored.recorded_at,
-    }
+    came: dict[str, Any] = {"origin": found.header.origin, "position": stored.position}
+    came["recorded_at"] = stored.recorded_at
     if stored.position in found.late:
         came["moment"] = found.late[stored.position]
     if event_id != stored.event_id:

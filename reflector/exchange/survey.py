@@ -14,8 +14,8 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import MERGED, Moment, came_through, first_moment
-from reflector.events.fold import REDACTED
 from reflector.events.registry import WORDING_TYPES, names_in, new_bullets
+from reflector.events.state import REDACTED
 from reflector.exchange.agreement import Clock
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
@@ -112,7 +112,7 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
     found = Survey(header)
     with ledger.asking() as sql:
         merged = set(_merged_heads(sql, header.origin))
-    own = _Own(ledger) if head.origin == header.origin else None
+    own = _chains(ledger) if head.origin == header.origin else None
     erased = Erased()
     clock = Clock()
     common_chain = ""
@@ -123,12 +123,16 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
             clock.came(first_moment(one.event.meta, _NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
-        if (stored.position, stored.chain) in merged or (own is not None and own.has(stored.position, stored.chain)):
-            found.common, common_chain = stored.position, stored.chain
+        place = (stored.position, stored.chain)
+        # Once the chains differ, no later position can match.
+        own = own if own is not None and next(own, None) == place else None
+        if place in merged or own is not None:
+            found.common, common_chain = place
         if progress is not None and stored.position % _PAGE == 0:
             progress(_PAGE)
     erased.refuse_rest()
-    found.forward = own is not None and found.common == head.position < header.position and common_chain == head.chain
+    is_same = head.origin == header.origin
+    found.forward = is_same and found.common == head.position < header.position and common_chain == head.chain
     return found
 
 
@@ -139,52 +143,35 @@ def _merged_heads(sql: Statements, origin: str) -> Iterator[tuple[int, str]]:
             yield event.data["position"], event.data["chain"]
 
 
-class _Own:
-    """This ledger's own chain, looked up page by page while a file of the same origin is read."""
-
-    def __init__(self, ledger: Reader) -> None:
-        self.ledger = ledger
-        self.page: dict[int, str] = {}
-        self.differs = False
-
-    def has(self, position: int, chain: str) -> bool:
-        if self.differs:
-            return False
-        if position not in self.page:
-            with self.ledger.asking() as sql:
-                query = "SELECT position, chain FROM event WHERE playbook_id = ? AND position >= ? AND position < ?"
-                self.page = dict(sql.run(query, position, position + _PAGE).fetchall())
-        # Once the chains differ, no later position can match.
-        self.differs = self.page.get(position) != chain
-        return not self.differs
+def _chains(ledger: Reader) -> Iterator[tuple[int, str]]:
+    """Yield the positions and chains of this ledger, page by page."""
+    query = "SELECT position, chain FROM event WHERE playbook_id = ? AND position > ? ORDER BY position LIMIT ?"
+    position = 0
+    while True:
+        with ledger.asking() as sql:
+            page = sql.run(query, position, _PAGE).fetchall()
+        if not page:
+            return
+        yield from ((at, chain) for at, chain in page)
+        position = page[-1][0]
 
 
 def _take(found: Survey, one: Checked, erased: Erased) -> None:
-    stored = one.stored
-    facts = one.facts
     gone = erased.take(one)
-    if gone is not None and facts is not None:
-        found.kept[gone.stored.event_id] = kept = facts.get("kept") or None
-        found.types[stored.target_id or ""] = gone.stored.type
-        _say(found, gone, kept or {})
-    if one.stored.type != ev.EVENT_REDACTED and facts is not None:
-        _say(found, one, facts)
+    said = [(one, one.facts)] if one.stored.type != ev.EVENT_REDACTED else []
+    if gone is not None and one.facts is not None:
+        found.kept[gone.stored.event_id] = kept = one.facts.get("kept") or None
+        found.types[one.stored.target_id or ""] = gone.stored.type
+        said = [(gone, kept or {})]
+    for (_, stored, _, event, _), facts in said:
+        if facts is not None:
+            found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
+            if stored.type in WORDING_TYPES:
+                found.bullets.take(stored.type, stored.event_id, stored.data_hash, event.meta, facts)
 
 
-def _say(found: Survey, one: Checked, facts: Mapping[str, Any]) -> None:
-    stored = one.stored
-    found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
-    if stored.type in WORDING_TYPES:
-        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.event.meta, facts)
-
-
-@dataclass(frozen=True, slots=True)
-class Collision:
-    """Two bullets of one name, as they were first written: here, and in the file."""
-
-    name: str
-    here: str
-    there: str
+#: A name of two bullets, as they were first written: here, and in the file.
+Collision = tuple[str, str, str]
 
 
 def match(here: Bullets, found: Survey) -> list[Collision]:
@@ -193,7 +180,7 @@ def match(here: Bullets, found: Survey) -> list[Collision]:
     known = here.names_of(there)
     found.names = {name: other for name, other in known.items() if name != other}
     return [
-        Collision(name, min(here.texts[name]), min(texts))
+        (name, min(here.texts[name]), min(texts))
         for name, texts in there.texts.items()
         if name not in known and name in here.texts
     ]

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from reflector.events.event import EVENT_REDACTED, NewEvent
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
-from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
+from reflector.exchange.cloudevents import Header, NotALine, event_line, header_line, header_of, line_of
 from reflector.ledger.append import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.errors import HeadMisplaced, LedgerError, translated
@@ -129,24 +129,22 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
         raise WrongLine(1, f"the header's chain is {header.chain}, the history's last is {chain}")
 
 
-def _sealed(number: int, line: Line) -> Checked:
+def _sealed(number: int, line: tuple[Stored, dict[str, Any] | None, dict[str, Any]]) -> Checked:
     """Return a line with its texts in canonical form, from which its hashes are computed."""
-    event = line.event
-    if line.erased:
-        check_fields(event)
-        data, data_hash, facts = None, line.data_hash, None
-        meta, meta_hash = sealed(plain(event.meta))
-    else:
-        _, facts, data, data_hash, meta, meta_hash = prepare(event, foreign=True)
-    if data_hash != line.data_hash:
-        what = f"its data is not what was appended: the SHA-256 is {data_hash}"
-        raise NotALine(f"{what}, datahash is {line.data_hash}")
-    stored = Stored(
-        *(line.position, event.event_id, event.type, event.schema_version, event.occurred_at or "", line.recorded_at),
-        *(event.actor, event.session_id, event.reflection_id, event.target_id),
-        *(data, data_hash, meta, line.chain),
+    said, facts, meta = line
+    event = NewEvent(
+        *(said.type, said.event_id, facts or {}, said.actor, said.occurred_at),
+        *(said.session_id, said.reflection_id, said.target_id, meta, said.schema_version),
     )
-    return Checked(number, stored, facts, event, meta_hash)
+    if facts is None:
+        check_fields(event)
+        sealed_meta, meta_hash = sealed(plain(meta))
+        return Checked(number, said._replace(meta=sealed_meta), None, event, meta_hash)
+    _, plain_facts, data, data_hash, sealed_meta, meta_hash = prepare(event, foreign=True)
+    if data_hash != said.data_hash:
+        what = f"its data is not what was appended: the SHA-256 is {data_hash}"
+        raise NotALine(f"{what}, datahash is {said.data_hash}")
+    return Checked(number, said._replace(data=data, meta=sealed_meta), plain_facts, event, meta_hash)
 
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
@@ -260,7 +258,8 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
 
 def become(sql: Statements, header: Header, last: Stored | None) -> None:
     """Give the empty playbook the origin of the one that was loaded, and its head."""
-    recorded_at = "" if last is None else ", recorded_at = ?"
-    values = () if last is None else (last.recorded_at,)
-    update = f"UPDATE playbook SET origin = ?, position = ?, chain = ?{recorded_at} WHERE id = ?"  # noqa: S608
-    sql.execute(update, header.origin, header.position, header.chain, *values, sql.id)
+    update = (
+        "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = coalesce(?, recorded_at) WHERE id = ?"
+    )
+    recorded_at = last.recorded_at if last is not None else None
+    sql.execute(update, header.origin, header.position, header.chain, recorded_at, sql.id)

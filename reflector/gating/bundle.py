@@ -67,7 +67,6 @@ class ReflectionBundle:
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether the host tries a turn without applying it."""
         return bool(_of(self.ctx, "_dry_run_until_t4"))
 
 

@@ -30,17 +30,7 @@ class Fixtures:
 
 @dataclass(frozen=True, slots=True)
 class GatedConfig:
-    """Every setting and its default; `load_config` reads them from a mapping.
-
-    allow_reflection    the gate; False leaves no trace of this feature
-    backend             `rulebased`, or `llm` for recorded answers
-    summary_tokens      the most words of a summary
-    embed               whether an entry has a vector
-    log                 whether a turn adds a record to the log
-    topk_snippets       how many of the snippets are summarised
-    time_ms_reflection  milliseconds that a reflection may take; it is cut there
-    ops_reflection      the most entries that one turn writes
-    """
+    """Every setting and its default, as `load_config` reads them; docs/embedding.md says what each means."""
 
     allow_reflection: bool = False
     backend: str = "rulebased"

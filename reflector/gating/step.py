@@ -80,8 +80,8 @@ class FixturesAdapter:
             raise FixtureMissingError(str(error)) from error
         if found is None:
             raise FixtureMissingError(f"{self.path} has no completion for the prompt {wanted}")
-        words = found["completion"].split()
-        text = clipped(found["completion"], max_tokens)
+        words = found.split()
+        text = clipped(found, max_tokens)
         return Completion(text, len(text.split()), len(text.split()) < len(words))
 
 

@@ -42,7 +42,6 @@ class ReflectionResult:
 
     @property
     def reason(self) -> str | None:
-        """Why it failed; None where it did not."""
         return self.metrics.get("reason")
 
     def as_dict(self) -> dict[str, Any]:
@@ -77,8 +76,8 @@ def used(snippets: Sequence[Any], topk: int) -> list[str]:
 
 def summarize(utterance: str, snippets: Sequence[Any] = (), *, topk: int = 3, tokens: int = 128) -> str:
     """Return the first `tokens` words of an utterance and of the first `topk` snippets, those that are texts."""
-    pieces = [_plain(text) for text in (utterance, *used(snippets, topk))]
-    return clipped(" ".join(filter(None, pieces)), tokens)
+    pieces = (_PUNCTUATION.sub(" ", collapsed(text).lower()) for text in (utterance, *used(snippets, topk)))
+    return clipped(" ".join(pieces), tokens)
 
 
 def clipped(text: str, tokens: int) -> str:
@@ -156,10 +155,6 @@ def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bo
         return ledger.append([event])[0].added
     except Conflict:  # the same words of the same turn, at another time: the first record stands
         return False
-
-
-def _plain(text: str) -> str:
-    return " ".join(_PUNCTUATION.sub(" ", collapsed(text).lower()).split())
 
 
 def _vector(text: str) -> list[float] | None:

@@ -60,16 +60,16 @@ class Agent:
         """How its file is written."""
         return ModuleFile(self.module, self.events) if self.module else HookList(self.events)
 
-    def folder(self, environ: Mapping[str, str] | None = None) -> Path:
+    def folder(self) -> Path:
         """Return its own folder of a person, absolute."""
         variable, below, default = self.home
-        named = environment(variable, environ)
-        path = Path(named) / below if named else Path(home_folder(environ) or "~") / default
+        named = environment(variable)
+        path = Path(named) / below if named else Path(home_folder() or "~") / default
         return path.expanduser().absolute()
 
-    def paths(self, project: Path, environ: Mapping[str, str] | None = None) -> dict[Scope, Path]:
+    def paths(self, project: Path) -> dict[Scope, Path]:
         """Return its file for all of a person's projects, for everyone in a project, and for one person in it."""
-        folders = {"user": self.folder(environ)}
+        folders = {"user": self.folder()}
         return {scope: folders.get(scope, project) / self.files[scope] for scope in SCOPES if scope in self.files}
 
     def depth(self, scope: Scope) -> int:

@@ -22,14 +22,14 @@ from shlex import quote
 
 from reflector import locate
 from reflector.config import BACKENDS, GONE, ConfigError
-from reflector.curation.adoption import kept_of_others, read
+from reflector.curation.adoption import kept_of_others, read, told_beside
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.events.event import LEDGER_MERGED
 from reflector.hooks import git_setup
 from reflector.hooks.agents import AGENTS
-from reflector.hooks.reach import Check, Fix, checks_of_hooks, error, missing_program, ok, warning
+from reflector.hooks.reach import Check, Fix, checks_of_hooks, missing_program
 from reflector.hooks.settings_file import TEMPORARY
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
@@ -40,11 +40,12 @@ from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
+from reflector.proof.verify import wrong_triggers
 from reflector.reflection.backends import described
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
-from reflector.sessions.injection import told_beside
+from reflector.sessions.drain import drain
 from reflector.sessions.seen_head import missed
 from reflector.text.secrets import found
 
@@ -64,7 +65,7 @@ def examine_without_settings(project: Project, refused: ConfigError) -> Iterator
     """Yield why a project's settings are refused, and the checks that need none: not which ledger and which judge it
     has, and nothing that would be processed by them."""
     what, _, way_out = str(refused).rpartition("; ")
-    yield error("settings", f"{what}; the ledger and the backend are not checked until then", way_out)
+    yield Check("settings", f"{what}; the ledger and the backend are not checked until then", way_out, is_error=True)
     yield from _each(project, _software, _files, _playbook, _git, _waiting, checks_of_hooks, _prompts)
 
 
@@ -74,19 +75,19 @@ def _each(project: Project, *parts: _Part) -> Iterator[Check]:
             yield from part(project)
         except OSError as refused:
             what = f"{refused.filename or ''}: {refused.strerror}"
-            yield error("files", what, "check that it is yours to read")
+            yield Check("files", what, "check that it is yours to read", is_error=True)
 
 
 def _software(_: Project) -> Iterator[Check]:
-    yield ok("python", f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})")
+    yield Check("python", f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})")
     module = sqlite_module()
     version, sound = (".".join(map(str, parts)) for parts in (module.sqlite_version_info, SOUND_SQLITE))
     if module.sqlite_version_info >= SOUND_SQLITE:
-        yield ok("sqlite", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")
+        yield Check("sqlite", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")
         return
     text = f"{version}: before {sound} a checkpoint that races a writer can lose a commit; reflector checkpoints under "
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
-    yield warning("sqlite", f"{text}its lock, other programs on the file do not", mend)
+    yield Check("sqlite", f"{text}its lock, other programs on the file do not", mend)
 
 
 def _files(project: Project) -> Iterator[Check]:
@@ -95,33 +96,29 @@ def _files(project: Project) -> Iterator[Check]:
     if left := _left_behind(project):
         fix = Fix(f"removes {_counted(len(left), 'temporary file')}", partial(_remove, project, left))
         text = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}: left by a command that was killed"
-        yield warning("leftovers", text, f"rm {left[0]}", fix)
+        yield Check("leftovers", text, f"rm {left[0]}", fix)
     claude = project.playbook_json.parent
     if claude.exists() and not os.access(claude, os.W_OK):
-        yield error(
-            "files", f"{claude} cannot be written, so playbook.json is not kept up to date", f"chmod u+w {claude}"
-        )
+        text = f"{claude} cannot be written, so playbook.json is not kept up to date"
+        yield Check("files", text, f"chmod u+w {claude}", is_error=True)
     if not state.exists():
-        yield ok("state", f"{state} does not exist yet; it is created with the ledger")
+        yield Check("state", f"{state} does not exist yet; it is created with the ledger")
         return
     if open_ := [path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)]:
         names = " ".join(map(str, open_))
         fix = Fix("takes them, and all below, from everybody but you", partial(_close_to_others, open_))
-        yield warning("permissions", f"others may read {names}", f"chmod -R go= {names}", fix)
+        yield Check("permissions", f"others may read {names}", f"chmod -R go= {names}", fix)
     else:
-        yield ok("permissions", f"{state} is yours alone")
+        yield Check("permissions", f"{state} is yours alone")
     if reason := locks.why_none(state):
         text = f"no file can be locked in {state} ({reason})"
         if project.config.ledger_url:
-            yield ok("locks", f"{text}; files among the temporary ones of this machine are locked instead")
+            yield Check("locks", f"{text}; files among the temporary ones of this machine are locked instead")
         else:
-            yield error("locks", f"{text}, so its ledger cannot be written", _OTHER_LEDGER)
+            yield Check("locks", f"{text}, so its ledger cannot be written", _OTHER_LEDGER, is_error=True)
     free = shutil.disk_usage(state).free
-    text = f"{free / 2**30:.1f} GiB free"
-    if free < _LITTLE_SPACE:
-        yield error("disk", f"{text} for {state}", "make room: what cannot be written is not counted")
-    else:
-        yield ok("disk", text)
+    mend = "make room: what cannot be written is not counted" if free < _LITTLE_SPACE else ""
+    yield Check("disk", f"{free / 2**30:.1f} GiB free for {state}", mend, is_error=bool(mend))
 
 
 def _place(project: Project) -> Check:
@@ -135,13 +132,13 @@ def _place(project: Project) -> Check:
     outer = locate.find_project(str(Path(root).parent.as_posix()), Path.home().resolve().as_posix())
     if outer != root and locate.is_project(outer) and not project.playbook_json.exists() and _has_ledger(root):
         mend = f"rm -r {project.state_dir}, then reflector import-history; if it has bullets, see docs/git.md first"
-        return warning("project", f"{text} has a ledger without a playbook inside the project {outer}", mend)
+        return Check("project", f"{text} has a ledger without a playbook inside the project {outer}", mend)
     if project.config.worktrees == "own" and linked:
-        return ok("project", f"{project.root}; linked worktrees have ledgers of their own")
+        return Check("project", f"{project.root}; linked worktrees have ledgers of their own")
     if apart:
         text += f", but a ledger of its own lies in {', '.join(apart)}"
-        return warning("project", text, "merge it, then remove it, as docs/git.md says")
-    return ok("project", text)
+        return Check("project", text, "merge it, then remove it, as docs/git.md says")
+    return Check("project", text)
 
 
 def _has_ledger(root: str) -> bool:
@@ -173,11 +170,10 @@ def _remove(project: Project, paths: list[Path]) -> None:
 
 def _is_open_to_others(path: Path) -> bool:
     """Return whether others than the owner may do anything with a file or folder; False for a link."""
-    try:
+    with suppress(OSError):
         mode = path.lstat().st_mode
-    except OSError:
-        return False
-    return not stat.S_ISLNK(mode) and bool(mode & 0o077)
+        return not stat.S_ISLNK(mode) and bool(mode & 0o077)
+    return False
 
 
 def _close_to_others(tops: list[Path]) -> None:
@@ -189,45 +185,42 @@ def _close_to_others(tops: list[Path]) -> None:
 
 
 def _playbook(project: Project) -> Iterator[Check]:
-    """Yield why playbook.json cannot be read, and the copies of it that another ledger wrote."""
     raw = read(project.playbook_json)
     for problem in load(raw).problems[:5] if raw is not None else ():
         yield _refused(project, problem)
     for kept in kept_of_others(project):
         text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
-        mend = (
-            f"reflector ledger restore BACKUP, or reflector import-history; then reflector import {kept}, and remove it"
-        )
-        yield warning("playbook", text, mend)
+        counts = "reflector ledger restore BACKUP, or reflector import-history"
+        yield Check("playbook", text, f"{counts}; then reflector import {kept}, and remove it")
 
 
 def _refused(project: Project, problem: Finding) -> Check:
-    return error("playbook", f"{project.playbook_json}, {problem.where}: {problem.message}", problem.remedy)
+    text = f"{project.playbook_json}, {problem.where}: {problem.message}"
+    return Check("playbook", text, problem.remedy, is_error=True)
 
 
 def _git(project: Project) -> Iterator[Check]:
-    """Yield whether playbook.json can be shared through git without conflicts over counts."""
     if is_shared(project.root):
         driver = git_setup.driver_of(project.root)
         fix = Fix("sets the merge driver in this clone's git configuration", partial(git_setup.install, project.root))
-        if driver is None:
-            text = "playbook.json is shared, but this clone merges it line by line"
-            yield warning("git", text, "reflector install --git", fix)
-        elif (gone := missing_program(driver)) is not None:
-            yield warning("git", f"{gone} is gone, so git cannot merge playbook.json", "reflector install --git", fix)
-        else:
-            yield ok("git", "playbook.json is shared without counters, and merged bullet by bullet")
+        gone = missing_program(driver) if driver is not None else None
+        if driver is not None and gone is None:
+            yield Check("git", "playbook.json is shared without counters, and merged bullet by bullet")
+            return
+        text = "playbook.json is shared, but this clone merges it line by line"
+        text = f"{gone} is gone, so git cannot merge playbook.json" if gone else text
+        yield Check("git", text, "reflector install --git", fix)
     elif version_in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
-        yield warning("git", text, "reflector install --git")
+        yield Check("git", text, "reflector install --git")
 
 
 def _ledger(project: Project) -> Iterator[Check]:
     if came := project.came_with():
-        yield error("ledger", came, "decide whose it is; the spool keeps what comes meanwhile")
+        yield Check("ledger", came, "decide whose it is; the spool keeps what comes meanwhile", is_error=True)
         return
     if not project.has_ledger():
-        yield ok("ledger", "none yet; `reflector add` begins it, or a session that has a playbook")
+        yield Check("ledger", "none yet; `reflector add` begins it, or a session that has a playbook")
         return
     if (schema := _revision(project)) is not None:
         yield schema
@@ -238,7 +231,7 @@ def _ledger(project: Project) -> Iterator[Check]:
             yield from _open_ledger(ledger, project)
     except LedgerError as refused:
         what, _, way_out = str(refused).partition("; ")
-        yield error("ledger", what, way_out or "reflector verify")
+        yield Check("ledger", what, way_out or "reflector verify", is_error=True)
 
 
 def _revision(project: Project) -> Check | None:
@@ -251,43 +244,40 @@ def _revision(project: Project) -> Check | None:
     except (sqlite3.Error, TypeError, UnicodeDecodeError):  # opening it says why
         return None
     if revision == HEAD_REVISION:
-        return ok("schema", f"revision {revision}")
+        return Check("schema", f"revision {revision}")
     if str(revision) > HEAD_REVISION:
-        return error("schema", f"revision {revision} is newer than this reflector", "upgrade reflector")
-    return warning("schema", f"revision {revision} is older than {HEAD_REVISION}", "the next command upgrades it")
+        return Check("schema", f"revision {revision} is newer than this reflector", "upgrade reflector", is_error=True)
+    text = f"revision {revision} is older than {HEAD_REVISION}"
+    return Check("schema", text, "the next command upgrades it")
 
 
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
-    from reflector.proof.verify import wrong_triggers
-
     if ledger.engine.dialect == "postgresql":
         yield from _server(ledger)
     head = ledger.head()
-    yield ok("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
+    yield Check("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
     yield from _unread(ledger, project)
     if (lost := missed(project, ledger)) is not None:
-        yield error("head", lost.message, lost.remedy)
+        yield Check("head", lost.message, lost.remedy, is_error=True)
     if wrong := wrong_triggers(ledger):
-        yield error("triggers", f"missing or changed: {', '.join(wrong)}", "reflector rebuild --mend")
+        yield Check("triggers", f"missing or changed: {', '.join(wrong)}", "reflector rebuild --mend", is_error=True)
     else:
-        yield ok("triggers", "changes of history are refused by the database")
+        yield Check("triggers", "changes of history are refused by the database")
     if ledger.engine.dialect == "sqlite":
         with ledger.engine.connection() as connection:
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        text = f"mode {mode}"
-        yield ok("journal", text) if mode == "wal" else error("journal", text, "put the ledger on a local disk")
+        mend = "" if mode == "wal" else "put the ledger on a local disk"
+        yield Check("journal", f"mode {mode}", mend, is_error=bool(mend))
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     if head.position and head.recorded_at[:19] > now:
-        yield warning(
-            "clock",
-            f"the last event is from {head.recorded_at[:19]}, which is to come: the clock was set back",
-            "set the clock if it is wrong now; positions, not times, order the events, so no count is wrong",
-        )
+        text = f"the last event is from {head.recorded_at[:19]}, which is to come: the clock was set back"
+        mend = "set the clock if it is wrong now; positions, not times, order the events, so no count is wrong"
+        yield Check("clock", text, mend)
     else:
-        yield ok("clock", f"{now} UTC")
+        yield Check("clock", f"{now} UTC")
     for mirror in mirrors(ledger, project):
-        text = f"{mirror.name}: {mirror.trouble or mirror.state}"
-        yield warning("mirror", text, "correct the file") if mirror.trouble else ok("mirror", text)
+        mend = "correct the file" if mirror.trouble else ""
+        yield Check("mirror", f"{mirror.name}: {mirror.trouble or mirror.state}", mend)
     # What the file says by itself has a row of its own.
     is_said = any(_playbook(project))
     refused = [] if is_said else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]
@@ -308,13 +298,13 @@ def _server(ledger: Ledger) -> Iterator[Check]:
         places, reason = (on_citus(ask), refused_by_citus(ask)) if on else ([], None)
     if len(places) > 1:
         text = f"its tables are divided into {len(places)} shards, where triggers do not find the events"
-        yield error("citus", text, "reflector ledger copy URL, into a schema of its own (docs/team.md)")
+        yield Check("citus", text, "reflector ledger copy URL, into a schema of its own (docs/team.md)", is_error=True)
     elif reason:
         what, _, way_out = reason.partition("; ")
-        yield error("citus", what, way_out)
+        yield Check("citus", what, way_out, is_error=True)
     elif on:
         where = f"on {places[0]}" if places else "on the coordinator, for their schema is not distributed"
-        yield ok("citus", f"the tables are {where}; citus.enable_unsafe_triggers is on")
+        yield Check("citus", f"the tables are {where}; citus.enable_unsafe_triggers is on")
 
 
 def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
@@ -328,19 +318,12 @@ def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
             origins = {origin for (origin,) in connection.execute("SELECT origin FROM playbook").fetchall()}
     except sqlite3.Error:  # not a ledger, or not a sound one: nobody counts in it
         return
-    known = {
-        ledger.head().origin,
-        *((event.data or {}).get("origin") for event in ledger.events(types=[LEDGER_MERGED])),
-    }
-    if events and not origins & known:
+    merged = {(event.data or {}).get("origin") for event in ledger.events(types=[LEDGER_MERGED])}
+    if events and not origins & {ledger.head().origin, *merged}:
         old = f"REFLECTOR_LEDGER_URL={quote(sqlite_url(file))} REFLECTOR_PLAYBOOK=default"
-        yield warning(
-            "ledger",
-            f"{file} has {_counted(events, 'event')}, and its history is not in the ledger that `ledger_url` names: "
-            "its counts are not shown",
-            f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson; or "
-            "reflector config unset ledger_url",
-        )
+        text = f"{file} has {_counted(events, 'event')}, and its history is not in the ledger that `ledger_url` names: "
+        mend = f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson; or reflector"
+        yield Check("ledger", f"{text}its counts are not shown", f"{mend} config unset ledger_url")
 
 
 @contextmanager
@@ -353,7 +336,6 @@ def _read_only(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _is_regular(path: Path) -> bool:
-    """Return whether a path is a file, and no link."""
     return path.is_file() and not path.is_symlink()
 
 
@@ -362,11 +344,11 @@ def _windows(ledger: Ledger, project: Project) -> Check:
     failed = windows.get("failed", 0) + windows.get("given_up", 0)
     waiting = windows.get("pending", 0) + windows.get("answered", 0)
     if failed:
-        return warning("reflections", f"{failed} failed", "reflector status")
+        return Check("reflections", f"{failed} failed", "reflector status")
     if waiting:
         text = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged"
-        return warning("reflections", text, "reflector reflect", _draining(project))
-    return ok("reflections", f"{_counted(sum(windows.values()), 'session window')}, none open")
+        return Check("reflections", text, "reflector reflect", _draining(project))
+    return Check("reflections", f"{_counted(sum(windows.values()), 'session window')}, none open")
 
 
 def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
@@ -375,27 +357,28 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     if secrets := [bullet.name for bullet in bullets if found(bullet.text)]:
         text = f"{_counted(len(secrets), 'bullet')} with what looks like a secret: {', '.join(secrets[:10])}"
         mend = "take it out of playbook.json, erase it with `reflector redact`, and change the secret"
-        yield warning("playbook", text, mend)
+        yield Check("playbook", text, mend)
     elif not bullets and not project.is_users:
-        yield warning("playbook", "it is empty: nothing can be cited", 'reflector add pat "…"')
+        yield Check("playbook", "it is empty: nothing can be cited", 'reflector add pat "…"')
     elif bullets and not os.path.lexists(project.playbook_json):
         text = f"{project.playbook_json} is missing: a session that starts now gets nothing of this playbook"
-        yield warning("playbook", text, "write it again from the ledger with `reflector reflect`")
+        yield Check("playbook", text, "write it again from the ledger with `reflector reflect`")
     else:
-        yield ok("playbook", _counted(len(bullets), "bullet"))
+        yield Check("playbook", _counted(len(bullets), "bullet"))
 
 
 def _beside(project: Project) -> Iterator[Check]:
     """Yield the state of the user's own playbook; of a name that both have, the agent gets the project's bullet."""
     if (beside := told_beside(project)) is None:
         return
-    text = f"{_counted(beside.bullets, 'bullet')} of your own beside the project's"
-    if not beside.hidden:
-        yield ok("yours", text)
-        return
-    text += f"; not shown here, because the project gave their names to others: {', '.join(beside.hidden)}"
-    mend = f"give them other names in {project.playbook_json}; those of your own begin at {USER_FIRST}"
-    yield warning("yours", text, mend)
+    bullets, hidden = beside
+    text = f"{_counted(bullets, 'bullet')} of your own beside the project's"
+    if hidden:
+        text += f"; not shown here, because the project gave their names to others: {', '.join(hidden)}"
+        mend = f"give them other names in {project.playbook_json}; those of your own begin at {USER_FIRST}"
+        yield Check("yours", text, mend)
+    else:
+        yield Check("yours", text)
 
 
 def _counted(number: int, noun: str) -> str:
@@ -411,31 +394,25 @@ def _waiting(project: Project, fix: Fix | None = None) -> Iterator[Check]:
     counts = spool.counts(project.spool_dir)
     if counts.failed or counts.broken:
         text = f"{_counted(counts.failed, 'delivery')} failed, {counts.broken} could not be understood"
-        yield warning("spool", text, "reflector status")
+        yield Check("spool", text, "reflector status")
     elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_NS:
         text = f"{_counted(counts.pending, 'delivery')} waiting for over an hour"
-        yield warning("spool", text, "reflector reflect", fix)
+        yield Check("spool", text, "reflector reflect", fix)
     else:
-        yield ok("spool", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
+        yield Check("spool", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
 
 
 def _draining(project: Project) -> Fix | None:
     """Return how what waits is processed; what costs money waits for a person's command."""
-    return None if BACKENDS[project.config.backend] else Fix("processes what waits", partial(_drain, project))
-
-
-def _drain(project: Project) -> None:
-    from reflector.sessions.drain import drain
-
-    drain(project)
+    return None if BACKENDS[project.config.backend] else Fix("processes what waits", partial(drain, project))
 
 
 def _backend(project: Project) -> Iterator[Check]:
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
-            yield warning("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
+            yield Check("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
     text, mend = described(project.config, project.root)
-    yield error("backend", text, mend) if mend else ok("backend", text)
+    yield Check("backend", text, mend, is_error=bool(mend))
 
 
 def _prompts(project: Project) -> Iterator[Check]:
@@ -444,11 +421,11 @@ def _prompts(project: Project) -> Iterator[Check]:
         try:
             template = find_template(name, project.root)
         except TemplateError as refused:
-            yield error("prompt", str(refused), "correct the file or remove it")
+            yield Check("prompt", str(refused), "correct the file or remove it", is_error=True)
             continue
         if template.path.parent == resource_dir("prompts"):
             packaged += 1
         else:
-            yield ok("prompt", f"{name}: {template.path}")
+            yield Check("prompt", f"{name}: {template.path}")
     if packaged:
-        yield ok("prompt", f"{packaged} of {len(PLACEHOLDERS)} templates are the ones that ship")
+        yield Check("prompt", f"{packaged} of {len(PLACEHOLDERS)} templates are the ones that ship")

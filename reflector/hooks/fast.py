@@ -22,6 +22,10 @@ if __name__ == "__main__":
 
 from reflector import files, handover, locate
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MAX_INJECTION = 128 * 1024
 #: How the form for a subagent begins.
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
@@ -37,10 +41,7 @@ def project_of(payload: dict[str, object]) -> str:
     """
     if named := locate.environment("REFLECTOR_PROJECT"):
         return physical(named)
-    start = start_of(payload)
-    if not start:
-        return ""
-    return locate.find_project(start, user_home(), users_config=locate.user_config(), notes=locate.worktree_notes())
+    return project_at(start) if (start := start_of(payload)) else ""
 
 
 def start_of(payload: dict[str, object]) -> str:
@@ -54,7 +55,7 @@ def start_of(payload: dict[str, object]) -> str:
 
 def note_worktree(payload: dict[str, object]) -> None:
     """Note whose linked worktree a session is in: when it ends, the worktree may be gone, and git knows nothing."""
-    root, main = locate.linked_worktree(start_of(payload), user_home())
+    root, main = locate.linked_worktree(start_of(payload), physical(locate.home_folder() or "/"))
     note = locate.note_of(root, main).encode()
     if not note:
         return
@@ -76,13 +77,9 @@ def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
     session = handover.words(payload, "session_id")
     if not told or not session.isprintable() or not 0 < len(session) <= 200:
         return
-    folder, note = files.state_folder(project), session.encode() + b"\t" + told + b"\n"
-    try:
-        known = files.read_file(f"{folder}/{handover.TOLD}", 2 * handover.MAX_TOLD)
-    except FileNotFoundError:
-        known = b""
+    known, note = kept(project, handover.TOLD, 2 * handover.MAX_TOLD), session.encode() + b"\t" + told + b"\n"
     if note not in known:
-        append(folder, handover.TOLD, note, known, handover.MAX_TOLD)
+        append(files.state_folder(project), handover.TOLD, note, known, handover.MAX_TOLD)
 
 
 def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None:
@@ -130,38 +127,44 @@ def keeper_of(project: str) -> str:
         return ""
 
 
-def user_home() -> str:
-    """Return the user's home folder, without symlinks."""
-    return physical(locate.home_folder() or "/")
+def project_at(start: str) -> str:
+    """Return the project that a folder belongs to, as the command line finds it; "" for none."""
+    home = physical(locate.home_folder() or "/")
+    return locate.find_project(start, home, users_config=locate.user_config(), notes=locate.worktree_notes())
 
 
 def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
     """Return what a start prints: the person's line about the playbook, what is told in short, the JSON object for a
     subagent, and its text; b"" for what there is not."""
-    try:
-        stamp = handover.injection_stamp(project)
-    except (OSError, ValueError):  # without a playbook of the project, the user's own
-        project = locate.user_folder()
+    for keeper in (project, locate.user_folder()):  # without a playbook of the project, the user's own
         try:
-            stamp = handover.injection_stamp(project)
+            stamp = handover.injection_stamp(keeper)
+            break
         except (OSError, ValueError):
-            return b"", b"", b"", b""
-    try:
-        kept = files.read_file(files.state_folder(project) + "/injection.txt", MAX_INJECTION)
-    except OSError:
-        kept = b""
-    if not kept.startswith(stamp + b"\n") or kept.count(b"\n") < 4:
+            continue
+    else:
+        return b"", b"", b"", b""
+    content = kept(keeper, "injection.txt", MAX_INJECTION)
+    if not content.startswith(stamp + b"\n") or content.count(b"\n") < 4:
         try:
             from reflector.sessions.injection import write_injection
 
-            kept = write_injection(project)
+            content = write_injection(keeper)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
             handover.complain(f"the playbook is not shown: {files.error_words(error)}")
             return f"playbook: not shown: {files.error_words(error)}".encode("utf-8", "replace"), b"", b"", b""
-    _, line, told, as_json, text = kept.split(b"\n", 4)
+    _, line, told, as_json, text = content.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
     is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
     return (line, told, as_json, text) if is_sound else (b"", b"", b"", b"")
+
+
+def kept(project: str, name: str, most: int) -> bytes:
+    """Return what a file of a project's state folder holds, b"" where it cannot be read."""
+    try:
+        return files.read_file(f"{files.state_folder(project)}/{name}", most)
+    except (OSError, ValueError):
+        return b""
 
 
 def start_form(project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes) -> bytes:
@@ -191,24 +194,22 @@ def context_form(as_json: bytes) -> bytes:
 def line_of(project: str, playbook: bytes) -> str:
     """Return a person's line: about the playbook, what the last session brought if it is processed already, and how
     many proposals wait; without a playbook the latter alone."""
-    state = files.state_folder(project)
+
+    def left(name: str) -> bytes:
+        return kept(project, name, _MOST_SAID).partition(b"\n")[0]
+
     parts = [playbook] if playbook else []
-    if playbook and (
-        last := b"still being processed" if has_delivery(state + "/spool") else _left(state, handover.LAST_SESSION)
-    ):
+
+    def last_session() -> bytes:
+        waits = has_delivery(files.state_folder(project) + "/spool")
+        return b"still being processed" if waits else left(handover.LAST_SESSION)
+
+    if playbook and (last := last_session()):
         parts.append(b"last session: " + last)
-    if waiting := _left(state, handover.WAITING):
+    if waiting := left(handover.WAITING):
         parts.append(waiting)
     line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
-
-
-def _left(state: str, name: str) -> bytes:
-    """Return the first line of what the drain or a command left to be said, b"" for nothing."""
-    try:
-        return files.read_file(f"{state}/{name}", _MOST_SAID).partition(b"\n")[0]
-    except (OSError, ValueError):
-        return b""
 
 
 def has_delivery(folder: str) -> bool:
@@ -243,13 +244,18 @@ def note_fired(project: str, event: object) -> None:
         return
     folder = files.state_folder(project) + "/fired"
     try:
-        try:
-            with files.Folder(folder) as fired:
-                system.utime(event, dir_fd=fired.fd, follow_symlinks=False)
-        except FileNotFoundError:
-            with files.Folder(files.private_folder(folder)) as fired:
-                system.close(fired.open(event, system.O_WRONLY | system.O_CREAT | system.O_TRUNC))
-    except OSError:
+        with files.Folder(folder) as fired:
+            system.utime(event, dir_fd=fired.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        with files.Folder(files.private_folder(folder)) as fired:
+            system.close(fired.open(event, system.O_WRONLY | system.O_CREAT | system.O_TRUNC))
+
+
+def attempt(note: "Callable[..., None]", *arguments: object) -> None:
+    """Leave a note that no session depends on."""
+    try:  # noqa: SIM105  contextlib is not worth its import
+        note(*arguments)
+    except (OSError, ValueError):
         pass
 
 
@@ -266,9 +272,10 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
             raise OSError(f"{files.error_words(first)}; {files.error_words(second)}") from None
 
 
-def note_unheard(project: str, error: str) -> None:
+def note_unheard(error: str) -> None:
     """Print why no payload came, and leave that for `status` if the folder is a project."""
     handover.complain(error)
+    project = project_of({})
     try:
         if not locate.environment("CLAUDE_PROJECT_DIR"):
             system.stat(files.state_folder(project))
@@ -282,7 +289,7 @@ def hook() -> None:
     try:
         raw = files.read_all(0, handover.MAX_PAYLOAD)
     except OSError as error:  # started without a stdin, for one
-        note_unheard(project_of({}), f"nothing was recorded: stdin cannot be read: {files.error_words(error)}")
+        note_unheard(f"nothing was recorded: stdin cannot be read: {files.error_words(error)}")
         return
     try:
         if len(raw) > handover.MAX_PAYLOAD:
@@ -309,15 +316,12 @@ def hook() -> None:
         return  # a subagent of Copilot CLI: its words are in its parent's transcript
     if event == "SubagentStart":
         files.write_all(1, context_form(injection(project)[2]))
-        note_fired(project, event)
+        attempt(note_fired, project, event)
         return
     if event == "SessionStart":
         line, told, as_json, plain = injection(project)
         files.write_all(1, start_form(project, payload, line, as_json, plain))
-        try:  # noqa: SIM105  contextlib is not worth its import
-            note_told(keeper_of(project), payload, told)
-        except (OSError, ValueError):
-            pass
+        attempt(note_told, keeper_of(project), payload, told)
         spool = files.state_folder(project) + "/spool"
         drain = has_delivery(spool) or has_delivery(spool + "/waiting")
     else:
@@ -325,11 +329,8 @@ def hook() -> None:
             return
         deliver(project, payload, handover.record(project, payload, text))
         drain = event not in handover.STOPS
-    note_fired(project, event)
-    try:  # noqa: SIM105  contextlib is not worth its import
-        note_worktree(payload)
-    except (OSError, ValueError):
-        pass
+    attempt(note_fired, project, event)
+    attempt(note_worktree, payload)
     if drain:
         try:
             start_drain(project)

@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -36,7 +36,7 @@ SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
 
 
 class MalformedSettings(Exception):
-    """A text that is not the settings of an agent, or that cannot be written back; says why, and where if known."""
+    """Settings that are not those of an agent, or that cannot be written; says why, and where if known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class Handler:
 def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
     """Return the command that the agent runs: its shell's words for the fastest start of the hook.
 
-    Raises ValueError where there is no path, or none that a settings file can hold.
+    Raises MalformedSettings where there is no path, or none that a settings file can hold.
     """
     if not python:
-        raise ValueError("this Python does not know its own path; run reflector by the full path of its program")
+        raise MalformedSettings("this Python does not know its own path; run reflector by the full path of its program")
     command = f"{shlex.join([python, '-I', '-S', script])} {_NEVER_A_VERDICT}"
     try:
         command.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{command!r} is not UTF-8; install reflector under another path") from None
+        raise MalformedSettings(f"{command!r} is not UTF-8; install reflector under another path") from None
     return command
 
 
@@ -112,12 +112,16 @@ class HookList:
 
     def handlers(self, text: str) -> list[Handler]:
         """Return every hook that calls us, in the order of the file."""
-        found = ((event, _command(handler)) for event, handler in _all(parsed(text)))
-        return [
-            Handler(event, command, own)
-            for event, command in found
-            if (own := is_own(command)) or _CALLS_US.search(command)
-        ]
+        found: list[Handler] = []
+
+        def look(event: str, handler: dict[str, Any]) -> dict[str, Any]:
+            command = _command(handler)
+            if (own := is_own(command)) or _CALLS_US.search(command):
+                found.append(Handler(event, command, own))
+            return handler
+
+        _each(parsed(text), look)
+        return found
 
     def install(self, text: str, command: str) -> str:
         """Return the text with our hook at each event; an older one of ours is replaced in its place.
@@ -127,6 +131,8 @@ class HookList:
         missing = dict(self.events)
 
         def renewed(event: str, handler: dict[str, Any]) -> dict[str, Any] | None:
+            if not is_own(_command(handler)):
+                return handler
             if (timeout := missing.pop(event, None)) is None:
                 return None
             # A time that a person chose stays.
@@ -137,7 +143,7 @@ class HookList:
         hooks = _is(before.get("hooks", {}), dict, "hooks")
         for event in self.events:
             _is(hooks.get(event, []), list, f"hooks.{event}")
-        settings = _with_own(before, renewed)
+        settings = _each(before, renewed)
         for event, timeout in missing.items():
             settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [_handler(command, timeout)]})
         return text if settings == before else dumped(settings, text if text.strip(_BLANKS) else "{}" + (text or "\n"))
@@ -145,12 +151,12 @@ class HookList:
     def uninstall(self, text: str) -> str:
         """Return the text without our hooks, and without the lists that held nothing else."""
         before = parsed(text)
-        settings = _with_own(before, lambda _event, _handler: None)
+        settings = _each(before, _without_ours)
         return text if settings == before else dumped(settings, text)
 
     def foreign(self, text: str) -> str:
         """Return what a text says beside our hooks, in one form, without empty lists of hooks."""
-        settings = _with_own(parsed(text), lambda _event, _handler: None)
+        settings = _each(parsed(text), _without_ours)
         if isinstance(hooks := settings.get("hooks"), dict):
             settings["hooks"] = {event: groups for event, groups in hooks.items() if groups != []}
             if not settings["hooks"]:
@@ -198,21 +204,15 @@ def _timeout(handler: dict[str, Any]) -> float | None:
     return timeout if isinstance(timeout, int | float) and not isinstance(timeout, bool) else None
 
 
-def _all(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield event and handler of every hook, in their order; what has another shape is passed over."""
-    hooks = settings.get("hooks")
-    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
-        for group in groups if isinstance(groups, list) else ():
-            inner = group.get("hooks") if isinstance(group, dict) else None
-            if isinstance(inner, list):
-                yield from ((event, handler) for handler in inner)
+def _without_ours(_event: str, handler: dict[str, Any]) -> dict[str, Any] | None:
+    return None if is_own(_command(handler)) else handler
 
 
 _Renew = Callable[[str, dict[str, Any]], dict[str, Any] | None]
 
 
-def _with_own(settings: dict[str, Any], renew: _Renew) -> dict[str, Any]:
-    """Return settings with each hook of ours as `renew` returns it, and without the lists that this empties."""
+def _each(settings: dict[str, Any], renew: _Renew) -> dict[str, Any]:
+    """Return settings with each hook as `renew` returns it, and without the lists that this empties."""
     if not isinstance(hooks := settings.get("hooks"), dict):
         return dict(settings)
     kept = {}
@@ -228,11 +228,10 @@ def _with_own(settings: dict[str, Any], renew: _Renew) -> dict[str, Any]:
 
 
 def _group(event: str, group: Any, renew: _Renew) -> Any:
-    """Return a matcher group with our hooks renewed; None for one that held nothing else and is empty now."""
+    """Return a matcher group with its hooks renewed; None for one that is empty now."""
     if not isinstance(group, dict) or not isinstance(inner := group.get("hooks"), list) or not inner:
         return group
-    renewed = [renew(event, handler) if is_own(_command(handler)) else handler for handler in inner]
-    if left := [handler for handler in renewed if handler is not None]:
+    if left := [renewed for handler in inner if (renewed := renew(event, handler)) is not None]:
         return group | {"hooks": left}
     # A group without handlers does nothing, whatever it matches.
     return None if group.keys() <= {"matcher", "hooks"} else group | {"hooks": []}

@@ -10,18 +10,20 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TypeVar
 
 from reflector import files, locate
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
-from reflector.hooks.install import Handler, MalformedSettings, hook_command, parsed
-from reflector.hooks.settings_file import SettingsRefused, install_hooks, read_text
+from reflector.hooks.install import Handler, hook_command, parsed
+from reflector.hooks.settings_file import SettingsRefused, install_hooks, read_settings
 from reflector.project import Project
 
+T = TypeVar("T")
 PLUGIN = "reflector"
 #: Hooks of a session that works: an installation that never fired at these does not reach the agent.
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
@@ -37,28 +39,18 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the doctor's report; `mend` is what a person can do, "" where all is well."""
+    """One line of the doctor's report; `mend` is what a person can do, "" where nothing is to be done."""
 
     name: str
-    state: Literal["ok", "warning", "error"]
     text: str
     mend: str = ""
     fix: Fix | None = None
+    is_error: bool = False
 
-
-def ok(name: str, text: str) -> Check:
-    """Return a check of what is in order."""
-    return Check(name, "ok", text)
-
-
-def warning(name: str, text: str, mend: str, fix: Fix | None = None) -> Check:
-    """Return a check of what works and is not as it should be."""
-    return Check(name, "warning", text, mend, fix)
-
-
-def error(name: str, text: str, mend: str, fix: Fix | None = None) -> Check:
-    """Return a check of what does not work."""
-    return Check(name, "error", text, mend, fix)
+    @property
+    def state(self) -> str:
+        """`ok`, `warning` for what works and is not as it should be, or `error`."""
+        return "error" if self.is_error else "warning" if self.mend else "ok"
 
 
 def checks_of_hooks(project: Project) -> Iterator[Check]:
@@ -66,51 +58,53 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
     callers: list[Agent] = []
     unread: list[Path] = []
     for agent in AGENTS.values():
-        found: list[tuple[Path, Handler]] = []
+        found: dict[Path, list[Handler]] = {}
         scopes: dict[Path, Scope] = {}
         for scope, path in agent.paths(project.root).items():
             scopes.setdefault(path, scope)
             try:
-                found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
-            except (SettingsRefused, MalformedSettings) as refused:
+                if handlers := read_settings(path, agent.form.handlers):
+                    found[path] = handlers
+            except SettingsRefused as refused:
                 unread.append(path)
-                text = str(refused) if isinstance(refused, SettingsRefused) else f"{path}: {refused}"
-                yield error("hooks", text, "correct the file")
+                yield Check("hooks", refused.what, "correct the file", is_error=True)
         copies = plugins(project.root) if agent is CLAUDE else []
         if found or copies:
             callers.append(agent)
-            yield from _checks_of(agent, found, scopes, copies, project)
+            for path, handlers in found.items():
+                yield from _checks_of(agent, path, scopes[path], handlers)
+            for path, switch in disabled_by(agent, project.root):
+                yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
+            if len(found) + len(copies) > 1:
+                where = ", ".join([*map(str, found), *copies])
+                text = f"installed more than once ({where}); everything is counted once all the same"
+                yield Check("hooks", text, "keep one of them")
     if callers:
         yield from _fired(project, callers)
     else:
         own = CLAUDE.paths(project.root)["user"]
         mend = f"correct {own}, then reflector install" if own in unread else "reflector install"
-        yield error("hooks", "no agent calls reflector", mend)
+        yield Check("hooks", "no agent calls reflector", mend, is_error=True)
 
 
-def _checks_of(
-    agent: Agent, found: list[tuple[Path, Handler]], scopes: dict[Path, Scope], copies: list[str], project: Project
-) -> Iterator[Check]:
-    """Yield what there is to say of one agent's hooks and its copies of our plugin."""
-    paths = list(dict.fromkeys(path for path, _ in found))
-    for path in paths:
-        events = [handler.event for where, handler in found if where == path]
-        if missing := [event for event in agent.events if event not in events]:
-            yield warning("hooks", f"{path}: nothing at {', '.join(missing)}", *_mending(agent, path, scopes[path]))
-        else:
-            yield ok("hooks", f"{path}: {', '.join(dict.fromkeys(events))}")
-        if agent.name == "codex" and not _is_trusted(path, agent.folder()):
-            text = f"{path}: {agent.title} has no note that you trust these hooks"
-            yield warning("hooks", text, "start codex in a terminal here, and trust the hooks")
-    for path, command in dict.fromkeys((path, handler.command) for path, handler in found):
+def _checks_of(agent: Agent, path: Path, scope: Scope, handlers: list[Handler]) -> Iterator[Check]:
+    """Yield what there is to say of the hooks in a settings file."""
+    mend, fix = install_command(agent, scope=scope), None
+    # A project's file is everybody's who works on it: their program may lie where this says.
+    if scope != "project" and any(handler.own for handler in handlers):
+        renewed = partial(install_hooks, path, agent.form, hook_command(), private=scope == "user")
+        fix = Fix(f"writes the hooks of this installation into {path}", renewed)
+    events = dict.fromkeys(handler.event for handler in handlers)
+    if missing := [event for event in agent.events if event not in events]:
+        yield Check("hooks", f"{path}: nothing at {', '.join(missing)}", mend, fix)
+    else:
+        yield Check("hooks", f"{path}: {', '.join(events)}")
+    if agent.name == "codex" and not _is_trusted(path, agent.folder()):
+        text = f"{path}: {agent.title} has no note that you trust these hooks"
+        yield Check("hooks", text, "start codex in a terminal here, and trust the hooks")
+    for command in dict.fromkeys(handler.command for handler in handlers):
         if (gone := missing_program(command)) is not None:
-            text = f"{path}: {gone} is gone, so the hook does nothing"
-            yield error("hooks", text, *_mending(agent, path, scopes[path]))
-    for path, switch in disabled_by(agent, project.root):
-        yield error("hooks", f"{path}: {switch}", "remove it")
-    if len(paths) + len(copies) > 1:
-        where = ", ".join([*map(str, paths), *copies])
-        yield warning("hooks", f"installed more than once ({where}); everything is counted once all the same", "")
+            yield Check("hooks", f"{path}: {gone} is gone, so the hook does nothing", mend, fix, is_error=True)
 
 
 def install_command(agent: Agent, verb: str = "install", scope: Scope = "user") -> str:
@@ -131,18 +125,6 @@ def _is_trusted(path: Path, home: Path) -> bool:
         return True
 
 
-def _mending(agent: Agent, path: Path, scope: Scope) -> tuple[str, Fix | None]:
-    """Return the command that brings the hooks of a settings file up to date, and how it is done, if some are ours.
-
-    A project's file is everybody's who works on it: their program may lie where this says.
-    """
-    command = install_command(agent, scope=scope)
-    if scope == "project" or not any(handler.own for handler in _handlers(agent, path)):
-        return command, None
-    renewed = partial(install_hooks, path, agent.form, hook_command(), private=scope == "user")
-    return command, Fix(f"writes the hooks of this installation into {path}", renewed)
-
-
 def missing_program(command: str) -> str | None:
     """Return the absolute path in a command that is not there any more."""
     try:
@@ -160,26 +142,26 @@ def _fired(project: Project, callers: list[Agent]) -> Iterator[Check]:
         name, never = f"fired {event}", "never in this project"
         try:
             at = datetime.fromtimestamp((fired / event).stat().st_mtime).astimezone()
-            yield ok(name, f"{at:%Y-%m-%d %H:%M %Z}")
+            yield Check(name, f"{at:%Y-%m-%d %H:%M %Z}")
         except OSError:
             if event in _AT_EVERY_SESSION:
-                yield warning(name, never, f"{first}start a session of the agent here, and end it")
+                yield Check(name, never, f"{first}start a session of the agent here, and end it")
             else:
-                yield ok(name, never)
+                yield Check(name, never)
 
 
 def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
     """Return the settings files that switch all hooks off, each with the words that do."""
     words = f'"{".".join(agent.switch)}": {json.dumps(agent.off)}'
     paths = dict.fromkeys(agent.paths(project).values()) if agent.switch else ()
-    return [(path, words) for path in paths if agent.is_off(_settings(path))]
+    return [(path, words) for path in paths if agent.is_off(_said(path, parsed))]
 
 
 def plugins(project: Path) -> list[str]:
     """Our plugin's copies, as `reflector@marketplace`: enabled, or in the agent's cache and nowhere disabled."""
     enabled: dict[str, bool] = {}
     for path in CLAUDE.paths(project).values():  # the later decides
-        said = _settings(path).get("enabledPlugins")
+        said = (_said(path, parsed) or {}).get("enabledPlugins")
         for name, value in said.items() if isinstance(said, dict) else ():
             enabled[name] = value is not False
     try:
@@ -201,7 +183,7 @@ def other_handlers(agent: Agent, scope: Scope, project: Path, command: str) -> l
     settings += [(project / name, CLAUDE) for name in agent.also]
     found: dict[tuple[Path, str], None] = {}
     for path, whose in dict.fromkeys(settings):
-        for handler in _handlers(whose, path):
+        for handler in _said(path, whose.form.handlers) or ():
             is_this = path == own and handler.own
             if not is_this and not (agent.merges and handler.command == command):
                 found[path, handler.command] = None
@@ -212,19 +194,12 @@ def other_agents(agent: Agent, project: Path) -> Iterator[tuple[Path, str]]:
     """Yield each settings file by which another agent calls us, and the command that takes the hooks out of it."""
     for other in AGENTS.values():
         for scope, path in other.paths(project).items() if other is not agent else ():
-            if any(handler.own for handler in _handlers(other, path)):
+            if any(handler.own for handler in _said(path, other.form.handlers) or ()):
                 yield path, install_command(other, "uninstall", scope)
 
 
-def _handlers(agent: Agent, path: Path) -> list[Handler]:
-    try:
-        return agent.form.handlers(read_text(path) or "")
-    except (OSError, SettingsRefused, MalformedSettings):
-        return []
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    try:
-        return parsed(read_text(path) or "")
-    except (OSError, SettingsRefused, MalformedSettings):
-        return {}
+def _said(path: Path, parse: Callable[[str], T]) -> T | None:
+    """Return what a settings file says; None for one that cannot be read."""
+    with suppress(OSError, SettingsRefused):
+        return read_settings(path, parse)
+    return None

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from reflector import files
 from reflector.files import Changed, lock
 from reflector.hooks.agents import Form
 from reflector.hooks.install import MalformedSettings
 
+T = TypeVar("T")
 #: How often another program may change the file under our hands before we give up.
 _ATTEMPTS = 20
 #: How the name of a file ends that is being written.
@@ -28,10 +30,11 @@ _BOM = codecs.BOM_UTF8
 
 
 class SettingsRefused(Exception):
-    """A settings file that we leave alone; says which, where and why."""
+    """A settings file that we leave alone; `what` says which, where and why."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}{reason}; correct it and run the same command again. Nothing was changed.")
+        self.what = f"{path}{reason}"
+        super().__init__(f"{self.what}; correct it and run the same command again. Nothing was changed.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,12 @@ def backup_path(path: Path) -> Path:
     return path.with_name(path.name + ".reflector-backup")
 
 
-def read_text(path: Path) -> str | None:
-    """A settings file's text without a byte order mark; None where there is none. Raises SettingsRefused, OSError."""
-    raw = _read(path)
-    return None if raw is None else _text(path, raw)
+def read_settings(path: Path, parse: Callable[[str], T]) -> T:
+    """Return what `parse` makes of a settings file, "" where there is none. Raises SettingsRefused, OSError."""
+    try:
+        return parse(_text(path, _read(path) or b""))
+    except MalformedSettings as error:
+        raise SettingsRefused(path, f": {error}") from None
 
 
 def install_hooks(path: Path, form: Form, command: str, *, private: bool, dry_run: bool = False) -> Change:
@@ -73,14 +78,10 @@ def install_hooks(path: Path, form: Form, command: str, *, private: bool, dry_ru
     def edit(before: bytes | None) -> bytes:
         return _encoded(before, form.install(_text(path, before or b""), command))
 
-    def write(before: bytes | None, after: bytes | None) -> None:
-        _back_up(path, form, before)
-        _replace(path, before, after, 0o600 if private else 0o644)
-
     if not dry_run and not path.parent.exists():
         path.parent.mkdir(mode=0o700 if private else 0o777, parents=True)
     with _held(path):
-        return _change(path, form, edit, None if dry_run else write)
+        return _change(path, form, edit, 0o600 if private else 0o644, dry_run=dry_run, back_up=True)
 
 
 def uninstall_hooks(path: Path, form: Form, *, depth: int = 0, dry_run: bool = False) -> Change:
@@ -103,11 +104,8 @@ def uninstall_hooks(path: Path, form: Form, *, depth: int = 0, dry_run: bool = F
                 return kept
         return _encoded(before, after)
 
-    def write(before: bytes | None, after: bytes | None) -> None:
-        _replace(path, before, after, 0o600)
-
     with _held(path):
-        change = _change(path, form, edit, None if dry_run else write)
+        change = _change(path, form, edit, 0o600, dry_run=dry_run)
         if not dry_run and change.after is not None and change.after == _read(backup):
             backup.unlink()
             return replace(change, backup=None)
@@ -122,7 +120,10 @@ def _change(
     path: Path,
     form: Form,
     edit: Callable[[bytes | None], bytes | None],
-    write: Callable[[bytes | None, bytes | None], None] | None,
+    mode: int,
+    *,
+    dry_run: bool,
+    back_up: bool = False,
 ) -> Change:
     """Return what an edit of a file makes of it, after writing that; where another program was first, do it again."""
     backup = backup_path(path)
@@ -135,8 +136,10 @@ def _change(
         except MalformedSettings as error:
             raise SettingsRefused(path, f": {error}") from None
         try:
-            if write is not None and before != after:
-                write(before, after)
+            if before != after and not dry_run:
+                if back_up:
+                    _back_up(path, form, before)
+                _replace(path, before, after, mode)
         except Changed:
             continue
         return Change(path, before, after, backup if backup.exists() else None, reformats)

@@ -6,20 +6,16 @@ prints nothing. It imports what the hook imports, for the agent runs it after ev
 
 import sys
 
-from reflector.files import read_all, read_file, state_folder, write_all
+from reflector.files import read_all, read_file, write_all
 from reflector.handover import INJECTION_FORM, MAX_PAYLOAD, injection_stamp
 from reflector.hooks import fast
-from reflector.hooks.fast import MAX_INJECTION, keeper_of, physical, user_home
-from reflector.locate import environment, find_project, user_config, worktree_notes
+from reflector.hooks.fast import MAX_INJECTION, keeper_of, kept, physical
+from reflector.locate import environment
 
 
 def line_of(project: str) -> str:
     """Return the line of a project, "" where there is nothing to say."""
-    try:
-        kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
-    except (OSError, ValueError):
-        kept = b""
-    stamp, _, rest = kept.partition(b"\n")
+    stamp, _, rest = kept(project, "injection.txt", MAX_INJECTION).partition(b"\n")
     line = rest.partition(b"\n")[0] if stamp.startswith(INJECTION_FORM + b" ") else b""
     return fast.line_of(project, _unread(project, stamp) or line)
 
@@ -54,7 +50,7 @@ def _project() -> str:
         except (OSError, ValueError, AttributeError):
             start = ""
     start = physical(start if isinstance(start, str) and start and "\0" not in start else ".")
-    return find_project(start, user_home(), users_config=user_config(), notes=worktree_notes()) if start else ""
+    return fast.project_at(start) if start else ""
 
 
 def main() -> None:

@@ -8,45 +8,24 @@ have events since are counted out as they were and in as they are.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES, window_step
-from reflector.ledger.reader import kept_of
-from reflector.ledger.rows import read
-from reflector.ledger.windows import one_of, whose
+from reflector.ledger.reader import between, events_where, one_of, whose
 from reflector.prices import Spent, spent_on
 
 if TYPE_CHECKING:
+    from reflector.events.event import Event
     from reflector.ledger.statements import Statements
 
 #: A group: model, template and day.
 Key = tuple[str, str, str]
-_FACTS = ("final", "model", "template_sha256")
 _BETWEEN = "position > ? AND position <= ?"
-
-
-class _Step(NamedTuple):
-    position: int
-    event_id: str
-    reflection_id: str | None
-    target_id: str | None
-    type: str
-    recorded_at: str
-    actor: str
-    meta: str
-    final: bool | None
-    model: str | None
-    template: str | None
-
-    @property
-    def is_completion(self) -> bool:
-        return self.type in COMPLETION_TYPES
 
 
 @dataclass(slots=True)
@@ -126,7 +105,7 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
     after, known = since or (0, Answers())
     found = Answers.load(known.dump())
     _count_windows(sql, after, upto, found)
-    steps = _steps(sql, f"{one_of(STEP_TYPES)} AND {_BETWEEN}", after, upto)
+    steps = [step for step in between(sql, STEP_TYPES, after, upto) if not step.fault]
     tags = sql.run(
         "SELECT reflection_id, tag, count(*), min(position), max(position) FROM tag"  # noqa: S608
         f" WHERE playbook_id = ? AND {_BETWEEN} GROUP BY reflection_id, tag",
@@ -136,10 +115,11 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
     targets = {step.target_id for step in steps} | _targets(sql, ids, after)
     if after:  # those that were not looked at as a whole
         among, values = sql.among("target_id", {target for target in targets if target})
-        whole = _steps(sql, f"{whose(STEP_TYPES)} AND {among} AND position <= ?", values, upto)
-        steps = sorted({*whole, *steps})
+        whole = events_where(sql, f"{whose(STEP_TYPES)} AND {among} AND position <= ?", values, upto)
+        by_position = {step.position: step for step in (*steps, *whole) if not step.fault}
+        steps = [step for _, step in sorted(by_position.items())]
     _count_states(sql, steps, after, found)
-    of: dict[object, list[_Step]] = defaultdict(list)
+    of: dict[object, list[Event]] = defaultdict(list)
     for step in steps:
         if step.type in (*ANSWER_TYPES, *COMPLETION_TYPES):
             is_whole = step.reflection_id and step.target_id
@@ -149,7 +129,7 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
         _take(found, [step for step in given if step.position <= after], -1)
         _take(found, given, 1)
         for number, step in enumerate(given):
-            if step.is_completion and step.event_id in ids:
+            if step.type in COMPLETION_TYPES and step.event_id in ids:
                 homes[ids[step.event_id]] = (step.position, _keys(given[: number + 1])[-1])
     for reflection, tag, count, first, last in tags:
         behind, home = homes.get(reflection, (last, None))
@@ -175,7 +155,7 @@ def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> No
     found.states["pending"] = found.states.get("pending", 0) + len(rows)
 
 
-def _count_states(sql: Statements, steps: Sequence[_Step], after: int, found: Answers) -> None:
+def _count_states(sql: Statements, steps: Sequence[Event], after: int, found: Answers) -> None:
     """Move the windows that steps are about from the state that they had at a position to that which they have."""
     among, values = sql.among("event_id", {step.target_id for step in steps if step.target_id})
     query = f"SELECT event_id FROM event WHERE playbook_id = ? AND {among} AND {whose(WINDOW_TYPES)}"  # noqa: S608
@@ -186,25 +166,25 @@ def _count_states(sql: Statements, steps: Sequence[_Step], after: int, found: An
     found.states = {state: count for state, count in sorted(counts.items()) if count}
 
 
-def _moved(opened: dict[str, str], steps: Iterable[_Step]) -> dict[str, str]:
+def _moved(opened: dict[str, str], steps: Iterable[Event]) -> dict[str, str]:
     """Return the states of windows after some steps. What was completed stays so."""
     states = dict(opened)
     for step in steps:
-        moved = window_step(step.type, {"final": step.final})
+        moved = window_step(step.type, step.data or {})
         if moved is not None and states.get(step.target_id or "", "completed") != "completed":
             states[step.target_id or ""] = moved[0]
     return states
 
 
-def _take(found: Answers, given: Sequence[_Step], times: int) -> None:
+def _take(found: Answers, given: Sequence[Event], times: int) -> None:
     """Count the answers and the completion of one reflection, or count them out again."""
     for step, key in zip(given, _keys(given), strict=True):
         group = found.groups[key]
-        if step.is_completion:
+        if step.type in COMPLETION_TYPES:
             group.reflections += times
             continue
-        models = [step.model, *(one.model for one in reversed(given))]
-        took = spent_on(json.loads(step.meta), next(filter(None, models), ""), asked=False)
+        models = (_said(one, "model") for one in (step, *reversed(given)))
+        took = spent_on(step.meta, next(filter(None, models), ""), asked=False)
         group.answers += times
         group.tokens += times * took.tokens
         group.cost += times * took.cost
@@ -220,28 +200,21 @@ def _targets(sql: Statements, completions: Collection[str], upto: int) -> set[st
     return {row[0] for row in sql.run(query, ids, upto).fetchall()}
 
 
-def _steps(sql: Statements, where: str, *values: object) -> list[_Step]:
-    query = "SELECT position, event_id, reflection_id, target_id, type, recorded_at, actor, meta, data FROM event"
-    rows = sql.run(f"{query} WHERE playbook_id = ? AND {where} ORDER BY position", *values).fetchall()
-    kept = kept_of(sql, [row[1] for row in rows if row[8] is None])
-    found = []
-    for *header, text in rows:
-        data, fault = read(header[4], header[5], text, kept.get(header[1]))
-        if not fault:
-            found.append(_Step(*header, *((data or {}).get(name) for name in _FACTS)))
-    return found
+def _said(event: Event, what: str) -> str | None:
+    said = (event.data or {}).get(what)
+    return said if isinstance(said, str) else None
 
 
-def _keys(given: Sequence[_Step]) -> list[Key]:
+def _keys(given: Sequence[Event]) -> list[Key]:
     """Return the group of each answer and of the completion of one reflection, in order."""
     model = template = None
     for one in given:
-        model, template = one.model or model, one.template or template
+        model, template = _said(one, "model") or model, _said(one, "template_sha256") or template
     found: list[Key] = []
     for one in given:
-        if found and one.is_completion:
+        if found and one.type in COMPLETION_TYPES:
             found.append(found[-1])
         else:
-            of_template = one.template or template or "none"
-            found.append((one.model or model or one.actor, of_template[:12], one.recorded_at[:10]))
+            of_template = _said(one, "template_sha256") or template or "none"
+            found.append((_said(one, "model") or model or one.actor, of_template[:12], one.recorded_at[:10]))
     return found

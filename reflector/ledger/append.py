@@ -11,7 +11,7 @@ from __future__ import annotations
 import select
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -19,22 +19,22 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
+from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, Projected, identity
 from reflector.events.registry import EVENT_TYPES, new_bullets
 from reflector.ledger.canonical import next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
-from reflector.ledger.engines import Engine, Taken, patience
+from reflector.ledger.engines import Engine, patience
 from reflector.ledger.errors import AssertionDiffers, Conflict, DuplicateName, LedgerCorrupt, LedgerError, NoSuchTarget
 from reflector.ledger.lock import Lock
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import line_of
 from reflector.ledger.redaction import Takes, everything, redaction_of
-from reflector.ledger.rows import Projected, Stored
+from reflector.ledger.rows import Stored
 from reflector.ledger.statements import COPIED, TABLES, Statements
 
 _MAX_FIELD = 1024
 _FIELDS = ("event_id", "occurred_at", "actor", "session_id", "reflection_id", "target_id")
-_fields_of, _shared_of = attrgetter(*_FIELDS), attrgetter(*_FIELDS[1:])
+_fields_of = attrgetter(*_FIELDS)
 _NO_META = sealed({})
 
 
@@ -67,22 +67,12 @@ def check_fields(event: NewEvent) -> None:
     """Check everything about an event but its data and meta. Raises LedgerError."""
     if event.type not in EVENT_TYPES:
         raise LedgerError(f"{event.type!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
-    own = event.event_id
-    if own.isascii() and own.isprintable() and 0 < len(own) <= _MAX_FIELD and _are_plain(*_shared_of(event)):
-        return
-    for number, value in enumerate(_fields_of(event)):
+    for name, value in zip(_FIELDS, _fields_of(event), strict=True):
         if value is not None and (fault := _fault(value)):
-            raise LedgerError(f"{event.type}: {_FIELDS[number]} {value[:40]!r} {fault}")
+            raise LedgerError(f"{event.type}: {name} {value[:40]!r} {fault}")
 
 
 @lru_cache(maxsize=256)  # the events of one append say mostly the same
-def _are_plain(*values: str | None) -> bool:
-    """Return whether nothing has to be asked about the characters of any value."""
-    return all(
-        value is None or (value.isascii() and value.isprintable() and 0 < len(value) <= _MAX_FIELD) for value in values
-    )
-
-
 def _fault(value: str) -> str | None:
     if not 0 < len(value) <= _MAX_FIELD or "\n" in value or "\0" in value:
         return f"must be 1 to {_MAX_FIELD} characters without newline or NUL"
@@ -168,7 +158,8 @@ class Writer:
         self._postgres = engine.dialect == "postgresql"
         self._turn = threading.Lock()
         self._lock = Lock(engine.url)
-        self._taken: Taken | None = None
+        self._kept = ExitStack()
+        self._connection: Any = None
         self._sql: Statements | None = None
 
     @contextmanager
@@ -178,11 +169,10 @@ class Writer:
         Raises the driver's errors and LedgerLocked.
         """
         with self._turn, self._lock.held():
-            connection, sql = self._kept()
+            connection, sql = self._ready()
             try:
                 with self._pipelined(connection, len(event_ids)):
-                    writing = self._begun(sql, event_ids)
-                    yield writing
+                    yield self._begun(sql, event_ids)
                     connection.commit()
             except BaseException:
                 try:
@@ -194,9 +184,8 @@ class Writer:
     def close(self) -> None:
         """Give the connection back and let go of the lock's file."""
         with self._turn:
-            if self._taken is not None:
-                self._taken.give_back()
-            self._taken = self._sql = None
+            self._connection = self._sql = None
+            self._kept.close()
             self._lock.close()
 
     def _begun(self, sql: Statements, event_ids: Sequence[str]) -> Writing:
@@ -223,21 +212,21 @@ class Writer:
         so many that COPY, which a pipeline refuses, gains more."""
         return connection.pipeline() if self._postgres and events < COPIED else nullcontext()
 
-    def _kept(self) -> tuple[Any, Statements]:
-        connection: Any = self._taken.driver if self._taken is not None else None
-        if connection is not None and self._postgres and select.select([connection.fileno()], [], [], 0)[0]:
-            # Nothing was asked of an idle connection: where there is something to read, the server closed it.
+    def _ready(self) -> tuple[Any, Statements]:
+        """Return the connection that is kept from one append to the next, and statements on it."""
+        # Nothing was asked of an idle connection: where there is something to read, the server closed it.
+        if self._postgres and self._connection and select.select([self._connection.fileno()], [], [], 0)[0]:
             self._drop()
-        if self._taken is None or self._sql is None:
-            self._taken = self._engine.take()
-            connection = self._taken.driver
-            self._sql = Statements(connection.cursor(), self._engine.dialect, self._playbook_id)
-        return connection, self._sql
+        if self._sql is None:
+            self._connection = self._kept.enter_context(self._engine.connection())
+            self._sql = Statements(self._connection.cursor(), self._engine.dialect, self._playbook_id)
+        return self._connection, self._sql
 
     def _drop(self) -> None:
-        dropped, self._taken, self._sql = self._taken, None, None
-        if dropped is not None:
-            dropped.discard()
+        with suppress(Exception):
+            self._connection.close()
+        self._connection = self._sql = None
+        self._kept.close()
 
 
 def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False) -> list[Appended]:

@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
-from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
-from reflector.events.registry import RARE_TYPES
+from reflector.events.registry import RARE_TYPES, fold
+from reflector.events.state import MAX_TAGS, Entry, Playbook
 from reflector.ledger.counters import FAMILY, MEMBERS
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.rows import BulletRow
@@ -42,6 +42,8 @@ class Past:
         self.position = ledger.head().position if position is None else position
         self._book: Playbook = fold(ledger.events(types=RARE_TYPES, upto=self.position))
         self._covered: dict[int, tuple[str, str]] | None = None
+        #: The positions of the tags that do not count, by the bullet's name.
+        self._left_out: dict[str, set[int]] = {}
 
     @property
     def counting(self) -> Counting:
@@ -82,8 +84,7 @@ class Past:
     def rows(self, counting: Counting | None = None) -> list[BulletRow]:
         """Return every bullet with its counters, in order of creation, tombstones included; under the policy that was
         in force or another one."""
-        with self.ledger.asking() as sql:
-            totals = self._totals(sql, self.entries, counting or self.counting)
+        totals = self.counters(self.entries, counting)
         return [_row(entry, *totals[entry.name]) for entry in self.entries.values()]
 
     def row(self, name: str) -> BulletRow | None:
@@ -98,13 +99,13 @@ class Past:
     def counters(self, names: Collection[str], counting: Counting | None = None) -> dict[str, tuple[int, int]]:
         """Return (helpful, harmful) of these bullets, under the policy that was in force or another one."""
         with self.ledger.asking() as sql:
-            return self._totals(sql, names, counting or self.counting)
+            return {name: self._counted(sql, self.family(name), counting or self.counting) for name in names}
 
     def together(self, names: Iterable[str]) -> tuple[int, int]:
         """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them counts once."""
         family = {one: after for name in names for one, after in self.family(name).items()}
         with self.ledger.asking() as sql:
-            return counted_at(sql, self._book, family, self.counting, self.position, self._out(sql))
+            return self._counted(sql, family, self.counting)
 
     def covered(self) -> dict[int, str]:
         """The id of a retraction that takes a tag out of the count, by the position of the tag. Of one that was undone
@@ -112,57 +113,34 @@ class Past:
         with self.ledger.asking() as sql:
             return {position: retraction for position, (retraction, _) in self._covered_in(sql).items()}
 
+    def _counted(self, sql: Statements, family: Mapping[str, int], counting: Counting) -> tuple[int, int]:
+        """Return (helpful, harmful) of a family."""
+        self._covered_in(sql)
+        out = [at for name in family for at in self._left_out.get(name, ())]
+        among, values = sql.among("position", out) if out else ("", None)
+        but = f" AND NOT {among}" if out else ""
+        more = (values,) if out else ()
+        after = {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
+        if len(after) == 1:
+            query = _COUNT.format(members=MEMBERS[counting], but=but)
+            found = dict(sql.run(query, *(*after, *after.values()), self.position, *more).fetchall())
+        else:
+            rows, pairs = sql.pairs(after)
+            behind = f" AND active IN (0, 1) AND position <= ?{but}"
+            query = FAMILY.format(members=MEMBERS[counting], family=rows, more=behind)
+            found = dict(sql.execute(query, pairs, sql.id, self.position, *more).fetchall())
+        helpful, harmful = self._book.baseline(family)
+        return helpful + found.get(1, 0), harmful + found.get(-1, 0)
+
     def _covered_in(self, sql: Statements) -> dict[int, tuple[str, str]]:
-        """Return (id of the retraction, bullet's name) by the position of each tag that is covered."""
+        """Return (id of the retraction in force, bullet's name) by the position of each tag that one covers."""
         if self._covered is None:
-            self._covered = covered_at(sql, self._book, self.position)
+            by = self._book.retractions()
+            gone = {target: _in_force(by, target) for target in by if not self._book.active(target)}
+            self._covered = _covered(sql, gone, self.position) if gone else {}
+            for position, (_, name) in self._covered.items():
+                self._left_out.setdefault(name, set()).add(position)
         return self._covered
-
-    def _totals(self, sql: Statements, names: Collection[str], counting: Counting) -> dict[str, tuple[int, int]]:
-        out = self._out(sql)
-        return {name: counted_at(sql, self._book, self.family(name), counting, self.position, out) for name in names}
-
-    def _out(self, sql: Statements) -> dict[str, set[int]]:
-        """Return the positions of the tags that do not count, by the bullet's name."""
-        out: dict[str, set[int]] = {}
-        for position, (_, name) in self._covered_in(sql).items():
-            out.setdefault(name, set()).add(position)
-        return out
-
-
-def counted_at(
-    sql: Statements,
-    book: Playbook,
-    family: Mapping[str, int],
-    counting: Counting,
-    position: int,
-    left_out: Mapping[str, Collection[int]],
-) -> tuple[int, int]:
-    """Return (helpful, harmful) of a family at a position, at which `book` has its bullets; `left_out` has positions of
-    tags that do not count, by the bullet's name."""
-    out = [at for name in family for at in left_out.get(name, ())]
-    among, values = sql.among("position", out) if out else ("", None)
-    but = f" AND NOT {among}" if out else ""
-    more = (values,) if out else ()
-    after = {name: max(at, book.entries[name].recounted_at) for name, at in family.items()}
-    if len(after) == 1:
-        query = _COUNT.format(members=MEMBERS[counting], but=but)
-        found = dict(sql.run(query, *(*after, *after.values()), position, *more).fetchall())
-    else:
-        rows, pairs = sql.pairs(after)
-        behind = f" AND active IN (0, 1) AND position <= ?{but}"
-        query = FAMILY.format(members=MEMBERS[counting], family=rows, more=behind)
-        found = dict(sql.execute(query, pairs, sql.id, position, *more).fetchall())
-    helpful, harmful = book.baseline(family)
-    return helpful + found.get(1, 0), harmful + found.get(-1, 0)
-
-
-def covered_at(sql: Statements, book: Playbook, position: int) -> dict[int, tuple[str, str]]:
-    """Return (id of the retraction, bullet's name) by the position of each tag that a retraction in force at a position
-    covers; `book` has those retractions."""
-    by = book.retractions()
-    gone = {target: _in_force(by, target) for target in by if not book.active(target)}
-    return _covered(sql, gone, position) if gone else {}
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reflector.events.event import MAX_INT
+from reflector.events.registry import TELLING_TYPES
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
+from reflector.ledger.reader import Reader, between, one_of
 from reflector.ledger.statements import Statements
 from reflector.ledger.usage import Usage, usage
-from reflector.ledger.windows import told
 
 if TYPE_CHECKING:
     from reflector.ledger.answers import Answers
-    from reflector.ledger.reader import Reader
 
+_T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
 _VERSION: Final = 1
 #: So many events are counted at each question sooner than the row is written for them.
@@ -40,26 +41,36 @@ _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
 
 def usage_at(ledger: Reader, upto: int | None = None) -> Usage:
     """Return how bullets were used up to a position, None for now. Raises LedgerError."""
-    with ledger.asking() as sql:
-        if upto is not None:
-            return usage(sql, upto)
-        head, position, state = _known(sql)
-        if head - position < _STEP:
-            return usage(sql, head, (position, Usage.load(state[0])))
-    return Usage.load(_advanced(ledger)[0])
+    return _at(ledger, upto, 0, Usage.load, usage)
 
 
 def answers_at(ledger: Reader, upto: int | None = None) -> Answers:
     """Return how far windows came and what answers took up to a position, None for now. Raises LedgerError."""
     from reflector.ledger.answers import Answers, answers
 
+    return _at(ledger, upto, 1, Answers.load, answers)
+
+
+def _at(
+    ledger: Reader,
+    upto: int | None,
+    number: int,
+    load: Callable[[Any], _T],
+    count: Callable[[Statements, int, tuple[int, _T]], _T],
+) -> _T:
+    """Return one of the two states, counted on from the row where that counts."""
     with ledger.asking() as sql:
-        if upto is not None:
-            return answers(sql, upto)
-        head, position, state = _known(sql)
-        if head - position < _STEP:
-            return answers(sql, head, (position, Answers.load(state[1])))
-    return Answers.load(_advanced(ledger)[1])
+        head, position, state = _known(sql) if upto is None else (upto, 0, EMPTY)
+        if upto is not None or head - position < _STEP:
+            return count(sql, head, (position, load(state[number])))
+    return load(_advanced(ledger)[number])
+
+
+def told_texts(ledger: Reader) -> int:
+    """Return how many texts were told, each resume and compaction with its own. Raises LedgerError."""
+    query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {one_of(TELLING_TYPES)}"  # noqa: S608
+    with ledger.asking() as sql:
+        return int(sql.run(query).fetchone()[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +97,11 @@ def tellings(ledger: Reader, upto: int | None = None) -> Tellings:
         earlier = {name: helped.get(name, 0) for name in idle if helped.get(name, 0) != used.bullets[name].helped}
         if earlier:
             shown: dict[str, set[str]] = defaultdict(set)
-            for one in told(sql, 0, max(earlier.values())):
-                for name in one.bullets if one.session is not None else ():
+            for one in between(sql, TELLING_TYPES, 0, max(earlier.values())):
+                by = one.session_id or one.target_id
+                for name in (one.data or {}).get("bullets", ()) if by is not None else ():
                     if one.position <= earlier.get(name, 0):
-                        shown[name].add(one.session or "")
+                        shown[name].add(by or "")
             idle |= {name: used.bullets[name].told - len(shown[name]) for name in earlier}
     return Tellings({name: used.bullets[name].told for name in idle}, idle, used.texts)
 

@@ -58,42 +58,37 @@ class Counters:
 
     def __init__(self, sql: Statements, in_force: InForce = None) -> None:
         self.sql = sql
-        self._policy: Counting | None = None
-        self._merges = self._retracts = False
+        self._known = in_force
         self._families: Playbook | None = None
-        if in_force is not None:
-            self._know(in_force)
 
     def forget(self) -> None:
         """Ask again for the policy in force, for retractions, for who was merged, and for their baselines."""
-        self._policy = self._families = None
+        self._known = self._families = None
+
+    def _in_force(self) -> Sequence[Any]:
+        if self._known is None:
+            self._known = self.sql.run(IN_FORCE, TABLES).fetchone() or (DEFAULT, False, False)
+        return self._known
 
     def counting(self) -> Counting:
         """Return the counting policy in force."""
-        return self._policy or self._know(self.sql.run(IN_FORCE, TABLES).fetchone())
+        policy = self._in_force()[0]
+        return policy if is_counting(policy) else DEFAULT
 
     def has_retractions(self) -> bool:
         """Return whether any retraction is active."""
-        self.counting()
-        return self._retracts
-
-    def _know(self, row: InForce) -> Counting:
-        policy, merges, retracts = row or (DEFAULT, False, False)
-        self._policy = policy if is_counting(policy) else DEFAULT
-        self._merges, self._retracts = bool(merges), bool(retracts)
-        return self._policy
+        return bool(self._in_force()[2])
 
     def families(self) -> Playbook:
         """Return the bullets that were merged, and those that have their evidence."""
-        self.counting()
         if self._families is None:
-            rows = self.sql.run(_OF_MERGES, self.sql.id).fetchall() if self._merges else ()
+            rows = self.sql.run(_OF_MERGES, self.sql.id).fetchall() if self._in_force()[1] else ()
             self._families = Playbook(entries={row[0]: Entry(*row) for row in rows})
         return self._families
 
     def increase(self, counted: Mapping[tuple[str, int], int], tags: Iterable[tuple[Any, ...]]) -> None:
         """Add new tags that count, by the bullet's name and the verdict; `tags` are the new rows, written before."""
-        if self.counting() == "once_per_session" and not self._merges:
+        if self.counting() == "once_per_session" and not self._in_force()[1]:
             counted = self._first_of_sessions(tags)
         elif self.counting() != "as_applied":
             self.recount({name for name, _ in counted})
@@ -119,11 +114,10 @@ class Counters:
 
     def recount(self, names: Iterable[str] | None) -> None:
         """Count the sets of these bullets (None: of all) again, under the policy in force."""
-        names = list(names) if names is not None else None
-        if names is not None and not names:
-            return
         families = self.families()
         chosen = sorted({one for name in names for one in (name, *families.heirs(name))}) if names is not None else None
+        if chosen == []:
+            return
         members = MEMBERS[self.counting()]
         only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
         # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,45 +33,6 @@ _PAGE_SIZE = 8192
 _CHECKPOINT_PAGES = 2000
 
 
-class Taken:
-    """A driver's connection in use; `give_back` or `discard` it."""
-
-    def __init__(self, driver: Any, idle: list[Any] | None) -> None:
-        self.driver = driver
-        self._idle = idle
-
-    def give_back(self) -> None:
-        """Keep the connection for the next question, without what was begun on it and not committed."""
-        try:
-            if self.driver.in_transaction:
-                self.driver.rollback()
-        except Exception:  # noqa: BLE001  it is lost; the error before says why
-            self.discard()
-            return
-        if self._idle is not None:
-            self._idle.append(self.driver)
-
-    def discard(self) -> None:
-        """Close a connection that cannot be used again."""
-        with suppress(Exception):
-            self.driver.close()
-
-
-class _Pooled(Taken):
-    """A connection of SQLAlchemy's pool."""
-
-    def __init__(self, pooled: sa.PoolProxiedConnection) -> None:
-        super().__init__(pooled.driver_connection, None)
-        self._pooled = pooled
-
-    def give_back(self) -> None:
-        self._pooled.close()
-
-    def discard(self) -> None:
-        with suppress(Exception):
-            self._pooled.invalidate()
-
-
 class Engine:
     """A ledger's database: gives out the driver's connections, and SQLAlchemy's where the schema is the subject.
 
@@ -81,7 +43,6 @@ class Engine:
     def __init__(self, url: Url) -> None:
         self.url = url
         self._idle: list[Any] = []
-        self._memory: Any = None
         self._alchemy: sa.Engine | None = None
 
     @property
@@ -93,29 +54,45 @@ class Engine:
     def connection(self) -> Iterator[Any]:
         """A connection of the driver, outside a transaction; what is begun and not committed is rolled back at the end.
 
-        Raises the driver's errors, LedgerUnavailable.
+        One that was closed is not used again. Raises the driver's errors, LedgerUnavailable.
         """
-        taken = self.take()
-        try:
-            yield taken.driver
-        finally:
-            taken.give_back()
-
-    def take(self) -> Taken:
-        """Take a connection for longer than a block. Raises as `connection` does."""
         if self.dialect == "postgresql":
-            return _Pooled(self.alchemy().raw_connection())
-        if self.url.in_memory:  # the ledger is its one connection
-            return Taken(self._in_memory(), None)
+            pooled = self.alchemy().raw_connection()
+            try:
+                yield pooled.driver_connection
+            finally:
+                pooled.close()
+            return
+        driver = self._memory if self.url.in_memory else self._free()
         try:
-            return Taken(self._idle.pop(), self._idle)
+            yield driver
+        finally:
+            try:
+                if driver.in_transaction:
+                    driver.rollback()
+                if not self.url.in_memory:
+                    self._idle.append(driver)
+            except Exception:  # noqa: BLE001  it is lost; the error before says why
+                driver.close()
+
+    def _free(self) -> Any:
+        try:
+            return self._idle.pop()
         except IndexError:
-            return Taken(self._opened(), self._idle)
+            return self._opened()
 
     def alchemy(self) -> sa.Engine:
         """Return SQLAlchemy's engine for the same database. Raises LedgerUnavailable."""
         if self._alchemy is None:
-            self._alchemy = _postgresql(self.url) if self.dialect == "postgresql" else self._of_sqlite()
+            import sqlalchemy as sa
+
+            if self.dialect == "postgresql":
+                self._alchemy = _postgresql(self.url)
+            else:  # the ledger in memory is its one connection
+                creator, pool = (
+                    (lambda: self._memory, sa.StaticPool) if self.url.in_memory else (self._opened, sa.QueuePool)
+                )
+                self._alchemy = sa.create_engine("sqlite://", module=sqlite_module(), creator=creator, poolclass=pool)
         return self._alchemy
 
     def close(self) -> None:
@@ -124,14 +101,14 @@ class Engine:
             self._alchemy.dispose()
         while self._idle:
             self._idle.pop().close()
-        if self._memory is not None:
+        if "_memory" in vars(self):
             self._memory.close()
-            self._memory = None
+            del self._memory
 
-    def _in_memory(self) -> Any:
-        if self._memory is None:
-            self._memory = self._opened()
-        return self._memory
+    @cached_property
+    def _memory(self) -> Any:
+        """The one connection of a ledger in memory."""
+        return self._opened()
 
     def _opened(self) -> Any:
         """Return a new connection to a SQLite ledger."""
@@ -151,21 +128,6 @@ class Engine:
             connection.close()
             raise
         return connection
-
-    def _of_sqlite(self) -> sa.Engine:
-        import sqlalchemy as sa
-
-        options: dict[str, Any] = {"creator": self._opened, "poolclass": sa.QueuePool}
-        if self.url.in_memory:
-            options = {"creator": self._in_memory, "poolclass": sa.StaticPool}
-        engine = sa.create_engine("sqlite://", module=sqlite_module(), **options)
-
-        @sa.event.listens_for(engine, "begin")
-        def _begin(connection: sa.Connection) -> None:
-            immediate = connection.get_execution_options().get("reflector_write", False)
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
-
-        return engine
 
 
 def open_engine(url: str) -> Engine:
@@ -312,11 +274,10 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
         pragma = connection.connection.cursor()
         pragma.execute("PRAGMA foreign_keys=OFF")  # does nothing once a transaction has begun
         try:
-            writing = connection.execution_options(reflector_write=True)
-            with writing.begin():
-                yield writing
-                broken = writing.exec_driver_sql("PRAGMA foreign_key_check").first()
-                if broken is not None:
+            with connection.begin():
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+                if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                     raise LedgerCorrupt(
                         f"a row of {broken[0]} in {engine.url.database} points to a {broken[2]} that is gone; the "
                         "schema was left as it is. Restore a backup"

@@ -120,7 +120,8 @@ def translated(where: str) -> Iterator[None]:
         met = getattr(error, "orig", None) or error  # SQLAlchemy wraps what it met
         package = _package(met)
         if package in _DRIVERS:
-            raise _translate(met, where) from error
+            text = str(met).strip().splitlines()[0] if str(met).strip() else type(met).__name__
+            raise (_of_server if package == "psycopg" else _of_file)(met, text, where) from error
         if package == "sqlalchemy":
             raise LedgerUnavailable(f"the ledger {where} could not be used: {error}") from error
         raise
@@ -135,32 +136,6 @@ def _package(error: BaseException) -> str:
     return next((name for name in packages if name in _DRIVERS), packages[0])
 
 
-def _translate(error: BaseException, where: str) -> LedgerError:
-    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return (_of_server if _package(error) == "psycopg" else _of_file)(error, text, where)
-
-
-def _retracted() -> LedgerError:
-    return AlreadyRetracted(
-        "this target is already retracted or redacted; nothing was appended. To undo it, retract the retraction"
-    )
-
-
-def _no_target(where: str) -> LedgerError:
-    return NoSuchTarget(
-        f"an event's target is not in the ledger {where}; nothing was appended. "
-        "Append the target first, or look its id up with `reflector log`"
-    )
-
-
-def _refused(text: str, where: str) -> LedgerError:
-    if "moved to another ledger" in text:
-        return LedgerMoved(where)
-    if "one above the last" in text:
-        return HeadMisplaced(where)
-    return LedgerCorrupt(f"the ledger {where} refused a change ({text}); find the cause with `reflector verify`")
-
-
 def _unsound(where: str, text: str) -> LedgerError:
     return LedgerCorrupt(
         f"{where} is not a sound ledger ({text}); nothing was changed. "
@@ -168,14 +143,36 @@ def _unsound(where: str, text: str) -> LedgerError:
     )
 
 
-def _refused_events(where: str, text: str) -> LedgerError:
+def _refused(text: str, where: str) -> LedgerError:
+    """Return what a trigger or a constraint of the ledger says; its words and names are the same in every language."""
+    lower = text.lower()
+    if "event_target_once" in lower or "this target is taken" in lower:
+        return AlreadyRetracted(
+            "this target is already retracted or redacted; nothing was appended. To undo it, retract the retraction"
+        )
+    if "moved to another ledger" in lower:
+        return LedgerMoved(where)
+    if "one above the last" in lower or "event_pkey" in lower:
+        return HeadMisplaced(where)
+    if "append-only" in lower:
+        return LedgerCorrupt(f"the ledger {where} refused a change ({text}); find the cause with `reflector verify`")
+    if "foreign key" in lower or "event_target_exists" in lower:
+        return NoSuchTarget(
+            f"an event's target is not in the ledger {where}; nothing was appended. "
+            "Append the target first, or look its id up with `reflector log`"
+        )
     return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
 
 
-#: What SQLite says by its primary result code: the error, what happened, the way out.
-_BY_SQLITE_CODE: dict[int, tuple[type[LedgerError], str, str]] = {
-    5: (LedgerLocked, "is locked by another process", "try again"),  # SQLITE_BUSY
-    6: (LedgerLocked, "is locked by another process", "try again"),  # SQLITE_LOCKED
+#: What stands for the code of a connection that never came about, for which the driver keeps none.
+_AWAY, _NOT_LET_IN = "08006", "refused"
+_LOCKED = (LedgerLocked, "is locked by another process", "try again")
+_DAMAGED = (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup")
+#: What a code means: the error, what happened, the way out. SQLite's primary result codes are numbers; a server's are
+#: SQLSTATEs or their classes (PostgreSQL's manual, appendix A), and its words come in its language.
+_KNOWN: dict[int | str, tuple[type[LedgerError], str, str]] = {
+    5: _LOCKED,  # SQLITE_BUSY
+    6: _LOCKED,  # SQLITE_LOCKED
     8: (  # SQLITE_READONLY
         LedgerUnavailable,
         "is read-only",
@@ -189,45 +186,7 @@ _BY_SQLITE_CODE: dict[int, tuple[type[LedgerError], str, str]] = {
         "check that its folder exists, is yours and is writable. To read a ledger on a read-only file system, copy its "
         "folder to a writable one",
     ),
-}
-_CORRUPT, _NOT_A_DATABASE, _CONSTRAINT = 11, 26, 19
-#: What SQLite and its driver say, under general codes, of tables or texts that somebody changed.
-_UNSOUND = ("malformed", "not a database", "no such table", "no such column", "could not decode")
-
-
-def _of_file(error: BaseException, text: str, where: str) -> LedgerError:
-    """Return an error of SQLite, known by its code; its words are the same everywhere."""
-    code: int = getattr(error, "sqlite_errorcode", None) or 0
-    lower = text.lower()
-    if code & 0xFF == _CONSTRAINT:
-        if "this target is taken" in lower or "event_target_once" in lower:
-            return _retracted()
-        if "append-only" in lower:
-            return _refused(text, where)
-        return _no_target(where) if "foreign key" in lower else _refused_events(where, text)
-    if code & 0xFF in (_CORRUPT, _NOT_A_DATABASE) or any(words in lower for words in _UNSOUND):
-        return _unsound(where, text)
-    if (known := _BY_SQLITE_CODE.get(code & 0xFF)) is not None:
-        kind, what, way_out = known
-        return kind(f"the ledger {where} {what} ({text}); {way_out}")
-    return LedgerUnavailable(
-        f"the ledger {where} could not be used: {text}; check its disk, the space left there and its permissions, "
-        "then run the same command again"
-    )
-
-
-#: What stands for the code of a connection that never came about, for which the driver keeps none.
-_AWAY, _REFUSED = "08006", "refused"
-#: Refusals that pass by themselves, in the words of libpq, of PgBouncer, and of a server that starts or is full.
-_PASSING = (
-    *("read-only", "hot standby", "starting up", "shutting down", "in recovery mode", "not yet accepting connections"),
-    *("too many", "connection slots", "no more connections", "server_login_retry", "client_login_timeout"),
-    *("query_wait_timeout", "cannot connect to server", "server conn crashed"),
-)
-#: What a server says by SQLSTATE (a code or its class): the error, what happened, the way out. Its words come in the
-#: server's language. See PostgreSQL's manual, appendix A.
-_BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
-    _REFUSED: (
+    _NOT_LET_IN: (
         LedgerUnavailable,
         "is refused, which does not pass by itself",
         "check the user, the password, the database and the options of the URL, and the server's pg_hba.conf",
@@ -242,7 +201,7 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "28": (LedgerUnavailable, "refuses the user", "check the user and the password of the URL, and pg_hba.conf"),
     "3D000": (LedgerUnavailable, "is not on the server", "create it (`createdb --encoding=UTF8`), or correct the URL"),
     "3F000": (LedgerUnavailable, "is in no schema that the user may use", "correct the search_path of the URL or role"),
-    "40": (LedgerLocked, "is locked by another process", "try again"),
+    "40": _LOCKED,
     "42501": (
         LedgerUnavailable,
         "refuses the user",
@@ -252,37 +211,49 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "42P01": (LedgerCorrupt, "lacks a table", "run `reflector verify`, and restore a backup"),
     "53100": (LedgerUnavailable, "has no space left", "free some on the server, then run the same command again"),
     "53300": (LedgerAway, "has no connection left", "close some or raise max_connections, then try again"),
-    "55P03": (LedgerLocked, "is locked by another process", "try again"),
+    "55P03": _LOCKED,
     "57014": (LedgerLocked, "did not answer in time", "try again, or raise statement_timeout"),
     "57P": (LedgerAway, "is on a server that stops or starts", "run the same command again when it is up"),
     # Raised by a trigger of ours.
     "RF001": (LedgerUnavailable, "takes no event of another time", "correct the clock of this machine, then try again"),
     "22P02": (LedgerCorrupt, "holds data that is not JSON", "run `reflector verify`, and restore a backup"),
-    "XX001": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
-    "XX002": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
-}
-#: Where a worker of Citus refuses a COPY or an INSERT … SELECT, only its words come back, under the code XX000. These
-#: are the same in every language: texts of our triggers and names of constraints.
-_BY_WORDS: dict[str, str] = {
-    "a minute ahead": "RF001",
-    "append-only": "P0001",
-    "event_target_once": "23505",
-    "event_target_exists": "23503",
+    "XX001": _DAMAGED,
+    "XX002": _DAMAGED,
 }
 
 
-#: How Citus, which speaks English alone, names a worker: in its own errors, and in the context of what came from there.
-_WORKER = re.compile(
-    r"(?:remote node (?:\S+@)?|to COPY to shard \d+ on |connections to the node |executing command on )(\S+:\d+)"
+def _meant(code: int | str, text: str, where: str) -> LedgerError | None:
+    """Return the error that a code or its class means; None for one that is not known."""
+    codes = (code,) if isinstance(code, int) else (code, code[:3], code[:2])
+    for kind, what, way_out in (_KNOWN[one] for one in codes if one in _KNOWN):
+        return kind(f"the ledger {where} {what} ({text}); {way_out}")
+    return None
+
+
+_CORRUPT, _NOT_A_DATABASE, _CONSTRAINT = 11, 26, 19
+#: What SQLite and its driver say, under general codes, of tables or texts that somebody changed.
+_UNSOUND = ("malformed", "not a database", "no such table", "no such column", "could not decode")
+
+
+def _of_file(error: BaseException, text: str, where: str) -> LedgerError:
+    """Return an error of SQLite, known by its code; its words are the same everywhere."""
+    code: int = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    if code == _CONSTRAINT:
+        return _refused(text, where)
+    if code in (_CORRUPT, _NOT_A_DATABASE) or any(words in text.lower() for words in _UNSOUND):
+        return _unsound(where, text)
+    return _meant(code, text, where) or LedgerUnavailable(
+        f"the ledger {where} could not be used: {text}; check its disk, the space left there and its permissions, "
+        "then run the same command again"
+    )
+
+
+#: Refusals that pass by themselves, in the words of libpq, of PgBouncer, and of a server that starts or is full.
+_PASSING = (
+    *("read-only", "hot standby", "starting up", "shutting down", "in recovery mode", "not yet accepting connections"),
+    *("too many", "connection slots", "no more connections", "server_login_retry", "client_login_timeout"),
+    *("query_wait_timeout", "cannot connect to server", "server conn crashed"),
 )
-#: What it says under general codes of a worker that it lost. The last two are libpq's, which has no code.
-_LOST_AT_COMMIT = "could not commit transaction for shard"
-_WORKER_LOST = ("to COPY to shard", "connection", "EOF detected")
-
-
-#: What Citus says where a trigger names another table than there is, and on a worker to a new playbook.
-_TRIGGERS_ELSEWHERE = {"XX000": re.compile("unrecognized RTE kind: 7"), "42P01": re.compile(r'"event_\d+"')}
-_NOT_ON_WORKERS = "nextval(sequence) calls in worker nodes"
 
 
 def _code_of(error: BaseException) -> str:
@@ -294,30 +265,39 @@ def _code_of(error: BaseException) -> str:
         return str(code)
     tried = getattr(error, "pgconn", None)
     if not isinstance(tried, errors.FinishedPGconn) or isinstance(error, errors.ConnectionTimeout):
-        return _REFUSED if isinstance(error, ProgrammingError) else _AWAY
+        return _NOT_LET_IN if isinstance(error, ProgrammingError) else _AWAY
     if any(words in str(error) for words in _PASSING):
         return _AWAY
     # Without the password, so that no server counts one more wrong one.
     known = {one.keyword.decode(): one.val.decode() for one in tried.info if one.val and one.keyword != b"password"}
     way = conninfo.make_conninfo(**known)
-    return _REFUSED if pq.PGconn.ping(way.encode()) == pq.Ping.OK else _AWAY
+    return _NOT_LET_IN if pq.PGconn.ping(way.encode()) == pq.Ping.OK else _AWAY
 
 
-def _lost_worker(error: BaseException, code: str, text: str) -> str | None:
-    """Return which server of a Citus did not answer its coordinator, in words; None for any other error."""
-    context: str = getattr(getattr(error, "diag", None), "context", None) or ""
-    named = _WORKER.search(text) or _WORKER.search(context)
-    if code == "XX000" and text.startswith(_LOST_AT_COMMIT):
-        return "a server of its Citus"
-    is_lost = code in {"XX000", "58030"} and any(words in text for words in _WORKER_LOST)
-    if named is None or not (is_lost or code.startswith(("08", "57P"))):
-        return None
-    return f"the Citus server {named[1]}"
+#: Where a worker of Citus refuses a COPY or an INSERT … SELECT, only its words come back, under the code XX000: texts
+#: of our triggers and names of constraints.
+_OURS = ("append-only", "event_target_once", "event_target_exists")
+#: How Citus, which speaks English alone, names a worker: in its own errors, and in the context of what came from there.
+_WORKER = re.compile(
+    r"(?:remote node (?:\S+@)?|to COPY to shard \d+ on |connections to the node |executing command on )(\S+:\d+)"
+)
+#: What it says under general codes of a worker that it lost. The last two are libpq's, which has no code.
+_LOST_AT_COMMIT = "could not commit transaction for shard"
+_WORKER_LOST = ("to COPY to shard", "connection", "EOF detected")
+#: What Citus says where a trigger names another table than there is, and on a worker to a new playbook.
+_TRIGGERS_ELSEWHERE = {"XX000": re.compile("unrecognized RTE kind: 7"), "42P01": re.compile(r'"event_\d+"')}
+_NOT_ON_WORKERS = "nextval(sequence) calls in worker nodes"
 
 
 def _of_citus(error: BaseException, code: str, text: str, where: str) -> LedgerError | None:
     """Return an error that only a server with Citus meets; None for any other one."""
-    if (worker := _lost_worker(error, code, text)) is not None:
+    context: str = getattr(getattr(error, "diag", None), "context", None) or ""
+    named = _WORKER.search(text) or _WORKER.search(context)
+    is_lost = code in {"XX000", "58030"} and any(words in text for words in _WORKER_LOST)
+    worker = f"the Citus server {named[1]}" if named and (is_lost or code.startswith(("08", "57P"))) else ""
+    if code == "XX000" and text.startswith(_LOST_AT_COMMIT):
+        worker = "a server of its Citus"
+    if worker:
         told = text.partition("the following error: ")[2] or text
         return LedgerAway(
             f"the ledger {where} needs {worker}, which does not answer ({told}); start that server or wait until it is "
@@ -342,23 +322,11 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     code = _code_of(error)
     if (met := _of_citus(error, code, text, where)) is not None:
         return met
-    if code == "XX000":
-        code = next((known for words, known in _BY_WORDS.items() if words in text), code)
-    if code == "P0001":  # raised by a trigger of ours
+    if code == "XX000" and "a minute ahead" in text:
+        code = "RF001"
+    if code == "P0001" or code.startswith("23") or (code == "XX000" and any(words in text for words in _OURS)):
         return _refused(text, where)
-    if code.startswith("23"):
-        if "event_target_once" in text:
-            return _retracted()
-        if "event_pkey" in text:
-            return HeadMisplaced(where)
-        if code == "23503":
-            return _no_target(where)
-        return _refused_events(where, text)
-    for known in (code, code[:3], code[:2]):
-        if known in _BY_SQLSTATE:
-            kind, what, way_out = _BY_SQLSTATE[known]
-            return kind(f"the ledger {where} {what} ({text}); {way_out}")
-    return LedgerUnavailable(
+    return _meant(code, text, where) or LedgerUnavailable(
         f"the ledger {where} could not be used: {text} (SQLSTATE {code}); see the server's log, "
         "then run the same command again"
     )

@@ -7,13 +7,14 @@ bullet's text there a trigger asks for the event that says it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerUnavailable, translated
-from reflector.ledger.migration import is_citus
+from reflector.ledger.migration import is_citus, triggers
 from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.views import VIEWS
 
@@ -74,7 +75,8 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
         if numbers:
             yield f"ALTER SEQUENCE {schema}.{numbers} OWNER TO {name};"
         yield from (f"ALTER VIEW {schema}.{view} OWNER TO {name};" for view in VIEWS)
-        yield from (f"ALTER FUNCTION {schema}.{function}() OWNER TO {name};" for function in functions())
+        functions = re.findall(r"CREATE OR REPLACE FUNCTION (\w+)", "\n".join(triggers("postgresql").values()))
+        yield from (f"ALTER FUNCTION {schema}.{function}() OWNER TO {name};" for function in functions)
         return
     yield f"REVOKE ALL ON {readable} FROM {name};"
     yield f"REVOKE ALL ON SCHEMA {schema} FROM {name};"
@@ -86,16 +88,6 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
             yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"
         if numbers:
             yield f"GRANT USAGE ON SEQUENCE {schema}.{numbers} TO {name};"
-
-
-def functions() -> list[str]:
-    """Return the names of the triggers' functions."""
-    from reflector.ledger.migration import triggers
-
-    found = [
-        sql.partition("CREATE OR REPLACE FUNCTION ")[2].partition("(")[0] for sql in triggers("postgresql").values()
-    ]
-    return [name for name in found if name]
 
 
 def policies(engine: Engine) -> Iterator[str]:

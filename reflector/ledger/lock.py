@@ -10,7 +10,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,12 +30,8 @@ NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 @contextmanager
 def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
     """Hold a SQLite ledger's lock once. Raises as `Lock.held` does."""
-    lock = Lock(url)
-    try:
-        with lock.held(wait=wait):
-            yield
-    finally:
-        lock.close()
+    with closing(Lock(url)) as lock, lock.held(wait=wait):
+        yield
 
 
 class Lock:

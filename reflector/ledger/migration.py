@@ -53,6 +53,7 @@ def ensure_current(engine: Engine) -> None:
     Raises LedgerTooNew for a newer revision, LedgerCorrupt for a database that holds something else; either is
     left untouched.
     """
+    driver: Any
     with engine.connection() as driver:
         if _revision(engine, driver) == HEAD_REVISION:
             return
@@ -66,7 +67,7 @@ def ensure_current(engine: Engine) -> None:
             _create(driver, engine.dialect)
     if revision not in (None, HEAD_REVISION):
         with migration_transaction(engine) as connection:
-            driver = _driver(connection)
+            driver = connection.connection.driver_connection
             if engine.dialect == "postgresql":
                 connection.exec_driver_sql(_FIRST_USE)
             if _revision(engine, driver) != HEAD_REVISION:
@@ -150,10 +151,6 @@ def made_digest() -> str:
     return sha256(" ".join("\n".join(texts).split()).encode()).hexdigest()
 
 
-def _driver(connection: sa.Connection) -> Any:
-    return connection.connection.driver_connection
-
-
 def _asks(driver: Any) -> Ask:
     return lambda query: driver.execute(query).fetchone()
 
@@ -185,8 +182,8 @@ def triggers(dialect: str, schema: str = "public", event: str = "event") -> dict
     the events in the table `event`.
     """
     files = sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))
-    places = {"{schema}": schema, "{event}": event}
-    return {path.stem: _filled(with_types(path.read_text(encoding="utf-8")), places) for path in files}
+    texts = {path.stem: with_types(path.read_text(encoding="utf-8")) for path in files}
+    return {name: text.replace("{schema}", schema).replace("{event}", event) for name, text in texts.items()}
 
 
 def triggers_of(dialect: str, ask: Ask) -> tuple[dict[str, str], str]:
@@ -242,12 +239,6 @@ def refused_by_citus(ask: Ask) -> str:
             "set it to on in the configuration of the coordinator and of each worker"
         )
     return ""
-
-
-def _filled(sql: str, places: dict[str, str]) -> str:
-    for place, text in places.items():
-        sql = sql.replace(place, text)
-    return sql
 
 
 def drop_triggers(driver: Any, dialect: str) -> None:

@@ -2,7 +2,7 @@
 
 Invariant: `project` is called with every event once, in order, inside the transaction that appended it, and a
 rebuild calls the same function over all events. So the tables equal the pure fold of
-`reflector.events.fold` at every position; `verify` and the tests compare the two.
+`reflector.events.registry.fold` at every position; `verify` and the tests compare the two.
 
 A counter is written as baseline plus the size of the set of counted tags. Under `as_applied` a new tag makes
 that set one larger, so it is added; whenever tags leave or come back, or members are shared, the set
@@ -34,7 +34,7 @@ from reflector.ledger.statements import TABLES, set_checkpoint
 from reflector.playbook.counting import DEFAULT, is_counting
 
 if TYPE_CHECKING:
-    from reflector.ledger.rows import Projected
+    from reflector.events.event import Projected
     from reflector.ledger.statements import Statements
 
 #: The tables that a rebuild empties and fills again.
@@ -51,11 +51,13 @@ _STATUS_COLUMNS = ("name", "position", "status")
 
 @dataclass(slots=True)
 class _Window:
-    """A window that waits: to be inserted, or its change of state where it was appended earlier."""
+    """A window that waits: to be inserted as a `row` of (position, event id, session id), or, where it was appended
+    earlier, to change its state."""
 
     state: str
     attempts: int
     changed_at: str
+    row: tuple[object, ...] = ()
 
     def move(self, state: str, attempts: int, changed_at: str) -> None:
         """Bring it to a state. A judged window stays judged; one that was skipped or given up may still be judged."""
@@ -67,16 +69,14 @@ class _Window:
 class _Waiting:
     """What is to be written, folded, so that each row is written once.
 
-    windows    new ones by event id, with (position, event id, session id)
-    states     changes of earlier windows, by event id
+    windows    by event id
     statuses   rows of `bullet_status`
     uncounted  names of bullets whose tags in the table count no more
     counted    how many of `tags` count, by name and verdict
     """
 
-    windows: dict[str, tuple[tuple[object, ...], _Window]] = field(default_factory=dict)
+    windows: dict[str, _Window] = field(default_factory=dict)
     keys: list[int] = field(default_factory=list)
-    states: dict[str, _Window] = field(default_factory=dict)
     statuses: list[tuple[object, ...]] = field(default_factory=list)
     uncounted: set[str] = field(default_factory=set)
     tags: list[TagRow] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Projector:
     def __init__(self, statements: Statements, in_force: InForce = None) -> None:
         self.sql = statements
         self.counters = Counters(statements, in_force)
-        self._covers: dict[str | None, int | None] = {}
+        self._covers: dict[str | None, tuple[int, bool]] = {}
         self._waiting = _Waiting()
         #: The bullets that the events at hand name: as they are, and as the table has them.
         self._book = Playbook()
@@ -143,23 +143,23 @@ class Projector:
     def _is_covered(self, event: Projected) -> bool:
         """Return whether a retraction that came first covers this tag's reflection or its window."""
         if event.reflection_id not in self._covers:
-            self._covers[event.reflection_id] = self._covered_from(event.reflection_id)
-        start = self._covers[event.reflection_id]
-        return start is not None and start < event.position <= start + MAX_TAGS
+            self._covers[event.reflection_id] = self._completion(event.reflection_id)
+        start, is_covered = self._covers[event.reflection_id]
+        return is_covered and start < event.position <= start + MAX_TAGS
 
     def _write_waiting(self) -> None:
         """Write what waits. Its bullets come before its tags, as their events do."""
         waiting, self._waiting = self._waiting, _Waiting()
-        windows = [(*row, now.state, now.attempts, now.changed_at) for row, now in waiting.windows.values()]
-        self.sql.insert("session_window", _WINDOW_COLUMNS, windows)
-        self.sql.insert_new("record", ("key",), [(key,) for key in waiting.keys])
+        steps = [(one.row, one.state, one.attempts, one.changed_at, key) for key, one in waiting.windows.items()]
+        self.sql.insert("session_window", _WINDOW_COLUMNS, [(*row, *now) for row, *now, _ in steps if row])
+        self.sql.insert("record", ("key",), [(key,) for key in waiting.keys], only_new=True)
         self.sql.change(
             "session_window",
             "state = {state}, attempts = attempts + {attempts}, changed_at = {changed_at}",
             "position = (SELECT position FROM event WHERE playbook_id = {playbook} AND event_id = {event_id})"
             " AND state <> 'completed'",
             _STATE_COLUMNS,
-            [(now.state, now.attempts, now.changed_at, event_id) for event_id, now in waiting.states.items()],
+            [tuple(step) for row, *step in steps if not row],
         )
         self._write_bullets()
         self.sql.insert("bullet_status", _STATUS_COLUMNS, waiting.statuses)
@@ -185,28 +185,19 @@ class Projector:
             sets = ", ".join(f"{column} = {{{column}}}" for column in columns)
             self.sql.change("bullet", sets, "name = {name}", (*columns, "name"), rows)
 
-    def _covered_from(self, reflection_id: str | None) -> int | None:
-        """Return the position of this reflection's completion, if an active retraction covers it or its window."""
-        completed = self._completed(reflection_id)
-        if completed is None or not self._covered([event_id for event_id in completed[1:] if event_id]):
-            return None
-        return completed[0]
-
-    def _completed(self, reflection_id: str | None) -> tuple[int, str, str | None] | None:
-        """Return (position, event id, window's event id) of a reflection's completion."""
+    def _completion(self, reflection_id: str | None) -> tuple[int, bool]:
+        """Return the position of a reflection's completion, 0 for none, and whether an active retraction covers it or
+        its window."""
         row = self.sql.run(
             "SELECT position, event_id, target_id FROM event WHERE playbook_id = ? AND event_id = ?",
             ev.identity(ev.REFLECTION_COMPLETED, reflection_id or ""),
         ).fetchone()
-        return (row[0], row[1], row[2]) if row else None
+        return (row[0], self._covered([event_id for event_id in row[1:] if event_id])) if row else (0, False)
 
     def _covered(self, targets: list[str]) -> bool:
-        marks = ", ".join("?" * len(targets))
-        found = self.sql.run(
-            f"SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND target_id IN ({marks}) LIMIT 1",  # noqa: S608
-            *targets,
-        ).fetchone()
-        return found is not None
+        among = f"target_id IN ({', '.join('?' * len(targets))})"
+        query = f"SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND {among} LIMIT 1"  # noqa: S608
+        return self.sql.run(query, *targets).fetchone() is not None
 
     def _read_bullets(self, events: Sequence[Projected]) -> None:
         """Look up the bullets that events name, all at once."""
@@ -214,7 +205,7 @@ class Projector:
         for event in events:
             if event.type in ADVICE:
                 names |= names_in(event.type, event.data or {})
-        self._stored = self._entries(names) if names else {}
+        self._stored = self._entries("name", names) if names else {}
         last = 0
         if names:
             (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
@@ -247,19 +238,17 @@ class Projector:
     def _merged_into(self, names: Collection[str]) -> set[str]:
         """Return the bullets that were merged into these, having looked them up."""
         self._write_waiting()
-        among, values = self.sql.among("removed_into", sorted(names))
-        query = f"{ENTRIES} AND status = 'merged' AND {among} ORDER BY ordinal"
-        found = {row[0]: Entry(*row) for row in self.sql.run(query, values).fetchall()}
+        found = self._entries("removed_into", names, " AND status = 'merged'")
         for name, entry in found.items():
             if name not in self._stored:
                 self._stored[name] = entry
                 self._book.put(entry)
         return set(found)
 
-    def _entries(self, names: Collection[str]) -> dict[str, Entry]:
-        """Return the bullets of these names, in order of creation."""
-        among, values = self.sql.among("name", sorted(names))
-        rows = self.sql.run(f"{ENTRIES} AND {among} ORDER BY ordinal", values).fetchall()
+    def _entries(self, column: str, names: Collection[str], more: str = "") -> dict[str, Entry]:
+        """Return the bullets that have one of these names in a column, in order of creation."""
+        among, values = self.sql.among(column, sorted(names))
+        rows = self.sql.run(f"{ENTRIES} AND {among}{more} ORDER BY ordinal", values).fetchall()
         return {row[0]: Entry(*row) for row in rows}
 
     def _uncount(self, name: str) -> None:
@@ -273,19 +262,16 @@ class Projector:
 
     def _opened(self, event: Projected, data: Mapping[str, Any]) -> None:
         row = (event.position, event.event_id, event.session_id)
-        self._waiting.windows[event.event_id] = row, _Window("pending", 0, event.recorded_at)
+        self._waiting.windows[event.event_id] = _Window("pending", 0, event.recorded_at, row)
         if event.type == ev.SESSION_RECORDED and isinstance(keys := data.get("window", {}).get("keys"), str):
             self._waiting.keys.extend(unpack_keys(keys))
 
     def _moved(self, event: Projected, state: str, attempts: int) -> None:
-        waiting, target = self._waiting, event.target_id
-        if target is None:
-            return
-        _, window = waiting.windows.get(target, (None, waiting.states.get(target)))
-        if window is None:
-            waiting.states[target] = _Window(state, attempts, event.recorded_at)
-        else:
-            window.move(state, attempts, event.recorded_at)
+        windows, target = self._waiting.windows, event.target_id
+        if target in windows:
+            windows[target].move(state, attempts, event.recorded_at)
+        elif target is not None:
+            windows[target] = _Window(state, attempts, event.recorded_at)
 
     def _retracted(self, event: Projected) -> None:
         target = event.target_id
@@ -301,19 +287,14 @@ class Projector:
         )
         # A retraction of a retraction: each is retracted once, so the way down to the evidence is a line.
         active, met = 1, {event.event_id}
-        while target not in met and (row := self._retraction_by(target)) is not None:
+        query = "SELECT target_id FROM retraction WHERE playbook_id = ? AND event_id = ?"
+        while target not in met and (row := self.sql.run(query, target).fetchone()) is not None:
             met.add(target)  # a forged ledger may hold a circle
             active = 1 - active
             sql = "UPDATE retraction SET active = ? WHERE playbook_id = ? AND event_id = ?"
             self.sql.execute(sql, active, self.sql.id, target)
-            target = row
+            target = row[0]
         self._reconsider(target)
-
-    def _retraction_by(self, event_id: str) -> str | None:
-        row = self.sql.run(
-            "SELECT target_id FROM retraction WHERE playbook_id = ? AND event_id = ?", event_id
-        ).fetchone()
-        return row[0] if row else None
 
     def _reconsider(self, target: str) -> None:
         """Decide again which tags under an event (a window, a reflection or one tag) are active."""
@@ -337,9 +318,7 @@ class Projector:
                 self._reconsider_tags(of_window)
 
     def _reconsider_tags(self, reflection_id: str | None, only: int | None = None) -> None:
-        completed = self._completed(reflection_id)
-        whole = completed is not None and self._covered([event_id for event_id in completed[1:] if event_id])
-        after = completed[0] if completed is not None else 0
+        after, whole = self._completion(reflection_id)
         # A reflection's tags follow its completion, so this is a range of the key and no index is needed.
         where = "tag.position = ?" if only is not None else "tag.position BETWEEN ? AND ? AND tag.reflection_id = ?"
         values = (only,) if only is not None else (after + 1, after + MAX_TAGS, reflection_id)

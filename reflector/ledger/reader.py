@@ -6,25 +6,16 @@ answered from one state of the ledger, also while others append.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event, Projected
 from reflector.ledger.errors import HeadMisplaced, LedgerCorrupt, LedgerMoved, translated
-from reflector.ledger.rows import (
-    OPEN_WINDOW,
-    PROJECTED,
-    BulletRow,
-    Head,
-    Projected,
-    WindowRow,
-    event_of,
-    projected_of,
-    read,
-)
+from reflector.ledger.rows import PROJECTED, BulletRow, Head, WindowRow, event_of, projected_of, read
 from reflector.ledger.statements import TABLES, Statements
 from reflector.playbook.names import SECTIONS
 
@@ -34,6 +25,8 @@ if TYPE_CHECKING:
     from reflector.playbook.counting import Counting
 
 _PAGE = 2000
+#: Positions among which events of rare types are read at once.
+_POSITIONS = 20_000
 #: Literal conditions: the planners take a partial index only where they read its own condition.
 _NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
 _EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
@@ -95,10 +88,30 @@ class Reader:
         session_id: str | None = None,
     ) -> Iterator[Event]:
         """Events that can be read, in order, from position `after` + 1 to `upto`, page by page: memory stays flat."""
-        chosen = None if types is None else sorted(types)
+        conditions, values = ["position > ?"], list[object]()
+        if upto is not None:
+            conditions.append("position <= ?")
+            values.append(upto)
+        if session_id is not None:
+            conditions.append("session_id = ?")
+            values.append(session_id)
+        chosen = sorted(types or ())
+        are_rare = types is not None and BULLET_TAGGED not in chosen
+        if types is not None:
+            conditions.append(f"type IN ({', '.join('?' * len(chosen))})")
+            values += chosen
+        if are_rare:
+            conditions.append(_NOT_A_TAG)
+        where, first = " AND ".join(conditions), list[object]()
+        if are_rare and session_id is None:
+            # The plus keeps the planner from walking through all events because they are in order.
+            inner = f"SELECT position FROM event WHERE playbook_id = ? AND {where} ORDER BY +position LIMIT {_PAGE}"  # noqa: S608
+            where, first = f"position IN ({inner}) ORDER BY position", [self.playbook_id]
+        else:
+            where += f" ORDER BY position LIMIT {_PAGE}"
         while True:
             with self._reading() as sql:
-                page = self._page(sql, after, upto, chosen, session_id)
+                page = events_where(sql, where, *first, after, *values)
             yield from _readable(page)
             if len(page) < _PAGE:
                 return
@@ -163,30 +176,34 @@ class Reader:
 
         Times grow with positions, so this halves its way there: about 20 look-ups by key in a million events.
         """
-        low, high = 0, self.head().position
+        head = self.head().position
         with self._reading() as sql:
-            while low < high:
-                middle = (low + high + 1) // 2
-                found = sql.run(_RECORDED_AT, middle).fetchone()
-                if found is None:
+
+            def recorded_at(position: int) -> str:
+                if (row := sql.run(_RECORDED_AT, position).fetchone()) is None:
                     raise HeadMisplaced(self.engine.url.shown)
-                if found[0] <= time:
-                    low = middle
-                else:
-                    high = middle - 1
-        return low
+                return str(row[0])
+
+            return bisect_right(range(1, head + 1), time, key=recorded_at)
 
     def rows(self) -> list[BulletRow]:
         """Return every bullet in order of creation, tombstones included."""
-        with self._reading() as sql:
-            rows = sql.run(f"{_BULLETS} ORDER BY ordinal").fetchall()
-        return [_bullet(row) for row in rows]
+        return self._rows("1 = 1")
 
     def row(self, name: str) -> BulletRow | None:
         """One bullet, a tombstone too; None for a name that was never given."""
+        return next(iter(self._rows("name = ?", name)), None)
+
+    def _rows(self, condition: str, *values: object) -> list[BulletRow]:
         with self._reading() as sql:
-            found = sql.run(f"{_BULLETS} AND name = ?", name).fetchone()
-        return _bullet(found) if found else None
+            rows = sql.run(f"{_BULLETS} AND {condition} ORDER BY ordinal", *values).fetchall()
+        found = [BulletRow(*row) for row in rows]
+        if odd := [bullet for bullet in found if bullet.section not in SECTIONS]:
+            raise LedgerCorrupt(
+                f"the table of bullets has {odd[0].name} in a section {odd[0].section!r}, which does not exist; "
+                "run `reflector rebuild`, then `reflector verify`"
+            )
+        return found
 
     def bullets(self) -> tuple[Bullet, ...]:
         """Return the live bullets with their counters, in order of creation."""
@@ -194,7 +211,8 @@ class Reader:
 
     def open_windows(self) -> list[WindowRow]:
         """Windows whose reflection is not finished, oldest first."""
-        return self._windows(OPEN_WINDOW)
+        # As the partial index on them has it.
+        return self._windows("state IN ('pending', 'answered', 'failed')")
 
     def windows(self, session_id: str | None = None) -> list[WindowRow]:
         """Return every window, or those of one session, oldest first."""
@@ -225,8 +243,7 @@ class Reader:
 
     def updated_at(self) -> str | None:
         """Return when a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
-        with self._reading() as sql:
-            row = sql.run("SELECT updated_at FROM projection WHERE playbook_id = ? AND name = ?", TABLES).fetchone()
+        row = self._projection("updated_at", TABLES)
         return row[0] if row else None
 
     def counting(self) -> Counting:
@@ -238,10 +255,12 @@ class Reader:
 
     def checkpoint(self, name: str) -> tuple[int, str] | None:
         """Return (position, state hash) of a named projection, such as `playbook.json`; None before the first."""
-        query = "SELECT position, state_hash FROM projection WHERE playbook_id = ? AND name = ?"
-        with self._reading() as sql:
-            row = sql.run(query, name).fetchone()
+        row = self._projection("position, state_hash", name)
         return tuple(row) if row else None
+
+    def _projection(self, columns: str, name: str) -> Any:
+        with self._reading() as sql:
+            return sql.run(f"SELECT {columns} FROM projection WHERE playbook_id = ? AND name = ?", name).fetchone()  # noqa: S608
 
     @contextmanager
     def asking(self) -> Iterator[Statements]:
@@ -256,34 +275,6 @@ class Reader:
         with translated(self.engine.url.shown), self.engine.connection() as connection:
             yield Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
 
-    def _page(
-        self,
-        sql: Statements,
-        after: int,
-        upto: int | None,
-        types: list[str] | None,
-        session_id: str | None,
-    ) -> list[Event]:
-        values: list[object] = [after]
-        conditions = ["position > ?"]
-        if upto is not None:
-            conditions.append("position <= ?")
-            values.append(upto)
-        if session_id is not None:
-            conditions.append("session_id = ?")
-            values.append(session_id)
-        if types is not None:
-            conditions.append(f"type IN ({', '.join('?' * len(types))})")
-            values += types
-            if BULLET_TAGGED not in types:
-                conditions.append(_NOT_A_TAG)
-        where = " AND ".join(conditions)
-        if types is not None and BULLET_TAGGED not in types and session_id is None:
-            # Rare types: the plus keeps the planner from walking through all events because they are in order.
-            inner = f"SELECT position FROM event WHERE playbook_id = ? AND {where} ORDER BY +position LIMIT {_PAGE}"  # noqa: S608
-            return events_where(sql, f"position IN ({inner}) ORDER BY position", self.playbook_id, *values)
-        return events_where(sql, f"{where} ORDER BY position LIMIT {_PAGE}", *values)
-
 
 def _readable(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if not event.fault]
@@ -295,6 +286,23 @@ def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
     rows = sql.run(f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
     kept = kept_of(sql, [row[1] for row in rows if row[10] is None])
     return [event_of(row, kept.get(row[1])) for row in rows]
+
+
+def one_of(types: Sequence[str]) -> str:
+    """Return the condition that an event is of one of these types, by the index of the types that are rare."""
+    return f"{_NOT_A_TAG} AND type IN ({', '.join(map(repr, types))})"
+
+
+def whose(types: Sequence[str]) -> str:
+    """Return the same condition where the events of some session or target are looked for by their own index."""
+    return f"(type || '') IN ({', '.join(map(repr, types))})"
+
+
+def between(sql: Statements, types: Sequence[str], after: int, upto: int) -> Iterator[Event]:
+    """Yield the events of rare types between two positions, in order, those that cannot be read as well."""
+    where = f"{one_of(types)} AND position > ? AND position <= ? ORDER BY position"
+    for begin in range(after, upto, _POSITIONS):
+        yield from events_where(sql, where, begin, min(begin + _POSITIONS, upto))
 
 
 def line_of(sql: Statements, event_id: str) -> list[Event]:
@@ -317,16 +325,6 @@ def history_page(sql: Statements, after: int, upto: int) -> list[Projected]:
     rows = sql.run(_HISTORY, after, upto).fetchall()
     kept = kept_of(sql, [row[1] for row in rows if row[7] is None])
     return [projected_of(row, kept) for row in rows]
-
-
-def _bullet(row: Sequence[Any]) -> BulletRow:
-    bullet = BulletRow(*row)
-    if bullet.section not in SECTIONS:
-        raise LedgerCorrupt(
-            f"the table of bullets has {bullet.name} in a section {bullet.section!r}, which does not exist; "
-            "run `reflector rebuild`, then `reflector verify`"
-        )
-    return bullet
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.sqlite_file import sqlite_module
@@ -47,14 +47,6 @@ class Answer:
 
     columns: tuple[str, ...]
     pages: Iterator[list[tuple[Any, ...]]]
-
-
-class Asker(Protocol):
-    """A connection that only reads."""
-
-    def ask(self, query: str) -> Answer:
-        """Ask; the answer before is over then. Raises NotAQuestion, TooLong, LedgerError, KeyboardInterrupt; so does
-        reading its pages."""
 
 
 @contextmanager
@@ -102,6 +94,8 @@ class _SQLite:
         return self.end is not None and time.monotonic() > self.end
 
     def ask(self, query: str) -> Answer:
+        """Ask; the answer before is over then. Raises NotAQuestion, TooLong, LedgerError, KeyboardInterrupt; so does
+        reading its pages."""
         question = _question(query, "sqlite")
         self.end = None if self.seconds is None else time.monotonic() + self.seconds
         cursor = self.driver.cursor()
@@ -174,7 +168,7 @@ class _PostgreSQL:
         except psycopg.errors.QueryCanceled as error:
             raise _too_long(self.seconds) from error
         except psycopg.Error as error:
-            text = _primary(error)
+            text = str(error.diag.message_primary or error).strip()
             if "multiple commands" in text:
                 raise _refused(_SEVERAL) from error
             if "data-modifying" in text or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
@@ -184,8 +178,8 @@ class _PostgreSQL:
             raise _misunderstood("PostgreSQL", text) from error
 
 
-def _primary(error: Any) -> str:
-    return str(error.diag.message_primary or error).strip()
+#: A connection that only reads.
+Asker = _SQLite | _PostgreSQL
 
 
 def _question(query: str, dialect: str) -> str:
@@ -214,7 +208,8 @@ def _refused(why: str) -> NotAQuestion:
 
 
 def _misunderstood(engine: str, text: str) -> NotAQuestion:
-    return NotAQuestion(f"{engine} does not understand the query: {text}. `reflector sql --views` lists the views")
+    views = "`reflector sql` without a query lists the views"
+    return NotAQuestion(f"{engine} does not understand the query: {text}. {views}")
 
 
 def _too_long(seconds: float | None) -> TooLong:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.fold import REDACTED
 from reflector.events.registry import EVENT_TYPES, fields_of
+from reflector.events.state import REDACTED
 from reflector.ledger.errors import LedgerError
 
 if TYPE_CHECKING:

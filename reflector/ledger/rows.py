@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reflector.events.event import BULLET_TAGGED, Event
+from reflector.events.event import BULLET_TAGGED, Event, Projected
 from reflector.events.registry import EVENT_TYPES
 from reflector.playbook.bullet import Bullet
 
@@ -28,6 +28,10 @@ class Head:
     chain: str
     recorded_at: str
 
+    def __str__(self) -> str:
+        """Return the head as it is published."""
+        return f"{self.position}:{self.chain}"
+
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
@@ -35,6 +39,10 @@ class Anchor:
 
     position: int
     chain: str
+
+    def __str__(self) -> str:
+        """Return the head as it is published."""
+        return f"{self.position}:{self.chain}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +81,6 @@ class BulletRow:
 #: As the ledger writes a time.
 _TIME = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d")
 
-#: The condition that a window is open, as the partial index on them has it.
-OPEN_WINDOW = "state IN ('pending', 'answered', 'failed')"
-
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:
@@ -92,7 +97,7 @@ class WindowRow:
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
     """Return an event from the columns of its fields, in their order; `kept` replaces data that was redacted."""
     data, fault = read(row[2], row[5], row[10], kept)
-    meta, _ = ({}, "") if row[12] == "{}" else _object(row[12])
+    meta, _ = ({}, "") if row[12] == "{}" else object_in(row[12])
     return Event(*row[:10], data, row[11], meta, *row[13:], fault)  # type: ignore[call-arg]
 
 
@@ -109,7 +114,7 @@ def read(
         return None, f"it was recorded at {recorded_at!r:.40}, which is not a time"
     if type_ == BULLET_TAGGED and text is not None:
         return _tag(text)
-    data, fault = (kept, "") if text is None else _object(text)
+    data, fault = (kept, "") if text is None else object_in(text)
     one = EVENT_TYPES.get(type_)
     if data is not None and not fault and one is not None:
         fault = one.unreadable(data) or ""
@@ -119,34 +124,18 @@ def read(
 @lru_cache(maxsize=8192)
 def _tag(text: str) -> tuple[Mapping[str, Any] | None, str]:
     """Return `read` of a tag's data, not to be changed: a history says the same again and again."""
-    data, fault = _object(text)
+    data, fault = object_in(text)
     fault = fault or EVENT_TYPES[BULLET_TAGGED].unreadable(data) or ""
     return (None, fault) if fault else (data, "")
 
 
-def _object(text: str) -> tuple[dict[str, Any], str]:
+def object_in(text: str) -> tuple[dict[str, Any], str]:
     """Return the JSON object in a column of an event and "", or an empty one and what the column holds instead."""
     try:
         found = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         return {}, f"it does not hold JSON ({error})"
     return (found, "") if isinstance(found, dict) else ({}, "it does not hold a JSON object")
-
-
-class Projected(NamedTuple):
-    """The part of an appended event that the projection reads."""
-
-    position: int
-    event_id: str
-    type: str
-    recorded_at: str
-    session_id: str | None
-    reflection_id: str | None
-    target_id: str | None
-    data: Mapping[str, Any] | None
-    actor: str = ""
-    meta: str = "{}"
-    fault: str = ""
 
 
 class Stored(NamedTuple):

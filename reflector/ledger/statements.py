@@ -56,7 +56,6 @@ class Statements:
         self.cursor = cursor
         self.postgres = dialect == "postgresql"
         self.id = playbook_id
-        self._inserts: dict[tuple[str, ...], str] = {}
 
     def run(self, sql: str, *values: object) -> Any:
         """Execute with `?` placeholders; the first is always the playbook's id."""
@@ -107,27 +106,25 @@ class Statements:
         sql = f"UPDATE {table} SET {sets.format_map(places)}{source} WHERE {where}"  # noqa: S608
         self._run_for(sql, rows)
 
-    def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
-        """Insert rows of these columns into the playbook."""
-        self._insert(table, columns, rows, "")
-
-    def insert_new(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
-        """Insert those of the rows that collide with none that is there."""
-        self._insert(table, columns, rows, " ON CONFLICT DO NOTHING")
-
-    def _insert(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]], conflicts: str) -> None:
+    def insert(
+        self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]], *, only_new: bool = False
+    ) -> None:
+        """Insert rows of these columns into the playbook; `only_new`: those that collide with none that is there."""
         if not rows:
             return
-        if self.postgres and not conflicts and len(rows) >= COPIED and not self._is_pipelined():
-            names = ", ".join(f'"{column}"' for column in columns)
-            with self.cursor.copy(f"COPY {table} (playbook_id, {names}) FROM STDIN") as copy:
+        names = ", ".join(f'"{column}"' for column in columns)
+        into = f"{table} (playbook_id, {names})"
+        # In a pipeline, where statements are sent without waiting for answers, COPY is refused.
+        if self.postgres and not only_new and len(rows) >= COPIED and not self.cursor.connection.info.pipeline_status:
+            with self.cursor.copy(f"COPY {into} FROM STDIN") as copy:
                 for row in rows:
                     copy.write_row((self.id, *row))
             return
-        sql = self._inserts.get((table, *columns))
-        if sql is None:
-            sql = self._inserts[table, *columns] = self._insert_text(table, columns) + conflicts
-        self._run_for(sql, rows)
+        if self.postgres:
+            values = f"SELECT {self.id:d}, * FROM unnest({_arrays(columns)})"  # noqa: S608  names are the code's own
+        else:
+            values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
+        self._run_for(f"INSERT INTO {into} {values}{' ON CONFLICT DO NOTHING' if only_new else ''}", rows)
 
     def _run_for(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Execute for all rows: on PostgreSQL once, with an array for each column."""
@@ -135,18 +132,6 @@ class Statements:
             self.cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)])
         else:
             self.cursor.executemany(sql, rows)
-
-    def _is_pipelined(self) -> bool:
-        """Return whether statements are sent without waiting for answers, among which COPY is refused."""
-        return bool(self.cursor.connection.info.pipeline_status)
-
-    def _insert_text(self, table: str, columns: tuple[str, ...]) -> str:
-        names = ", ".join(f'"{column}"' for column in columns)
-        if self.postgres:
-            values = f"SELECT {self.id:d}, * FROM unnest({_arrays(columns)})"  # noqa: S608  names are the code's own
-        else:
-            values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
-        return f"INSERT INTO {table} (playbook_id, {names}) {values}"
 
 
 def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -40,10 +41,6 @@ _FIND = (
 class Ledger(Reader):
     """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it."""
 
-    def __init__(self, engine: Engine, playbook_id: int, name: str) -> None:
-        super().__init__(engine, playbook_id, name)
-        self._writer: Writer | None = None
-
     @classmethod
     def open(cls, url: str, playbook: str = "default") -> Self:
         """Open a ledger by its SQLAlchemy URL; create or upgrade it on first use.
@@ -54,9 +51,16 @@ class Ledger(Reader):
         engine = open_engine(url)
         try:
             with translated(engine.url.shown):
-                _claim(engine)
+                if engine.url.is_file:
+                    claim_file(Path(engine.url.database))
                 ensure_current(engine)
                 playbook_id, code_version, made = _playbook(engine, playbook)
+        except OSError as error:
+            engine.close()
+            raise LedgerUnavailable(
+                f"the ledger {engine.url.database} cannot be made ({error.strerror}); check that its folder exists and "
+                "is yours"
+            ) from error
         except BaseException:
             engine.close()
             raise
@@ -81,7 +85,7 @@ class Ledger(Reader):
 
     def close(self) -> None:
         """Release the database's connections."""
-        if self._writer is not None:
+        if "_writer" in vars(self):
             self._writer.close()
         self.engine.close()
 
@@ -173,28 +177,16 @@ class Ledger(Reader):
     def writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
         """A write transaction with the head locked; `event_ids` are looked up in it. Raises a LedgerError."""
         try:
-            with translated(self.engine.url.shown), self._ready().transaction(event_ids) as writing:
+            with translated(self.engine.url.shown), self._writer.transaction(event_ids) as writing:
                 yield writing
         except LedgerMoved as moved:
             raise self.moved() or moved from moved
 
-    def _ready(self) -> Writer:
-        if self._writer is None:
-            from reflector.ledger.append import Writer
+    @cached_property
+    def _writer(self) -> Writer:
+        from reflector.ledger.append import Writer
 
-            self._writer = Writer(self.engine, self.playbook_id)
-        return self._writer
-
-
-def _claim(engine: Engine) -> None:
-    if engine.url.is_file:
-        path = engine.url.database
-        try:
-            claim_file(Path(path))
-        except OSError as error:
-            raise LedgerUnavailable(
-                f"the ledger {path} cannot be made ({error.strerror}); check that its folder exists and is yours"
-            ) from error
+        return Writer(self.engine, self.playbook_id)
 
 
 #: A playbook's id, the code version of its tables, and the digest of the triggers and views that were made for them.
@@ -207,11 +199,6 @@ def _playbook(engine: Engine, name: str) -> _Found:
         found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
     if found is not None:
         return found
-    return _created(engine, name)
-
-
-def _created(engine: Engine, name: str) -> _Found:
-    """Create a playbook, unless another process has just done so; as `_playbook` returns it."""
     import secrets
 
     from reflector.ledger.append import utc_now
@@ -221,7 +208,7 @@ def _created(engine: Engine, name: str) -> _Found:
     origin = secrets.token_hex(16)
     with write_transaction(engine) as connection:
         sql = Statements(connection.cursor(), engine.dialect, 0)
-        if (found := _find_playbook(sql, name)) is not None:
+        if (found := _find_playbook(sql, name)) is not None:  # another process has just made it
             return found
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new one could be given the number of the other, and its events.

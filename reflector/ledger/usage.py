@@ -1,22 +1,25 @@
 """How many sessions were shown, cited and judged each bullet, and what was last said of it.
 
 Invariant: sessions are counted, not windows or texts, each once for a bullet however many events say the same. A bullet
-is live in a session when it was live at one of its windows, or is cited by one. Later events change nothing of what
-the events up to a position say, so a count goes on from an earlier one: the sessions that have events since are counted
-out as they were and in as they are.
+is live in a session when it was live at one of its windows, or is cited by one. A session without an id is known by the
+id of its only window, and an event whose text was redacted says what its redaction kept. Later events change nothing of
+what the events up to a position say, so a count goes on from an earlier one: the sessions that have events since are
+counted out as they were and in as they are.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reflector.ledger.windows import Told, told, told_of_sessions, windows, windows_of_sessions
+from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
+from reflector.ledger.reader import between, events_where, whose
 
 if TYPE_CHECKING:
+    from reflector.events.event import Event
     from reflector.ledger.statements import Statements
 
 #: What lies between two positions.
@@ -92,28 +95,31 @@ class _Facts:
         found = {*self.seen, *self.known}
         return found.union(*(of for kind in (self.told, self.judged) for of in kind.values()))
 
-    def add(self, cites: Iterable[Any], tellings: Iterable[Told], tags: Iterable[tuple[int, str, str]]) -> None:
+    def add(self, windows: Iterable[Event], tellings: Iterable[Event], tags: Iterable[tuple[int, str, str]]) -> None:
         """Take windows, tellings and tags, each oldest first."""
-        for window in cites:
-            self.seen[window.session].append(window.position)
-            for name in window.names["cited"]:
-                self.cited[name].setdefault(window.session, window.position)
+        for window in windows:
+            if not window.fault:
+                session = window.session_id or window.event_id
+                self.seen[session].append(window.position)
+                for name in (window.data or {}).get("cited") or ():
+                    self.cited[name].setdefault(session, window.position)
         for one in tellings:
-            if one.session is not None:
-                if one.is_text:
-                    self.known.setdefault(one.session, one.position)
-                for name in one.bullets:
-                    self.told[name].setdefault(one.session, one.position)
+            by = one.session_id or one.target_id  # None: a task of an embedder
+            if by is not None and one.data is not None:
+                if "digest" in one.data:  # it was the text at the session's start
+                    self.known.setdefault(by, one.position)
+                for name in one.data.get("bullets", ()):
+                    self.told[name].setdefault(by, one.position)
         for position, name, session in tags:
             self.judged[name].setdefault(session, position)
 
-    def sums(self, upto: int, statuses: Mapping[str, Mapping[str, list[Span]]]) -> dict[str, list[int]]:
+    def sums(self, upto: int, spans: Mapping[str, list[Span]]) -> dict[str, list[int]]:
         """Return the first seven counts of each bullet that these sessions come to at a position."""
 
         def then(of: dict[str, int] | None) -> set[str]:
             return {session for session, position in (of or {}).items() if position <= upto}
 
-        live = self._live(upto, statuses, then(self.known))
+        live = self._live(upto, spans, then(self.known))
         found: dict[str, list[int]] = {}
         for name in self.told.keys() | self.cited.keys() | self.judged.keys() | live.keys():
             told, cited, judged = (then(kind.get(name)) for kind in (self.told, self.cited, self.judged))
@@ -121,22 +127,21 @@ class _Facts:
             found[name] = [len(told), len(cited), *both, *live.get(name, (0, 0))]
         return found
 
-    def _live(
-        self, upto: int, statuses: Mapping[str, Mapping[str, list[Span]]], known: Collection[str]
-    ) -> dict[str, tuple[int, int]]:
+    def _live(self, upto: int, spans: Mapping[str, list[Span]], known: Collection[str]) -> dict[str, tuple[int, int]]:
         """Return in how many sessions each bullet was live, and how many of those are not known to be told anything."""
-        edges = sorted({edge for spans in statuses.values() for of in spans.values() for span in of for edge in span})
-        #: Between two edges no status changes; sessions with windows in the same stretches are one group.
+        edges = sorted({edge for of in spans.values() for span in of for edge in span})
+        #: Between two edges no bullet's status changes; sessions with windows in the same stretches are one group.
         stretches = {
             session: frozenset(bisect_right(edges, at - 1) for at in positions if at <= upto)
             for session, positions in self.seen.items()
         }
         groups = Counter((among, session in known) for session, among in stretches.items())
         found = {}
-        for name in statuses.keys() | self.cited.keys():
-            spans = statuses[name]["live"] if name in statuses else ()
+        for name in spans.keys() | self.cited.keys():
             at = {
-                n for first, end in spans for n in range(bisect_right(edges, first), bisect_right(edges, end - 1) + 1)
+                n
+                for first, end in spans.get(name, ())
+                for n in range(bisect_right(edges, first), bisect_right(edges, end - 1) + 1)
             }
             live = [(is_known, count) for (among, is_known), count in groups.items() if among & at]
             cited = (session for session, position in self.cited.get(name, {}).items() if position <= upto)
@@ -164,16 +169,17 @@ def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) ->
             if session is not None:
                 yield position, name, session
 
-    shown = list(told(sql, after, upto))
-    facts.add(windows(sql, ("cited",), after, upto), shown, tags())
+    shown = [one for one in between(sql, TELLING_TYPES, after, upto) if one.data is not None]
+    facts.add(between(sql, WINDOW_TYPES, after, upto), shown, tags())
     touched = facts.sessions() if after else set()
     if touched:
         facts = _Facts()
         among, ids = sql.among("event.session_id", touched)
         judged = sql.run(_TAGS_OF_SESSIONS.format(among), ids, upto).fetchall()
-        facts.add(windows_of_sessions(sql, touched, upto), told_of_sessions(sql, touched, upto), judged)
-    statuses = spans_of(sql, upto)
-    now, then = facts.sums(upto, statuses), facts.sums(after, statuses) if touched else {}
+        windows = _of_sessions(sql, WINDOW_TYPES, touched, "event_id", upto)
+        facts.add(windows, _of_sessions(sql, TELLING_TYPES, touched, "target_id", upto), judged)
+    spans = _live_spans(sql, upto)
+    now, then = facts.sums(upto, spans), facts.sums(after, spans) if touched else {}
     found = Usage(known.texts + len(shown), known.known + sum(at > after for at in facts.known.values()))
     for name in known.bullets.keys() | now.keys() | trends.keys():
         used = known.of(name)
@@ -188,17 +194,26 @@ def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) ->
     return found
 
 
-def spans_of(sql: Statements, upto: int) -> dict[str, dict[str, list[Span]]]:
-    """Return between which positions each bullet had which status: spans by status, by name."""
+def _of_sessions(
+    sql: Statements, types: Sequence[str], sessions: Collection[str], without: str, upto: int
+) -> Iterator[Event]:
+    """Yield the events of some sessions; of those without a session, by the column `without`."""
+    for column, more in (("session_id", ""), (without, " AND session_id IS NULL")):
+        among, ids = sql.among(column, sessions)
+        where = f"{whose(types)} AND {among} AND position <= ?{more} ORDER BY position"
+        yield from events_where(sql, where, ids, upto)
+
+
+def _live_spans(sql: Statements, upto: int) -> dict[str, list[Span]]:
+    """Return between which positions each bullet was live, by its name."""
     query = "SELECT name, position, status FROM bullet_status WHERE playbook_id = ? AND position <= ?"
-    since: dict[str, tuple[int, str]] = {}
-    found: dict[str, dict[str, list[Span]]] = {}
+    since: dict[str, int] = {}
+    found: dict[str, list[Span]] = defaultdict(list)
     for name, position, status in sql.run(f"{query} ORDER BY position", upto).fetchall():
-        spans = found.setdefault(name, {"live": [], "removed": []})
         if name in since:
-            start, before = since[name]
-            spans.setdefault(before, []).append((start, position))
-        since[name] = (position, status)
-    for name, (start, status) in since.items():
-        found[name].setdefault(status, []).append((start, upto + 1))
+            found[name].append((since.pop(name), position))
+        if status == "live":
+            since[name] = position
+    for name, start in since.items():
+        found[name].append((start, upto + 1))
     return found

@@ -27,11 +27,7 @@ def view_sql(dialect: str, name: str) -> str:
     a column holds, `{DOCUMENT => PATH}` one of JSON that was parsed before; `as number` and `as fraction` say its type.
     `{windows}` is what the registry says (`with_types`).
     """
-    return for_engine(dialect, (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8"))
-
-
-def for_engine(dialect: str, text: str) -> str:
-    """Return a view's statement from its text."""
+    text = (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8")
     text = _DIFFERENT.sub(lambda parts: parts[dialect], with_types(text[text.index("CREATE VIEW") :].rstrip()))
     return _VALUE.sub(lambda value: _value(dialect, **value.groupdict()), text)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from reflector.events import event as ev
@@ -17,13 +17,11 @@ from reflector.events.event import Event, Moment, first_moment, identity
 from reflector.events.lessons import POLARITY
 from reflector.events.state import REDACTED, Playbook
 from reflector.ledger.as_of import Past
-from reflector.ledger.store import Ledger
 from reflector.lessons.journal import Journal
 from reflector.lessons.outcomes import (
     UNPROVEN,
     State,
     ema,
-    evict,
     merge_outcome_signals,
     promotion_confidence,
     score_improvement,
@@ -73,11 +71,6 @@ class LessonPolicy:
         for name in ("alpha", "threshold", "promotion"):
             check_share(name, getattr(self, name))
         check_whole("bank_size", self.bank_size, 1)
-
-    @property
-    def id(self) -> str:
-        """The policy's identity: equal policies have equal ids."""
-        return identity("lesson.policy", *(f"{one.name}={getattr(self, one.name):.6f}" for one in fields(self)))[:12]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +128,6 @@ class Lesson:
 
     @property
     def text(self) -> str:
-        """What is told and searched."""
         return str(self.data.get("text", REDACTED))
 
     @property
@@ -194,33 +186,14 @@ class LessonBook:
         return sorted(trusted, key=lambda one: (-one.confidence, -one.effectiveness, one.position))
 
 
-def lesson_book(of: Ledger | Past, policy: LessonPolicy | None = None) -> LessonBook:
-    """Return the book of a ledger, or of a moment of one. Raises LedgerError."""
-    ledger, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
-    return fold_lessons(ledger.events(types=BOOK_TYPES, upto=upto), policy)
+def lesson_book(of: Journal | Past, policy: LessonPolicy | None = None) -> LessonBook:
+    """Return the book of a ledger or a `Memory`, or of a moment of a ledger. Raises LedgerError."""
+    return fold_lessons(_events(of, *BOOK_TYPES), policy)
 
 
-class Follower:
-    """The book of a ledger, or of a `Memory`, that goes on: each question reads only the events that are new."""
-
-    def __init__(self, journal: Journal, policy: LessonPolicy | None = None) -> None:
-        self.journal = journal
-        self.policy = policy or LessonPolicy()
-        self._events: list[Event] = []
-        self._position = 0
-        self._book = LessonBook(self.policy)
-
-    def book(self) -> LessonBook:
-        """Return the book as of now. Raises LedgerError."""
-        new = list(self.journal.events(types=(*BOOK_TYPES, ev.EVENT_REDACTED), after=self._position))
-        if any(event.type == ev.EVENT_REDACTED for event in new):
-            self._events, self._position = [], 0
-            new = list(self.journal.events(types=(*BOOK_TYPES, ev.EVENT_REDACTED)))
-        if new:
-            self._events += [event for event in new if event.type != ev.EVENT_REDACTED]
-            self._position = new[-1].position
-            self._book = fold_lessons(self._events, self.policy)
-        return self._book
+def _events(of: Journal | Past, *types: str) -> Iterator[Event]:
+    journal, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
+    return journal.events(types=types, upto=upto)
 
 
 def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) -> LessonBook:
@@ -258,11 +231,10 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
     return LessonBook(policy, {one.id: one for one in sorted(made, key=lambda one: one.position)})
 
 
-def figures(of: Ledger | Past) -> dict[str, Any]:
+def figures(of: Journal | Past) -> dict[str, Any]:
     """Return how often a gate reflected, what retries gained, and what the bank keeps. Raises LedgerError."""
-    ledger, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
-    decided = [event.data or {} for event in ledger.events(types=[ev.GATE_DECIDED], upto=upto)]
-    retries = [event.data or {} for event in ledger.events(types=[ev.REVISION_ATTEMPTED], upto=upto)]
+    decided = [event.data or {} for event in _events(of, ev.GATE_DECIDED)]
+    retries = [event.data or {} for event in _events(of, ev.REVISION_ATTEMPTED)]
     return {
         "total_reflections": sum(bool(data.get("reflects")) for data in decided),
         "retries_triggered": len(retries),
@@ -308,14 +280,6 @@ class _Draft:
     def __post_init__(self) -> None:
         stated = (self.event.data or {}).get("improvement")
         self.improvement = float(stated) if stated is not None else None
-
-    @property
-    def id(self) -> str:
-        return self.event.event_id
-
-    @property
-    def created_at(self) -> str:
-        return self.event.occurred_at
 
     @property
     def effectiveness(self) -> float:
@@ -378,12 +342,13 @@ def _failures_lately(outcomes: Iterable[Outcome]) -> int:
 
 
 def _store(bank: list[_Draft], draft: _Draft, policy: LessonPolicy) -> None:
-    """Put a lesson into the bank of its kind, in the place of the worst one where it is full."""
+    """Put a lesson into the bank of its kind, in the place of the worst where it is full (E-11)."""
     if draft.kind == _UNBANKED:
         return
-    for gone in evict(bank, policy.bank_size - 1):
-        gone.banked = False
-        bank.remove(gone)
+    if len(bank) == policy.bank_size:
+        worst = min(bank, key=lambda one: (one.effectiveness, one.event.occurred_at, one.event.event_id))
+        worst.banked = False
+        bank.remove(worst)
     bank.append(draft)
 
 

@@ -9,26 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from reflector.events.event import Appended, Event, NewEvent
 from reflector.ledger.append import prepare
 from reflector.ledger.errors import Conflict
-
-
-class Place(Protocol):
-    """How far a journal goes."""
-
-    @property
-    def origin(self) -> str: ...
-    @property
-    def position(self) -> int: ...
+from reflector.ledger.rows import Head
 
 
 class Journal(Protocol):
     """What a ledger and a `Memory` have in common."""
 
-    def head(self) -> Place: ...
+    def head(self) -> Head: ...
     def append(self, events: Sequence[NewEvent]) -> list[Appended]: ...
     def event(self, event_id: str) -> Event | None: ...
     def events(
@@ -39,11 +31,6 @@ class Journal(Protocol):
         types: Iterable[str] | None = None,
         session_id: str | None = None,
     ) -> Iterator[Event]: ...
-
-
-class _Place(NamedTuple):
-    origin: str
-    position: int
 
 
 class Memory:
@@ -64,25 +51,18 @@ class Memory:
         for one in prepared:
             new, known = one.event, self._events.get(one.event.event_id)
             if known is None:
-                header = (
-                    len(self._events) + 1,
-                    new.event_id,
-                    new.type,
-                    new.schema_version,
-                    new.occurred_at or now,
-                    now,
-                )
+                header = (len(self._events) + 1, new.event_id, new.type, new.schema_version)
                 about = (new.actor, new.session_id, new.reflection_id, new.target_id)
-                self._events[new.event_id] = Event(*header, *about, one.facts, one.data_hash, new.meta, "")
+                self._events[new.event_id] = Event(
+                    *header, new.occurred_at or now, now, *about, one.facts, one.data_hash, new.meta, ""
+                )
             answers.append(Appended(new.event_id, self._events[new.event_id].position, known is None))
         return answers
 
-    def head(self) -> Place:
-        """Return how far it goes."""
-        return _Place("memory", len(self._events))
+    def head(self) -> Head:
+        return Head("", "memory", len(self._events), "", "")
 
     def event(self, event_id: str) -> Event | None:
-        """Return the event of an id."""
         return self._events.get(event_id)
 
     def events(

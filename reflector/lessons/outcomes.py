@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import shake_256
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
 from reflector.events.lessons import POLARITY
 from reflector.mistakes import Mistake
@@ -45,12 +45,8 @@ _DELTAS: Final = {
 }
 
 #: Confidence without a retry, from a retry that gained nothing, and from one that gained all; and its bounds.
-_UNTRIED: Final = 0.62
-_LEAST_TRIED: Final = 0.55
-_MOST_TRIED: Final = 0.90
-_GAIN: Final = 0.35
-_LEAST: Final = 0.30
-_MOST: Final = 0.97
+_UNTRIED, _LEAST_TRIED, _MOST_TRIED, _GAIN = 0.62, 0.55, 0.90, 0.35
+_LEAST, _MOST = 0.30, 0.97
 #: A lesson that failed twice, never succeeded and is trusted less than this is archived.
 _ARCHIVED_BELOW: Final = 0.40
 #: The effectiveness of a lesson before its first outcome.
@@ -59,20 +55,16 @@ _WORDS_OF_KEY: Final = 10
 DIMENSIONS: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeKind:
-    """A kind of outcome: what it adds to the confidence (`delta`), and 1 for success, -1 for failure, 0 for neither."""
+class OutcomeKind(NamedTuple):
+    """A kind of outcome, and what it adds to the confidence."""
 
     label: str
     delta: float
-    polarity: int
 
 
-OUTCOME_KINDS: Final[Mapping[str, OutcomeKind]] = {
-    kind: OutcomeKind(
-        kind.replace("_", " ").capitalize().replace("Pre execution", "Pre-execution"), _DELTAS[kind], polarity
-    )
-    for kind, polarity in POLARITY.items()
+OUTCOME_KINDS: Final = {
+    kind: OutcomeKind(kind.replace("_", " ").capitalize().replace("Pre execution", "Pre-execution"), delta)
+    for kind, delta in _DELTAS.items()
 }
 
 
@@ -126,7 +118,7 @@ def promotion_confidence(improvement: float | None, signals: Iterable[_Signal]) 
 
 def tally(signals: Iterable[_Signal]) -> tuple[int, int]:
     """Return (successes, failures) among signals (D-16)."""
-    polarities = [OUTCOME_KINDS[signal.kind].polarity for signal in signals]
+    polarities = [POLARITY[signal.kind] for signal in signals]
     return polarities.count(1), polarities.count(-1)
 
 
@@ -147,24 +139,6 @@ def strategy_key(text: str) -> str:
 def ema(effectiveness: float, outcome: float, alpha: float) -> float:
     """Return the effectiveness after an outcome, 1 for success and 0 for failure: a moving average (E-10)."""
     return rounded(effectiveness + alpha * (outcome - effectiveness))
-
-
-class _Banked(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def created_at(self) -> str: ...
-    @property
-    def effectiveness(self) -> float: ...
-
-
-B = TypeVar("B", bound=_Banked)
-
-
-def evict(bank: Sequence[B], size: int) -> list[B]:
-    """Return what has to go so that `size` are left: the least effective, then the oldest, then by id (E-11)."""
-    worst = sorted(bank, key=lambda one: (one.effectiveness, one.created_at, one.id))
-    return worst[: max(0, len(bank) - size)]
 
 
 def embed(text: str) -> list[float]:

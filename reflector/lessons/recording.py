@@ -92,7 +92,9 @@ def observe_outcome(
     """
     if kind not in POLARITY:
         raise Mistake(f"{kind!r} is not a kind of outcome; the kinds are {', '.join(POLARITY)}")
-    _check_lesson(ledger, lesson_id)
+    lesson = ledger.event(lesson_id)
+    if lesson is None or lesson.type != ev.LESSON_RECORDED:
+        raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
     said = {"kind": kind, "source": source, "why": why, **({"window": window_id} if window_id is not None else {})}
     data = _without_secrets(said, ev.OUTCOME_OBSERVED)
     at = _utc(observed_at) if observed_at is not None else None
@@ -194,12 +196,6 @@ def _append(ledger: Journal, event: Callable[..., NewEvent], key: Key | None) ->
             if answer.added:
                 return answer
         # Another process had the same thing to say at the same head, which has moved by that.
-
-
-def _check_lesson(ledger: Journal, lesson_id: str) -> None:
-    event = ledger.event(lesson_id)
-    if event is None or event.type != ev.LESSON_RECORDED:
-        raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
 
 
 def said(data: Mapping[str, Any]) -> list[str]:

@@ -51,13 +51,7 @@ class Change:
 
     def to_data(self) -> dict[str, Any]:
         """Return the change as an event and as JSON has it, without the fields that it does not have."""
-        data: dict[str, Any] = {
-            "kind": self.kind,
-            "name": self.name,
-            "names": list(self.names) or None,
-            "section": self.section,
-        }
-        data |= {"text": self.text, "helpful": self.helpful, "harmful": self.harmful}
+        data = {key: getattr(self, key) for key in self.__slots__} | {"names": list(self.names) or None}
         return {key: value for key, value in data.items() if value is not None}
 
     @classmethod

@@ -83,20 +83,14 @@ def dump_shared(bullets: Iterable[Bullet]) -> bytes:
 
 def dump_skillbook(bullets: Iterable[Bullet]) -> bytes:
     """Return the bullets as other systems keep advice: by id under `skills`, with lists of the ids under `sections`."""
-    skills: dict[str, dict[str, object]] = {}
-    sections: dict[str, list[str]] = {}
-    for b in bullets:
-        title = SECTIONS[b.section]
-        skills[b.name] = {
-            "id": b.name,
-            "section": title,
-            "content": b.text,
-            "helpful": b.helpful,
-            "harmful": b.harmful,
-            "neutral": 0,
-            "status": "active",
-        }
-        sections.setdefault(title, []).append(b.name)
+    listed, sections = list(bullets), dict[str, list[str]]()
+    for b in listed:
+        sections.setdefault(SECTIONS[b.section], []).append(b.name)
+    skills = {
+        b.name: {"id": b.name, "section": SECTIONS[b.section], "content": b.text}
+        | {"helpful": b.helpful, "harmful": b.harmful, "neutral": 0, "status": "active"}
+        for b in listed
+    }
     document = {"skills": skills, "sections": sections, "next_id": len(skills)}
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
@@ -156,16 +150,9 @@ def finished(parser: Parser, shape: Format, updated: str | None = None) -> Loade
     """Return what was read of a file of a shape."""
     order = list(SECTIONS)
     bullets = tuple(sorted(parser.bullets(), key=lambda b: order.index(b.section)))
-    return Loaded(
-        shape,
-        bullets,
-        updated,
-        tuple(parser.problems),
-        tuple(parser.notes),
-        frozenset(parser.named_here),
-        frozenset(parser.uncounted),
-        parser.places,
-    )
+    problems, notes = tuple(parser.problems), tuple(parser.notes)
+    named_here, uncounted = frozenset(parser.named_here), frozenset(parser.uncounted)
+    return Loaded(shape, bullets, updated, problems, notes, named_here, uncounted, parser.places)
 
 
 def _shape(document: dict[str, Any]) -> Format:

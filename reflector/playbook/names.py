@@ -56,9 +56,6 @@ class Names:
         for name in ever_used:
             self.add(name)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._known
-
     def add(self, name: str) -> None:
         """Note a name as given out."""
         self._known.add(name)
@@ -68,6 +65,13 @@ class Names:
         self._numbers.setdefault(prefix, set()).add(number)
         if number < _BEYOND:
             self._highest[prefix] = max(number, self._highest.get(prefix, 0))
+
+    def give(self, wanted: str | None, slug: str) -> str:
+        """Give out a name that is wanted, if it never was, else the next one of section `slug`."""
+        if not wanted or wanted in self._known:
+            return self.next(slug)
+        self.add(wanted)
+        return wanted
 
     def next(self, slug: str) -> str:
         """Give out the first name of section `slug` that never was: `pat-008` after `pat-007`."""

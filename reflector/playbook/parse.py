@@ -24,6 +24,9 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 CORRECT = "correct it there"
 REBUILD = f"{CORRECT}, or write the file again from the ledger with `reflector rebuild`"
 _IMPORT = "correct it there and import the file again"
+_FORM = 'write {"name", "text", "helpful", "harmful"}, or the text alone'
+_NAMES = "name it like pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or leave it out to get one"
+_TWICE = "remove one of the two, or leave its name out to get a new one"
 SHAPES = "bullets are read from `sections`, `key_points`, `bullets` or `skills`; bring it into one of these"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives none.
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
@@ -103,24 +106,20 @@ class Parser:
         if len(raw) > MAX_BYTES:
             self.problem("the file", "is too large", f"{len(raw):,} bytes", f"a playbook has at most {MAX_BYTES:,}")
             return None
-        if isinstance(raw, bytes):
-            if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-                self.problem("the file", "is UTF-16", "", "save it as UTF-8")
-                return None
-            try:
-                text = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                line = raw.count(b"\n", 0, error.start) + 1
-                byte = f"byte 0x{raw[error.start]:02x} at {error.start}"
-                self.problem(f"line {line}", "is not UTF-8", byte, f"save the file as UTF-8, or {self.mend}")
-                return None
-        else:
-            text = raw
-        text = text.removeprefix("\ufeff")
-        if not text.strip():
-            self.problem("the file", "is empty", "", self.mend)
+        if isinstance(raw, bytes) and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            self.problem("the file", "is UTF-16", "", "save it as UTF-8")
             return None
-        return text
+        try:
+            text = (raw.decode("utf-8") if isinstance(raw, bytes) else raw).removeprefix("\ufeff")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            byte = f"byte 0x{error.object[error.start]:02x} at {error.start}"
+            self.problem(f"line {line}", "is not UTF-8", byte, f"save the file as UTF-8, or {self.mend}")
+            return None
+        if text.strip():
+            return text
+        self.problem("the file", "is empty", "", self.mend)
+        return None
 
     def parse(self, raw: bytes | str) -> dict[str, Any] | None:
         """Return the file's JSON object, or None with a problem that says where reading stopped."""
@@ -133,12 +132,8 @@ class Parser:
             near = text[max(error.pos - error.colno + 1, error.pos - 40) : error.pos + 20].split("\n")[0]
             cut_off = error.msg.startswith("Unterminated") or not text[error.pos : error.pos + 1000].strip()
             at_end = " (the file ends there: it was cut off)" if cut_off else ""
-            self.problem(
-                f"line {error.lineno}, column {error.colno}",
-                f"is not JSON: {error.msg}{at_end}",
-                SHOWN.repr(near),
-                self.mend,
-            )
+            where = f"line {error.lineno}, column {error.colno}"
+            self.problem(where, f"is not JSON: {error.msg}{at_end}", SHOWN.repr(near), self.mend)
             return None
         except RecursionError:
             self.problem("the file", "is nested too deeply to be a playbook", "", self.mend)
@@ -207,18 +202,13 @@ class Parser:
             self.notes.append(f"{', '.join(sorted(map(SHOWN.repr, left))[:5])} of {key} is not kept")
 
     def entry(self, where: str, slug: str, entry: object) -> None:
-        if isinstance(entry, str) and (is_name(entry) or _IDENTIFIER.fullmatch(entry.strip())):
-            self.problem(where, "is an id, not a text", SHOWN.repr(entry), "write the text that it stands for")
-            return
         if isinstance(entry, str):
+            if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
+                self.problem(where, "is an id, not a text", SHOWN.repr(entry), "write the text that it stands for")
+                return
             entry = {"text": entry}
         if not isinstance(entry, dict):
-            self.problem(
-                where,
-                "is not a bullet",
-                SHOWN.repr(entry),
-                'write {"name", "text", "helpful", "harmful"}, or the text alone',
-            )
+            self.problem(where, "is not a bullet", SHOWN.repr(entry), _FORM)
             return
         name = entry.get("name")
         if name is not None:
@@ -226,12 +216,7 @@ class Parser:
         self.duplicates(where, entry)
         before = len(self.problems)
         if name is not None and not is_name(name):
-            self.problem(
-                where,
-                "the name has no known form",
-                SHOWN.repr(name),
-                "name it like pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or leave it out to get one",
-            )
+            self.problem(where, "the name has no known form", SHOWN.repr(name), _NAMES)
         text = entry.get("text")
         if (fault := text_fault(text)) is not None:
             shown = SHOWN.repr(text) if "text" in entry else "missing"
@@ -276,12 +261,8 @@ class Parser:
         owners: dict[str, _Entry] = {}
         for entry in self.entries:
             if entry.name is not None and (owner := owners.setdefault(entry.name, entry)) is not entry:
-                self.problem(
-                    entry.where,
-                    "the name is there already",
-                    f"at {owner.where.rsplit(' ', 1)[0]}",
-                    "remove one of the two, or leave its name out to get a new one",
-                )
+                at = f"at {owner.where.rsplit(' ', 1)[0]}"
+                self.problem(entry.where, "the name is there already", at, _TWICE)
         names = Names([*self.taken, *owners], self.first)
         found = []
         for entry in self.entries:

@@ -96,7 +96,7 @@ def choose(
         fill.keep = int(fill.room * EXPLORED)
         left = [one for one in rest if _gain(one, standing) <= 0 or not fill.take(one)]
         fill.keep = 0
-        rest = sorted(left, key=lambda one: (_turns(one, standing), _hash(seed, one.name)))
+        rest = sorted(left, key=lambda one: (_turns(one, standing), _hash(f"{seed} {one.name}")))
     for bullet in rest:
         fill.take(bullet)
     return Choice(tuple(sorted(fill.taken, key=order)), seed)
@@ -136,17 +136,15 @@ def _turns(bullet: Bullet, standing: Standing) -> int:
 
 def _seed(bullets: Sequence[Bullet], standing: Standing) -> str:
     """Return 8 hex digits that change with the playbook, and with the turn of what was told."""
-    import hashlib
-
     parts = [standing.policy, str(standing.turn), *standing.pinned]
     parts += [f"{one.section} {one.line}" for one in sorted(bullets, key=lambda one: one.name)]
-    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:8]
+    return _hash("\n".join(parts))[:8]
 
 
-def _hash(seed: str, name: str) -> str:
+def _hash(text: str) -> str:
     import hashlib
 
-    return hashlib.sha256(f"{seed} {name}".encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _drawn(bullet: Bullet, seed: str) -> float:

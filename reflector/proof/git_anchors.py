@@ -30,10 +30,9 @@ def published(project: Path, spec: str, limit: int) -> bytes:
         )
     found = _object(project, spec)
     ref, colon, path = spec.partition(":")
-    if found is None and colon and not ref:
-        raise NotPublished(f"{path!r} is not in the index; name a commit that has it, as HEAD:PATH")
-    if found is None and colon and _object(project, ref) is not None:
-        raise NotPublished(f"{path!r} is not in {ref!r}; see `git ls-tree -r --name-only {ref}`")
+    if found is None and colon and (not ref or _object(project, ref) is not None):
+        where, commit = (repr(ref), ref) if ref else ("the index", "HEAD")
+        raise NotPublished(f"{path!r} is not in {where}; see `git ls-tree -r --name-only {commit}`")
     if found is None:
         raise NotPublished(
             f"it is neither POSITION:CHAIN nor a file, nor is {ref!r} a branch, tag or commit here; see `git branch -a`"

@@ -10,10 +10,16 @@ import json
 import re
 from typing import Final
 
+from reflector.ledger.append import utc_now
 from reflector.ledger.canonical import genesis
+from reflector.ledger.engines import write_transaction
+from reflector.ledger.errors import LedgerCorrupt, translated
+from reflector.ledger.migration import create_triggers
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import Anchor, Head
+from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.proof.verify import verify
 
 _LAST = "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? ORDER BY position DESC LIMIT 1"
 _HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
@@ -23,11 +29,6 @@ _SIGNATURE: Final = "\N{EM DASH} "
 
 class NoAnchor(ValueError):
     """A text that holds no head; its own text says what was found instead."""
-
-
-def head_line(position: int, chain: str) -> str:
-    """Return a head as it is published, without a newline."""
-    return f"{position}:{chain}"
 
 
 def head_at(ledger: Reader, position: int) -> Head:
@@ -87,13 +88,6 @@ def mend_head(ledger: Ledger) -> str:
     chain does not prove. The trigger that lets the head only move forward is down meanwhile, which on a server is the
     owner's right. Raises LedgerCorrupt where the events are not sound, LedgerError.
     """
-    from reflector.ledger.append import utc_now
-    from reflector.ledger.engines import write_transaction
-    from reflector.ledger.errors import LedgerCorrupt, translated
-    from reflector.ledger.migration import create_triggers
-    from reflector.ledger.statements import Statements
-    from reflector.proof.verify import verify
-
     found = list(verify(ledger))
     if not any(one.code == "head" for one in found):
         return ""

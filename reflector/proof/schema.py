@@ -36,8 +36,6 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
             refused = "so the database itself no longer refuses changes"
             yield Finding("trigger", None, f"the trigger {name} {what}, {refused}", _MEND)
     yield from _server_findings(sql) if sql.postgres else _sqlite_findings(sql)
-    for name, what in _wrong_views(sql):
-        yield Finding("schema", None, f"the view {name} {what}", _MEND)
     versions = [row[0] for row in sql.execute("SELECT version_num FROM alembic_version").fetchall()]
     if versions != [migration.HEAD_REVISION]:
         yield _changed("table", "alembic_version", f"holds {versions!r}, not one row with {migration.HEAD_REVISION}")
@@ -57,7 +55,7 @@ def _drop(sql: Statements, name: str) -> str:
 
 
 def _changed(kind: str, name: str, what: str) -> Finding:
-    remedy = "find out who changed it, then restore a backup"
+    remedy = _MEND if kind == "view" else "find out who changed it, then restore a backup"
     return Finding("schema", None, f"the {kind} {name} {what}", remedy)
 
 
@@ -158,16 +156,17 @@ def _squeezed(sql: str | None) -> str:
 
 _OBJECTS = (
     "SELECT type, name, tbl_name, sql FROM sqlite_master"
-    " WHERE type IN ('table', 'index') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+    " WHERE type IN ('table', 'index', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 )
 
 
 def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
     standing = {row[1]: row for row in sql.execute(_OBJECTS).fetchall()}
     made = migration.schema("sqlite") | {"alembic_version": migration.VERSION}
+    made |= {name: view_sql("sqlite", name) for name in VIEWS}
     for name, statement in made.items():
         if name not in standing or _words(standing[name][3]) != _words(statement):
-            kind = "table" if name in _TABLES else "index"
+            kind = "view" if name in VIEWS else "table" if name in _TABLES else "index"
             yield _changed(kind, name, "was changed" if name in standing else "is missing")
     for name in standing.keys() - made.keys():
         type_, _, table, _ = standing[name]
@@ -192,36 +191,42 @@ _PARTS: Final = (
     " JOIN pg_constraint ON conrelid = ours.oid WHERE contype IN ('p', 'u', 'f', 'c', 'x') UNION ALL"
     " SELECT ours.relname, 'index', one.relname,"
     " regexp_replace(pg_get_indexdef(one.oid), ' ON (ONLY |)[^ ]+[.]', ' ON ')"
-    " FROM ours JOIN pg_index ON indrelid = ours.oid JOIN pg_class AS one ON one.oid = indexrelid"
+    " FROM ours JOIN pg_index ON indrelid = ours.oid JOIN pg_class AS one ON one.oid = indexrelid UNION ALL"
+    " SELECT relname, 'view', '', pg_get_viewdef(oid) FROM pg_class WHERE relkind = 'v' AND relname = ANY(?)"
+    " AND relnamespace = {schema}::regnamespace"
 )
 
 
 def _server_findings(sql: Statements) -> Iterator[Finding]:
-    """Compare the catalogue with that of the same tables, made as temporary ones in a savepoint that is rolled back.
+    """Compare the catalogue with that of the same tables and views, made as temporary ones in a savepoint that is
+    rolled back: PostgreSQL keeps no text of a view, and describes both in its own words.
 
-    Where the server refuses that (a standby, a role that may only read), tables that are there pass.
+    Where the server refuses that (a standby, a role that may only read), tables and views that are there pass.
     """
     from psycopg import Error
 
     standing = _parts(sql, "current_schema()")
     made = {(name, "table", ""): "" for name in LEDGER_TABLES}
+    made |= {(name, "view", ""): standing.get((name, "view", ""), "") for name in VIEWS}
+    least = len(made)
     with suppress(Error), savepoint(sql):
         run = sql.cursor.connection.execute
         numbered = migration.is_citus(lambda query: run(query).fetchone())
-        for statement in migration.schema("postgresql", by_sequence=numbered).values():
-            run(statement.replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
+        views = [view_sql("postgresql", name) for name in VIEWS]
+        for statement in (*migration.schema("postgresql", by_sequence=numbered).values(), *views):
+            run(re.sub("CREATE (TABLE|VIEW)", r"CREATE TEMPORARY \1", statement, count=1))
         made = _parts(sql, "pg_my_temp_schema()")
     for part, description in made.items():
         if standing.get(part) != description:
             yield _part_changed(part, "was changed" if part in standing else "is missing")
-    if len(made) > len(LEDGER_TABLES):
+    if len(made) > least:
         for part in standing.keys() - made.keys():
             yield _part_changed(part, _STRANGE)
     yield from _hidden(sql, LEDGER_TABLES)
 
 
 def _parts(sql: Statements, schema: str) -> dict[tuple[str, str, str], str]:
-    rows = sql.execute(_PARTS.format(schema=schema), list(LEDGER_TABLES)).fetchall()
+    rows = sql.execute(_PARTS.format(schema=schema), list(LEDGER_TABLES), list(VIEWS)).fetchall()
     return {(table, kind, name): description for table, kind, name, description in rows}
 
 
@@ -254,47 +259,3 @@ def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
     )
     for (index,) in sql.execute(invalid).fetchall():
         yield _changed("index", index, "is not valid")
-
-
-def _wrong_views(sql: Statements) -> Iterator[tuple[str, str]]:
-    """Yield (name, what is wrong with it) of each view that is missing or another than this code's.
-
-    PostgreSQL keeps no text of a view: this code's is made as a temporary one, in a savepoint that is rolled back, and
-    the server's own description of the two is compared. Where it refuses that (a standby, a role that may only read),
-    a view that is there passes.
-    """
-    compare = _changed_on_server if sql.postgres else _changed_in_file
-    for name in VIEWS:
-        what = compare(sql, name)
-        if what is not None:
-            yield name, what
-
-
-def _changed_in_file(sql: Statements, name: str) -> str | None:
-    row = sql.execute("SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", name).fetchone()
-    if row is None:
-        return "is missing"
-    return None if str(row[0]).split() == view_sql("sqlite", name).split() else "was changed"
-
-
-def _changed_on_server(sql: Statements, name: str) -> str | None:
-    from psycopg import Error
-
-    standing = _described(sql, "current_schema()", name)
-    if standing is None:
-        return "is missing"
-    copy = f"reflector_{name}"
-    wanted = view_sql("postgresql", name).replace(f"CREATE VIEW {name}", f"CREATE TEMPORARY VIEW {copy}", 1)
-    with suppress(Error), savepoint(sql):
-        sql.cursor.connection.execute(wanted)
-        return None if standing == _described(sql, "pg_my_temp_schema()", copy) else "was changed"
-    return None
-
-
-def _described(sql: Statements, schema: str, name: str) -> str | None:
-    query = (
-        "SELECT pg_get_viewdef(oid) FROM pg_class"  # noqa: S608  names are the code's own
-        f" WHERE relkind = 'v' AND relname = '{name}' AND relnamespace = {schema}::regnamespace"
-    )
-    row = sql.execute(query).fetchone()
-    return row[0] if row is not None else None

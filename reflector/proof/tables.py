@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from reflector.events.event import BULLET_ASSERTED, BULLET_TAGGED, EVIDENCE_RETRACTED, POLICY_ADOPTED
+from reflector.events.event import BULLET_ASSERTED, BULLET_TAGGED, EVIDENCE_RETRACTED, POLICY_ADOPTED, Projected
 from reflector.ledger.cached import is_sound
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
 from reflector.ledger.projection import REBUILDABLE, Projector
-from reflector.ledger.rows import Projected
+from reflector.ledger.reader import one_of
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.statements import CODE_VERSION, TABLES, Statements, set_checkpoint
-from reflector.ledger.windows import one_of
 from reflector.mistakes import Finding
 from reflector.playbook.counting import DEFAULT
 from reflector.proof.reading import REBUILD, stream

@@ -14,43 +14,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone
-from reflector.ledger.rows import Anchor, Head
-from reflector.ledger.statements import Statements
+from reflector.ledger.rows import Anchor, Head, Stored
+from reflector.ledger.statements import LEDGER_TABLES, OWNERLESS, Statements
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
-from reflector.proof.playbooks import other_playbooks
 from reflector.proof.reading import RESTORE, savepoint, unreadable
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
 from reflector.proof.walk import Walk
 
-__all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening", "verify_since", "wrong_triggers"]
+__all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening", "wrong_triggers"]
 
 
-def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
-    """Every finding of a ledger: its file, schema, chain and order, its tables, and each of the anchors that is not in
-    its history.
-
-    SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
-    A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
-    """
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as beside, ledger.asking() as sql:
-        damage = beside.submit(_damage, ledger.engine)
-        yield from _readable(sql, schema_findings(sql), "the schema")
-        walk = Walk(sql, anchors)
-        yield from _readable(sql, walk.findings(), "the history", walk)
-        if walk.rebuilt is not None:
-            yield from _readable(sql, walk.rebuilt.findings(sql), "a table")
-            walk.rebuilt.close()
-        yield from _readable(sql, other_playbooks(sql, ledger.playbook_id), "another playbook")
-        yield from damage.result()
-
-
-#: What `verify_since` does not look at, and how a person is told.
+#: What is not looked at where a known head is given, and how a person is told.
 LEFT_OUT: Final = {
     "events": "the events up to it",
     "tables": "the tables, so the counters",
@@ -58,18 +37,61 @@ LEFT_OUT: Final = {
 }
 
 
-def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Finding]:
-    """Every finding of the events behind a head that is known to be good: their chain, order, data and redactions, the
-    head they lead to, the schema, and each of the anchors that is not among them.
+def verify(ledger: Ledger, *anchors: Anchor, since: Anchor | None = None) -> Iterator[Finding]:
+    """Every finding of a ledger: its file, schema, chain and order, its tables, and each of the anchors that is not in
+    its history. Where it is known to be good up to `since`, only what is new is read: `LEFT_OUT` is not looked at.
 
-    Costs what is new: `LEFT_OUT` is not looked at. Raises as `verify` does.
+    SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
+    A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
     """
-    with ledger.asking() as sql:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as beside, ledger.asking() as sql:
+        damage = beside.submit(_damage, ledger.engine) if since is None else None
         yield from _readable(sql, schema_findings(sql), "the schema")
         walk = Walk(sql, anchors, since)
         yield from _readable(sql, walk.findings(), "the history", walk)
-        # This one as well: its name and origin are those of the first event, which is not read otherwise.
-        yield from _readable(sql, other_playbooks(sql), "a playbook")
+        if walk.rebuilt is not None:
+            yield from _readable(sql, walk.rebuilt.findings(sql), "a table")
+            walk.rebuilt.close()
+        # This one as well behind a known head: its name and origin are those of the first event, which is not read.
+        but = ledger.playbook_id if since is None else -1
+        yield from _readable(sql, _other_playbooks(sql, but), "another playbook")
+        yield from damage.result() if damage is not None else ()
+
+
+_ENDS: Final = (
+    "SELECT p.name, p.origin, p.position, p.chain, p.recorded_at, last.position, last.chain, last.recorded_at, "  # noqa: S608
+    + ", ".join(f"first.{column}" for column in Stored._fields)
+    + " FROM playbook AS p"
+    " LEFT JOIN event AS first ON first.playbook_id = p.id AND first.position = 1"
+    " LEFT JOIN event AS last ON last.playbook_id = p.id"
+    " AND last.position = (SELECT max(position) FROM event WHERE playbook_id = p.id)"
+    " WHERE p.id <> ? ORDER BY p.id"
+)
+
+
+def _other_playbooks(sql: Statements, but: int) -> Iterator[Finding]:
+    """Playbooks whose name, origin and head are not those of their first and last event, and rows of none: one that was
+    renamed, or whose rows were given to another one, is found from every playbook of the database."""
+    for row in sql.execute(_ENDS, but).fetchall():
+        (name, origin, *head), last, first = row[:5], tuple(row[5:8]), Stored(*row[8:])
+        begins = chain = genesis(name, origin)
+        is_empty, has_first = last[0] is None, first.position is not None
+        if has_first:
+            begins = next_chain(chain, first[:10], first.data_hash, digest(first.meta))
+        found = (0, chain, head[2]) if is_empty else last
+        if found != tuple(head) or has_first is is_empty:
+            what = f"the playbook {name!r} has its head at {head[0]}, its events end at {found[0]}"
+            yield Finding("head", None, what, RESTORE)
+        elif has_first and begins != first.chain:
+            what = f"the playbook {name!r} did not begin under this name and origin"
+            yield Finding("head", None, f"{what}: it was renamed, or its first event was changed", RESTORE)
+    if not sql.postgres:  # SQLite finds the rest with its references
+        return
+    for table in LEDGER_TABLES:
+        if table != "playbook" and sql.execute(OWNERLESS.format(table=table)).fetchone() is not None:
+            yield Finding("reference", None, f"a row of {table} belongs to no playbook", RESTORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +118,7 @@ def verify_opening(
     try:
         with open_ledger() as ledger:
             named = (*anchors, *filter(None, [seen(ledger)]))
-            findings += verify(ledger, *named) if since is None else verify_since(ledger, since, *named)
+            findings += verify(ledger, *named, since=since)
             with suppress(LedgerCorrupt):  # a finding says the same
                 head = ledger.head()
     except LedgerCorrupt as error:

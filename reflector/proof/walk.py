@@ -13,10 +13,11 @@ from hashlib import sha256
 from typing import Any, Final
 
 from reflector.events import event as ev
+from reflector.events.event import Projected
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
 from reflector.ledger.reader import kept_of
-from reflector.ledger.rows import Anchor, Projected, Stored, read
+from reflector.ledger.rows import Anchor, Stored, read
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
 from reflector.proof.reading import MALFORMED, MEND_HEAD, RESTORE, stream

@@ -83,7 +83,6 @@ class Decision:
 
     @property
     def reflects(self) -> bool:
-        """Whether a reflection starts."""
         return self.trigger is not None
 
 

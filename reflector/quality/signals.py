@@ -106,38 +106,36 @@ def quality_signals_for_response(
                 f"tool result {result.get('name')!r}: status is {result.get('status')!r}, not {', '.join(STATUSES)}"
             )
     errors = sum(result["status"] == "error" for result in tool_results)
-    words = default_words()
     detectors = (detect_failure_patterns, detect_assertive_uncertainty, detect_missing_debug_structure)
     return QualitySignals(
         tool_error_rate=errors / len(tool_results) if tool_results else 0.0,
         iterations_used=iterations_used,
         max_iterations=max_iterations,
         was_truncated=was_truncated,
-        has_failure_patterns=any(detect(content, words) for detect in detectors),
+        has_failure_patterns=any(detect(content) for detect in detectors),
         is_empty_response=not content.strip(),
     )
 
 
-def detect_failure_patterns(text: str, words: Words | None = None) -> bool:
+def detect_failure_patterns(text: str) -> bool:
     """Return whether a text gives up or reports that something failed."""
-    return _has_any(text.lower(), (words or default_words()).failure_patterns)
+    return _has_any(text, default_words().failure_patterns)
 
 
-def detect_assertive_uncertainty(text: str, words: Words | None = None) -> bool:
+def detect_assertive_uncertainty(text: str) -> bool:
     """Return whether a text asserts with emphasis where it should give a ground."""
-    return _has_any(text.lower(), (words or default_words()).assertive_uncertainty)
+    return _has_any(text, default_words().assertive_uncertainty)
 
 
-def detect_missing_debug_structure(text: str, words: Words | None = None) -> bool:
+def detect_missing_debug_structure(text: str) -> bool:
     """Return whether a text is about a defect and lacks its cause, or a way to verify it."""
-    words = words or default_words()
-    text = text.lower()
-    if not _has_any(text, words.debug_context):
-        return False
-    return not (_has_any(text, words.root_cause) and _has_any(text, words.verification))
+    words = default_words()
+    is_whole = _has_any(text, words.root_cause) and _has_any(text, words.verification)
+    return _has_any(text, words.debug_context) and not is_whole
 
 
 def _has_any(text: str, words: Iterable[str]) -> bool:
+    text = text.lower()
     return any(word in text for word in words)
 
 
@@ -146,10 +144,10 @@ def default_words() -> Words:
     their place. Raises WordsError."""
     own = Path(user_settings(), "prompts", _NAME)
     packaged = _packaged()
-    return read_words(own, packaged) if os.path.lexists(own) else packaged
+    return _read_words(own, packaged) if os.path.lexists(own) else packaged
 
 
-def read_words(path: Path, base: Words) -> Words:
+def _read_words(path: Path, base: Words) -> Words:
     """Return the lists of a file, and those of `base` that the file does not name. Raises WordsError."""
     try:
         given = parse_toml(read_bounded(path, _MOST_BYTES).decode("utf-8-sig"))
@@ -168,4 +166,4 @@ def read_words(path: Path, base: Words) -> Words:
 
 @lru_cache(maxsize=1)
 def _packaged() -> Words:
-    return read_words(resource_dir("prompts") / _NAME, Words())
+    return _read_words(resource_dir("prompts") / _NAME, Words())

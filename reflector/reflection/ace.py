@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector.playbook.bullet import Bullet, sections_text
-from reflector.playbook.names import is_name, section_slug
+from reflector.playbook.names import section_slug
 from reflector.reflection.prompts import fill, load_template
 from reflector.text.secrets import redact
 from reflector.transcripts.message import Message, Origin, Role
@@ -29,6 +29,7 @@ _log = logging.getLogger("reflector")
 if _log.level == logging.NOTSET:
     _log.setLevel(logging.WARNING)
 
+_NO_VERDICT = "tag %d: %s is called %s, not helpful, harmful or neutral; it was not counted"
 _REQUEST_TOKENS = 100_000
 #: Who says what a role says. Whatever is neither a person's nor the model's was put there by a program.
 _SPEAKERS: Mapping[str, tuple[Role, Origin]] = {"assistant": ("assistant", "model"), "user": ("user", "human")}
@@ -81,12 +82,7 @@ def apply_bullet_tags(playbook: dict[str, Any], bullet_tags: list[dict[str, Any]
             else:
                 _log.warning("%s: %s is not a number but %s; the tag was not counted", name, tag, reprlib.repr(count))
         elif tag != "neutral":
-            _log.warning(
-                "tag %d: %s is called %s, not helpful, harmful or neutral; it was not counted",
-                index,
-                reprlib.repr(name),
-                reprlib.repr(tag),
-            )
+            _log.warning(_NO_VERDICT, index, reprlib.repr(name), reprlib.repr(tag))
     return playbook
 
 
@@ -112,8 +108,7 @@ async def run_reflector(
     error both are empty. Model, key and address come from the environment (see `ModelSettings`).
     """
     try:
-        answer = await _ask(messages, playbook, cited_ids)
-        return _result(answer)
+        return _result(await _ask(messages, playbook, cited_ids))
     except Exception as error:  # noqa: BLE001  requirement A-18: a session's end never fails for its reflection
         _log.warning("no reflection: %s", redact(str(error)))
         save_diagnostic(f"{type(error).__name__}: {error}", "reflector_error")
@@ -121,13 +116,13 @@ async def run_reflector(
 
 
 async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]) -> str:
-    from reflector.reflection.backends.clients.settings import model_settings
+    from reflector.reflection.backends.clients.settings import Tries, model_settings
 
     settings = model_settings()
     if settings.key is None:
         return ""
     from reflector.reflection.backends.clients.anthropic import AnthropicClient
-    from reflector.reflection.backends.model import SCHEMA, Tries
+    from reflector.reflection.backends.model import SCHEMA
     from reflector.reflection.prompting import compose
     from reflector.reflection.prompts import find_template
 
@@ -161,11 +156,8 @@ def _result(answer: str) -> dict[str, Any]:
     if found.strategy != "repaired" and isinstance(analysis, str) and isinstance(tags, list):
         return {"analysis": analysis, "bullet_tags": [tag for tag in tags if isinstance(tag, dict)]}
     parsed = parse_answer(answer)
-    tags = [
-        {"name": tag.name, "tag": tag.tag, "rationale": tag.rationale}
-        for tag in parsed.tags
-        if tag.malformed is None and is_name(tag.name)
-    ]
+    usable = [tag for tag in parsed.tags if tag.malformed is None]
+    tags = [{"name": tag.name, "tag": tag.tag, "rationale": tag.rationale} for tag in usable]
     return {"analysis": parsed.analysis, "bullet_tags": tags}
 
 

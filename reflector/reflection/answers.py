@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reflector.events.fold import MAX_TAGS
+from reflector.events.state import MAX_TAGS
 from reflector.playbook.counting import VERDICTS
 from reflector.playbook.names import is_name
 from reflector.reflection.extraction import Extraction, Strategy, objects_in, saved_from
@@ -33,6 +33,16 @@ _MAX_PROBLEM = 300
 _KEYS = ("analysis", "bullet_tags")
 #: Names as models write them: with the brackets of a citation, or white space around.
 _DRESSED = re.compile(r"\s{0,40}\[?\s{0,4}([a-z]{2,4}[-_][0-9]{1,59})\s{0,4}\]?\s{0,40}")
+
+TEXT: Mapping[str, object] = {"type": "string"}
+VERDICT: Mapping[str, object] = {"type": "string", "enum": list(VERDICTS)}
+
+
+def schema(**properties: object) -> dict[str, object]:
+    """Return the JSON schema of an object with these properties and no other, for a client that can demand one."""
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
 
 _show = reprlib.Repr()
 _show.maxstring = _show.maxother = _show.maxlong = 60
@@ -79,7 +89,27 @@ def parse_answer(text: str) -> Parsed:
     found = find_answer(text)
     if found.strategy == "none":
         return Parsed("", (), "none", found.problems)
-    return _read(found)
+    problems = list(found.problems)
+    answer = found.value or {}
+    analysis = answer.get("analysis", "")
+    if not isinstance(analysis, str):
+        problems.append(f"analysis is not text: {_show.repr(analysis)}")
+        analysis = ""
+    entries = answer.get("bullet_tags", [])
+    if not isinstance(entries, list):
+        problems.append(f"bullet_tags is not a list: {_show.repr(entries)}")
+        entries = []
+    if len(entries) > MAX_TAGS:
+        problems.append(f"there are more than {MAX_TAGS:,} tags; the rest was not read")
+    tags: list[ParsedTag] = []
+    for index, entry in enumerate(entries[:MAX_TAGS]):
+        tag, said = _tag(index, entry)
+        tags.append(tag)
+        problems += [f"tag {index}: {one}" for one in said]
+    shown = [quote(problem, _MAX_PROBLEM) for problem in problems[:_MAX_PROBLEMS]]
+    if len(problems) > _MAX_PROBLEMS:
+        shown.append(f"… and {len(problems) - _MAX_PROBLEMS:,} more")
+    return Parsed(quote(analysis, MAX_ANALYSIS), tuple(tags), found.strategy, tuple(shown))
 
 
 def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Extraction:
@@ -113,34 +143,6 @@ def _find(text: str, wanted: Sequence[str]) -> Extraction:
     if wanted is _KEYS and (saved := saved_from(text)):
         return Extraction(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
     return first or Extraction({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
-
-
-def _read(found: Extraction) -> Parsed:
-    problems = list(found.problems)
-    answer = found.value or {}
-    analysis = answer.get("analysis", "")
-    if not isinstance(analysis, str):
-        problems.append(f"analysis is not text: {_show.repr(analysis)}")
-        analysis = ""
-    entries = answer.get("bullet_tags", [])
-    if not isinstance(entries, list):
-        problems.append(f"bullet_tags is not a list: {_show.repr(entries)}")
-        entries = []
-    if len(entries) > MAX_TAGS:
-        problems.append(f"there are more than {MAX_TAGS:,} tags; the rest was not read")
-    tags: list[ParsedTag] = []
-    for index, entry in enumerate(entries[:MAX_TAGS]):
-        tag, said = _tag(index, entry)
-        tags.append(tag)
-        problems += [f"tag {index}: {one}" for one in said]
-    return Parsed(quote(analysis, MAX_ANALYSIS), tuple(tags), found.strategy, _bounded(problems))
-
-
-def _bounded(problems: Sequence[str]) -> tuple[str, ...]:
-    shown = [quote(problem, _MAX_PROBLEM) for problem in problems[:_MAX_PROBLEMS]]
-    if len(problems) > _MAX_PROBLEMS:
-        shown.append(f"… and {len(problems) - _MAX_PROBLEMS:,} more")
-    return tuple(shown)
 
 
 def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:

@@ -16,7 +16,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from reflector.text.bounds import encodable, head_and_tail, shortened_output
@@ -58,12 +57,11 @@ _encode_flat = json.JSONEncoder(ensure_ascii=False, separators=(",\n" + " " * 10
 _BRACKETS: Final = 104
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(NamedTuple):
     """What is shown of a window: turns, ready to be written as JSON, and how much is left out, by kind."""
 
     turns: tuple[dict[str, Any], ...]
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int]
 
 
 def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], limit: int) -> Excerpt:
@@ -94,22 +92,19 @@ def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], l
     lost: Counter[str] = Counter()
     missing = 0
     for message, level in zip(messages(), levels, strict=True):
-        cites = bool(_cites(message, names))
+        cites, whole = bool(_cites(message, names)), _characters(message)
         if level < 0:
             missing += 1
-            lost.update(turns=1, citations=cites)
-            lost.update(_characters(message))
+            lost.update(whole | {"turns": 1, "citations": int(cites)})
             continue
         if missing:
             turns.append(_gap(missing))
             missing = 0
         turns.append(turn := _turn(message, names, _LEVELS[level], citing=cites))
         if _LEVELS[level] is not WHOLE:
-            shown = {
-                "characters": len(turn["content"]),
-                "output_characters": sum(len(result["output"]) for result in turn.get("tool_results", ())),
-            }
-            lost.update({kind: max(0, count - shown[kind]) for kind, count in _characters(message).items()})
+            outputs = sum(len(result["output"]) for result in turn.get("tool_results", ()))
+            shown = {"characters": len(turn["content"]), "output_characters": outputs}
+            lost.update({kind: max(0, count - shown[kind]) for kind, count in whole.items()})
     if missing:
         turns.append(_gap(missing))
     return Excerpt(tuple(turns), {kind: count for kind, count in lost.items() if count})
@@ -186,7 +181,7 @@ def _turn(message: Message, cited: Collection[str], level: Level, *, citing: boo
     if results:
         turn["tool_results"] = [
             {
-                "output": shortened_output(result.text, len(result.text) if level.output is None else level.output)[0],
+                "output": shortened_output(result.text, len(result.text) if level.output is None else level.output),
                 **({"is_error": True} if result.is_error else {}),
             }
             for result in results

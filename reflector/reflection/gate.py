@@ -22,7 +22,7 @@ from reflector.locate import agent_folder
 from reflector.quality.policy import PRESETS, Signs
 from reflector.quality.window import WindowQuality
 from reflector.reflection.protocol import BackendError
-from reflector.reflection.spending import Spending, left_of, spent_on_session, spent_this_month, this_month
+from reflector.reflection.spending import Spending, left_of, spent_on_session, spent_this_month
 from reflector.reflection.window import quality_of
 
 #: More than anybody's settings.
@@ -86,7 +86,9 @@ class Gate:
         quality = None if self.config.gate == "cited" else quality_of(recorded)
         if not isinstance(quality, WindowQuality):
             return None  # of a transcript that cannot be read the backend says what is wrong with it
-        decision = PRESETS[self.config.gate].decide(signs_of(recorded, quality))
+        # A window is no step, so PERIODIC never fires for it.
+        is_final = (recorded.data or {}).get("trigger") == "SessionEnd"
+        decision = PRESETS[self.config.gate].decide(Signs.of(quality.signals, quality.errors, is_final=is_final))
         return None if decision.reflects else f"the gate {self.config.gate}: {decision.reason}"
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
@@ -108,7 +110,7 @@ class Gate:
         """Return the tokens that the month has left, None for no limit; or why it allows no question."""
         limit = self.config.monthly_tokens
         try:
-            return left_of("monthly", limit, this_month(ledger, self.spending)) if limit else None
+            return left_of("monthly", limit, self.spending.month(ledger)) if limit else None
         except OSError as error:
             return _UNTOLD.format(self.spending.path, error.strerror)
 
@@ -141,22 +143,14 @@ class Gate:
             self.spending.write(ledger.head().origin, spent_this_month(ledger))
 
     def _budget(self, ledger: Ledger, recorded: Event) -> Opened | str:
+        session, month = self.left_of_session(ledger, recorded.session_id), self.left_of_month(ledger)
         left: list[tuple[int, str]] = []
-        for kind, tokens in (
-            ("session", self.left_of_session(ledger, recorded.session_id)),
-            ("monthly", self.left_of_month(ledger)),
-        ):
+        for tokens, kind in ((session, "session"), (month, "monthly")):
             if isinstance(tokens, str):
                 return tokens
             if tokens is not None:
                 left.append((tokens, kind))
         return Opened(*min(left)) if left else Opened()
-
-
-def signs_of(recorded: Event, quality: WindowQuality) -> Signs:
-    """Return what a policy is asked about a window. A window is no step, so PERIODIC never fires for it."""
-    is_final = (recorded.data or {}).get("trigger") == "SessionEnd"
-    return Signs.of(quality.signals, quality.errors, is_final=is_final)
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:

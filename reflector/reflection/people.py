@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import Event, NewEvent
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import Verdict
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag
-from reflector.reflection.protocol import Answer, Request
-from reflector.reflection.window import HUMAN, Given, Session, is_retracted, own_messages, retractions
+from reflector.reflection.answers import Parsed, ParsedTag
+from reflector.reflection.protocol import Answer
+from reflector.reflection.window import Given, Session, is_retracted, own_messages, retractions
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message
@@ -72,7 +71,7 @@ def citations(
                 continue
             seen.add(key)
             said = [one for one in given if one.name == name and _counts(ledger, one)]
-            if any(one.tag.actor == HUMAN for one in said):
+            if any(one.tag.actor == ev.HUMAN for one in said):
                 continue
             if decided or not any(one.is_decided for one in said):
                 found.append(OpenCitation(recorded, name, said[-1] if said else None))
@@ -100,17 +99,16 @@ def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "
     window, name = citation.window, citation.name
     given = [one for one in Session.read(ledger, window).given if one.name == name]
     active = [one for one in given if _counts(ledger, one)]
-    if any(one.tag.actor == HUMAN for one in active):
+    if any(one.tag.actor == ev.HUMAN for one in active):
         raise VerdictRefused(f"a person judged {name} in this session already; take it back with `reflector undo`")
-    times = sum(one.tag.actor == HUMAN and one.window_id == window.event_id for one in given)
+    times = sum(one.tag.actor == ev.HUMAN and one.window_id == window.event_id for one in given)
     tag = ParsedTag(0, name, verdict, quote(why, _MAX_WHY))
     text = json.dumps({"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]}, ensure_ascii=False)
-    request = Request(window.session_id or "", (), (name,), partial(iter, ()))
     about = (name, times) if times else (name,)
-    answered = events_of.answered(window, HUMAN, request.mode, Answer(text, HUMAN), 1, 1, about=about)
+    answered = events_of.answered(window, ev.HUMAN, "citation_guided", Answer(text, ev.HUMAN), about=about)
     status = {row.name: row.status for row in ledger.rows()}
     parsed = Parsed("", (tag,), "whole")
-    events = events_of.completed(window, answered.reflection_id or "", parsed, PARSER_VERSION, answered, status, [tag])
+    events = events_of.completed(window, answered.reflection_id or "", parsed, answered, status, [tag])
     ledger.append([answered, *_replaced(ledger, active, verdict), *events])
 
 
@@ -123,11 +121,4 @@ def _replaced(ledger: Ledger, active: Sequence[Given], verdict: Verdict) -> Iter
         if one.is_decided:
             # A tag that was retracted and put back leaves the count by a retraction of what put it back.
             last = [one.tag, *retractions(ledger, one.tag.event_id)][-1].event_id
-            yield NewEvent(
-                ev.EVIDENCE_RETRACTED,
-                identity(ev.EVIDENCE_RETRACTED, last),
-                {"reason": f"a person judged it: {verdict}"},
-                HUMAN,
-                session_id=one.tag.session_id,
-                target_id=last,
-            )
+            yield events_of.retraction(one.tag, f"a person judged it: {verdict}", ev.HUMAN, target=last)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Sequence
 
 from reflector.reflection.excerpt import estimate_tokens, excerpt
 from reflector.reflection.prompts import Template
+from reflector.reflection.protocol import BackendError, Prompt
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 from reflector.transcripts.message import Message
@@ -26,35 +25,6 @@ _LEAST_TRANSCRIPT = 2_000
 _TAG = re.compile(r"<(?=/?(?:playbook|session|cited_ids)\b)", re.IGNORECASE)
 
 
-class PromptTooLong(ValueError):
-    """The playbook and the template alone leave no room for a session within the limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What is sent: `before` is the same for every session with this playbook (it is cached), `after` is not.
-
-    tokens    an estimate, never too low
-    left_out  what of the window was cut, by kind
-    """
-
-    before: str
-    after: str
-    template_sha256: str
-    tokens: int
-    left_out: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The whole prompt."""
-        return self.before + self.after
-
-    @property
-    def sha256(self) -> str:
-        """Hex digest of the whole prompt."""
-        return sha256(self.text.encode("utf-8", "replace")).hexdigest()
-
-
 def compose(
     template: Template,
     playbook: str,
@@ -64,7 +34,7 @@ def compose(
 ) -> Prompt:
     """Return the prompt for a window, within `limit` estimated tokens.
 
-    `playbook` is the bullets as text. Raises PromptTooLong.
+    `playbook` is the bullets as text. Raises BackendError where they leave no room for a session.
     """
     values = {
         "playbook": _TAG.sub("&lt;", redact(visible(playbook))),
@@ -74,10 +44,11 @@ def compose(
     rest = estimate_tokens(template.fill(values)) + _MARGIN
     room = limit - rest
     if room < _LEAST_TRANSCRIPT:
-        raise PromptTooLong(
+        said = (
             f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
             "raise request_tokens or prune the playbook"
         )
+        raise BackendError(said, stage="request", attempts=0)
     # Before a text is cut: of half a key no rule knows what it was.
     shown = excerpt(lambda: map(_redacted, messages()), frozenset(cited), room)
     transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(shown.turns), indent=2, ensure_ascii=False))))
@@ -88,17 +59,14 @@ def compose(
 
 def _redacted(message: Message) -> Message:
     """The message without secrets. The names of a call's arguments give secrets away, so these are redacted as one."""
-    calls = message.calls
-    if calls:
-        given = [json.dumps(call.input, ensure_ascii=False) for call in calls]
-        cleared = [redact(visible(one)) for one in given]
-        calls = tuple(
-            call if after == before else call._replace(input=json.loads(after))
-            for call, before, after in zip(calls, given, cleared, strict=True)
-        )
+    calls = []
+    for call in message.calls:
+        given = json.dumps(call.input, ensure_ascii=False)
+        cleared = redact(visible(given))
+        calls.append(call if cleared == given else call._replace(input=json.loads(cleared)))
     return message._replace(
         text=redact(visible(message.text)),
         thinking=redact(visible(message.thinking)),
-        calls=calls,
+        calls=tuple(calls),
         results=tuple(result._replace(text=redact(visible(result.text))) for result in message.results),
     )

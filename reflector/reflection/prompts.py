@@ -93,24 +93,20 @@ def find_own(name: str, project: Path | None = None, known: Collection[str] = ()
     """
     own = project / ".claude" / "reflector" / "prompts" / name if project is not None else None
     # A folder or a dead link in a template's place is an error, not the absence of one.
-    if own is not None and os.path.lexists(own):
-        _refuse_foreign(own)
-        return read_template(name, own, opener=open_ours, known=known)
-    users = Path(user_settings(), "prompts", name)
-    return read_template(name, users, known=known) if os.path.lexists(users) else None
-
-
-def _refuse_foreign(path: Path) -> None:
-    """Raise TemplateError for a project's template that came with its repository: it would speak in the user's name."""
+    if own is None or not os.path.lexists(own):
+        users = Path(user_settings(), "prompts", name)
+        return read_template(name, users, known=known) if os.path.lexists(users) else None
+    # One that came with its repository would speak in the user's name.
     try:
-        tracked = tracked_below(path)
+        tracked = tracked_below(own)
     except (OSError, ValueError) as error:
-        raise TemplateError(f"{path}: git's index cannot be read ({error}), so its origin is unknown") from None
+        raise TemplateError(f"{own}: git's index cannot be read ({error}), so its origin is unknown") from None
     if tracked is not None:
         raise TemplateError(
-            f"{path}: is tracked by git, so it came with the repository; read it, and make it yours with: "
+            f"{own}: is tracked by git, so it came with the repository; read it, and make it yours with: "
             f"git rm --cached {tracked}"
         )
+    return read_template(name, own, opener=open_ours, known=known)
 
 
 def read_template(
@@ -129,28 +125,21 @@ def read_template(
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    template = Template(name, path, text)
-    _check(template, known)
-    return template
-
-
-def _check(template: Template, known: Collection[str]) -> None:
-    wanted = known or PLACEHOLDERS[template.name]
+    wanted = known or PLACEHOLDERS[name]
     found: list[str] = []
-    for match in _PART.finditer(template.text):
-        if match[0] in ("{{", "}}"):
-            continue
+    for match in _PART.finditer(text):
         if match[1] in wanted:
             found.append(match[1])
-            continue
-        line = template.text.count("\n", 0, match.start()) + 1
-        names = ", ".join(f"{{{name}}}" for name in wanted)
-        raise TemplateError(
-            f"{template.path}, line {line}: {match[0]!r} is not a placeholder; double a literal brace, or use {names}"
-        )
-    for name in wanted:
-        count = found.count(name)
+        elif match[0] not in ("{{", "}}"):
+            line = text.count("\n", 0, match.start()) + 1
+            names = ", ".join(f"{{{one}}}" for one in wanted)
+            raise TemplateError(
+                f"{path}, line {line}: {match[0]!r} is not a placeholder; double a literal brace, or use {names}"
+            )
+    for one in wanted:
+        count = found.count(one)
         if count > _MOST_TIMES if known else count != 1:
             times = "is missing" if not count else f"appears {count} times"
             often = f"at most {_MOST_TIMES} times" if known else "once"
-            raise TemplateError(f"{template.path}: the placeholder {{{name}}} {times}; it must appear {often}")
+            raise TemplateError(f"{path}: the placeholder {{{one}}} {times}; it must appear {often}")
+    return Template(name, path, text)

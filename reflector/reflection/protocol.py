@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from reflector.events.event import REFLECTION_FAILED, Event
@@ -18,7 +19,6 @@ from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 
 if TYPE_CHECKING:
-    from reflector.reflection.prompting import Prompt
     from reflector.reflection.truth.asking import Question
 
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
@@ -58,6 +58,31 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Prompt:
+    """What is sent: `before` is the same for every session with this playbook (it is cached), `after` is not.
+
+    tokens    an estimate, never too low
+    left_out  what of the window was cut, by kind
+    """
+
+    before: str
+    after: str
+    template_sha256: str
+    tokens: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The whole prompt."""
+        return self.before + self.after
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the whole prompt."""
+        return sha256(self.text.encode("utf-8", "replace")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What came back.
 
@@ -84,17 +109,23 @@ class BackendError(Exception):
                  answer; budget where the allowance is too small for any request
     attempts     how many requests were made for it
     final        True where asking again would end the same way
+    too_long     True where a shorter question might get an answer
     retry_after  seconds for which the API asked to be left alone
     """
 
     def __init__(
-        self, message: str, *, stage: str, attempts: int = 1, final: bool = False, retry_after: float = 0.0
+        self,
+        message: str,
+        *,
+        stage: str,
+        attempts: int = 1,
+        final: bool = False,
+        too_long: bool = False,
+        retry_after: float = 0.0,
     ) -> None:
         super().__init__(message)
-        self.stage = stage
-        self.attempts = attempts
-        self.final = final
-        self.retry_after = retry_after
+        self.stage, self.attempts, self.final = stage, attempts, final
+        self.too_long, self.retry_after = too_long, retry_after
 
 
 class Backend(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from reflector.config import Config
 from reflector.events import event as ev
@@ -47,14 +47,7 @@ class Reflected:
 class Recorder:
     """Records for one ledger what one backend says of its windows."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        backend: Backend,
-        *,
-        gate: Gate | None = None,
-        max_attempts: int = 5,
-    ) -> None:
+    def __init__(self, ledger: Ledger, backend: Backend, *, gate: Gate | None = None, max_attempts: int = 5) -> None:
         self.ledger = ledger
         self.backend = backend
         self.gate = Gate(Config(), Path(), {}) if gate is None else gate
@@ -73,39 +66,28 @@ class Recorder:
         `budget` is the one that leaves least.
         """
         try:
-            return self._answer(window, recorded, ask, kept, budget)
+            try:
+                answer = ask()
+            except (OSError, UnknownTranscript) as error:
+                return self.failed(window, "transcript", str(error))
+            except BackendError as error:
+                if error.stage == "budget":
+                    return self.skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
+                facts: Any = {"final": error.final, "retry_after": error.retry_after}
+                return self.failed(window, error.stage, str(error), error.attempts, **facts)
+            except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
+                return self.failed(window, "backend", f"{type(error).__name__}: {error}")
+            try:
+                event = kept(answer)
+                self.ledger.append([event])
+            except NotCanonical as error:
+                return self.failed(window, "answer", str(error))
+            stored = self.ledger.event(event.event_id)
+            assert stored is not None  # it was appended above
+            return stored
         finally:
             if self.backend.is_model:
                 self.gate.settle(self.ledger)
-
-    def _answer(
-        self,
-        window: WindowRow,
-        recorded: Event,
-        ask: Callable[[], Answer],
-        kept: Callable[[Answer], NewEvent],
-        budget: str,
-    ) -> Event | Reflected:
-        try:
-            answer = ask()
-        except (OSError, UnknownTranscript) as error:
-            return self.failed(window, "transcript", str(error))
-        except BackendError as error:
-            if error.stage == "budget":
-                return self.skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
-            return self.failed(
-                window, error.stage, str(error), error.attempts, final=error.final, retry_after=error.retry_after
-            )
-        except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
-            return self.failed(window, "backend", f"{type(error).__name__}: {error}")
-        try:
-            event = kept(answer)
-            self.ledger.append([event])
-        except NotCanonical as error:
-            return self.failed(window, "answer", str(error))
-        stored = self.ledger.event(event.event_id)
-        assert stored is not None  # it was appended above
-        return stored
 
     def completed(self, window: WindowRow, detail: str) -> Reflected:
         """Return how a window ended whose reflection was appended."""
@@ -134,18 +116,8 @@ class Recorder:
         retry_after: float = 0.0,
     ) -> Reflected:
         """Record what went wrong."""
-        more = {} if parser is None else {"parser": parser}
-        event = events_of.failed(
-            window,
-            self.backend.name,
-            stage,
-            message,
-            attempts=attempts,
-            final=final,
-            more=more,
-            retry_after=retry_after,
-        )
-        self.ledger.append([event])
+        facts: Any = {"attempts": attempts, "final": final, "parser": parser, "retry_after": retry_after}
+        self.ledger.append([events_of.failed(window, self.backend.name, stage, message, **facts)])
         trouble = trouble_of(self.ledger.targeting(window.event_id))
         again = not final and trouble is not None and trouble.attempts < self.max_attempts
         said = f"{stage}: {quote(message, 500)}"

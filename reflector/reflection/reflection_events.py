@@ -15,7 +15,7 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import WindowRow
 from reflector.playbook.counting import VERDICTS
 from reflector.reflection.protocol import Answer, Mode
-from reflector.text.bounds import clean, whole_end
+from reflector.text.bounds import clean, encodable, whole_end
 from reflector.text.secrets import quote, redact
 
 if TYPE_CHECKING:
@@ -39,15 +39,16 @@ def answered(
     backend: str,
     mode: Mode,
     answer: Answer,
-    iteration: int,
-    part: int,
     *,
+    place: tuple[int, int] = (1, 1),
     about: Sequence[str | int] = (),
 ) -> NewEvent:
-    """Return a raw answer without secrets; `iteration` counts the times the whole window was asked about, from 1.
+    """Return a raw answer without secrets.
 
-    `about` tells several reflections of one backend on a window apart: each verdict of a person is one.
+    `place` is (how many times the whole window was asked about, the part of it). `about` tells several reflections of
+    one backend on a window apart: each verdict of a person is one.
     """
+    iteration, part = place
     reflection_id = reflection_id_of(recorded.event_id, backend, about)
     data: dict[str, Any] = {
         "mode": mode,
@@ -55,7 +56,7 @@ def answered(
         "model": answer.model,
         "prompt_sha256": answer.prompt_sha256,
         "template_sha256": answer.template_sha256,
-        "answer": redact(_storable(answer.text[: whole_end(answer.text, MAX_ANSWER)])),
+        "answer": redact(encodable(answer.text[: whole_end(answer.text, MAX_ANSWER)])),
         "iteration": iteration,
     }
     if part > 1:
@@ -78,32 +79,40 @@ def completed(
     recorded: Event,
     reflection_id: str,
     parsed: Parsed,
-    parser: int,
     given: Event | NewEvent,
     status: Mapping[str, str],
     tags: Sequence[ParsedTag],
 ) -> list[NewEvent]:
-    """The reflection as it was read, and those of its tags that add something. `given` is the last of its answers."""
-    said = given.data or {}
-    actor = given.actor
+    """Return the reflection as it was read, and those of its tags that add something; `given` is its last answer."""
+    from reflector.reflection.answers import PARSER_VERSION
+
+    said: Mapping[str, Any] = given.data or {}
+    about: Any = {"actor": given.actor, "session_id": recorded.session_id, "reflection_id": reflection_id}
     event = NewEvent(
         ev.REFLECTION_COMPLETED,
         identity(ev.REFLECTION_COMPLETED, reflection_id),
         {
             "analysis": parsed.analysis,
             "rationales": [{"index": tag.index, "rationale": tag.rationale} for tag in parsed.tags if tag.rationale],
-            "parser": parser,
+            "parser": PARSER_VERSION,
             "strategy": parsed.strategy,
             "problems": list(parsed.problems),
             "backend": said.get("backend"),
             "model": said.get("model"),
         },
-        actor=actor,
-        session_id=recorded.session_id,
-        reflection_id=reflection_id,
         target_id=recorded.event_id,
+        **about,
     )
-    return [event, *(_tag(tag, status, reflection_id, recorded, actor) for tag in tags)]
+    tagged = [
+        NewEvent(
+            ev.BULLET_TAGGED,
+            identity(ev.BULLET_TAGGED, reflection_id, tag.index),
+            {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": _disposition(tag, status)},
+            **about,
+        )
+        for tag in tags
+    ]
+    return [event, *tagged]
 
 
 def skipped(window: WindowRow, recorded: Event, backend: str, reason: str, before: int = 0) -> NewEvent:
@@ -128,7 +137,7 @@ def failed(
     attempts: int = 1,
     final: bool = False,
     actor: str | None = None,
-    more: Mapping[str, Any] | None = None,
+    parser: int | None = None,
     retry_after: float = 0.0,
     place: Sequence[int] = (),
 ) -> NewEvent:
@@ -140,10 +149,9 @@ def failed(
         "message": quote(message, 500),
         "attempts": attempts,
         "backend": backend,
-        **(more or {}),
+        **({} if parser is None else {"parser": parser}),
+        **({"final": True} if final else {}),
     }
-    if final:
-        data["final"] = True
     return NewEvent(
         ev.REFLECTION_FAILED,
         identity(ev.REFLECTION_FAILED, reflection_id, *(place or (window.attempts + 1,))),
@@ -156,14 +164,16 @@ def failed(
     )
 
 
-def _tag(tag: ParsedTag, status: Mapping[str, str], reflection_id: str, recorded: Event, actor: str) -> NewEvent:
+def retraction(of: Event, reason: str, actor: str, *, reflection_id: str | None = None, target: str = "") -> NewEvent:
+    """Return the event that takes another out of the count, or a `target` that put it back."""
     return NewEvent(
-        ev.BULLET_TAGGED,
-        identity(ev.BULLET_TAGGED, reflection_id, tag.index),
-        {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": _disposition(tag, status)},
-        actor=actor,
-        session_id=recorded.session_id,
+        ev.EVIDENCE_RETRACTED,
+        identity(ev.EVIDENCE_RETRACTED, target or of.event_id),
+        {"reason": reason},
+        actor,
+        session_id=of.session_id,
         reflection_id=reflection_id,
+        target_id=target or of.event_id,
     )
 
 
@@ -178,8 +188,3 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str]) -> str:
     if status[tag.name] == "removed":  # late evidence on a merged bullet counts, for the one that has its evidence too
         return "retired_bullet"
     return "neutral" if tag.tag == "neutral" else "counted"
-
-
-def _storable(text: str) -> str:
-    """Text that has a canonical form: lone surrogates replaced."""
-    return text.encode("utf-8", "replace").decode()

@@ -19,8 +19,9 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.counting import VERDICTS
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import PARSER_VERSION, Parsed, parse_answer
+from reflector.reflection.answers import PARSER_VERSION, parse_answer
 from reflector.reflection.backends import REREADING
+from reflector.reflection.window import retractions, tags_of
 
 Change = Literal["read", "changed", "same", "unreadable"]
 
@@ -47,9 +48,11 @@ def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = Fa
         if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:
             continue
         story = ledger.targeting(window.event_id)
-        answer = _last_answer(story)
-        if answer is not None:
-            yield _reparse(ledger, window, recorded, story, answer, dry_run=dry_run)
+        # The last answer that is neither redacted nor one of the parts in which older versions asked.
+        answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING]
+        whole = [event for event in answers if event.data is not None and event.data.get("parts", 1) == 1]
+        if whole:
+            yield _reparse(ledger, window, recorded, story, whole[-1], dry_run=dry_run)
 
 
 def _reparse(
@@ -58,7 +61,8 @@ def _reparse(
     parsed = parse_answer((given.data or {})["answer"])
     old = _standing(ledger, story)
     before = _tags_of(ledger, old) if old is not None else ()
-    after = _usable(parsed)
+    usable = (tag for tag in parsed.tags if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS)
+    after = tuple((str(tag.name), str(tag.tag)) for tag in usable)
     if parsed.failed:
         return Reparsed(window.event_id, window.session_id, "unreadable", before, before)
     if old is not None and before == after:
@@ -67,56 +71,22 @@ def _reparse(
     events: list[NewEvent] = []
     if old is not None:
         reflection_id = identity("reflection", window.event_id, given.actor, "parser", PARSER_VERSION, old.event_id)
-        reason = f"read again by parser {PARSER_VERSION}"
-        retraction = identity(ev.EVIDENCE_RETRACTED, old.event_id)
-        events.append(
-            NewEvent(
-                ev.EVIDENCE_RETRACTED,
-                retraction,
-                {"reason": reason},
-                "reparse",
-                session_id=window.session_id,
-                target_id=old.event_id,
-            )
-        )
+        events.append(events_of.retraction(old, f"read again by parser {PARSER_VERSION}", "reparse"))
     status = {row.name: row.status for row in ledger.rows()}
-    events += events_of.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
+    events += events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags)
     if not dry_run:
         ledger.append(events)
     return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)
 
 
-def _last_answer(story: Sequence[Event]) -> Event | None:
-    """Return the last answer that is neither redacted nor one of the parts in which older versions asked."""
-    answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING]
-    return next((one for one in reversed(answers) if one.data is not None and one.data.get("parts", 1) == 1), None)
-
-
 def _standing(ledger: Ledger, story: Sequence[Event]) -> Event | None:
     """Return the reflection that was read last and was not retracted."""
-    read = [event for event in story if event.type == ev.REFLECTION_COMPLETED]
-    for event in reversed(read):
-        if not any(other.type == ev.EVIDENCE_RETRACTED for other in ledger.targeting(event.event_id)):
-            return event
-    return None
+    read = [event for event in reversed(story) if event.type == ev.REFLECTION_COMPLETED]
+    return next((event for event in read if not retractions(ledger, event.event_id)), None)
 
 
 def _tags_of(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
     """Return (name, tag) of the tags that were read with a reflection."""
-    found: list[tuple[str, str]] = []
-    stream = ledger.events(after=completed.position, types=(ev.BULLET_TAGGED,), session_id=completed.session_id)
-    for event in stream:
-        if event.reflection_id != completed.reflection_id:
-            break
-        data: Any = event.data or {}
-        if data.get("disposition") not in ("malformed", "unknown_tag"):
-            found.append((data.get("name"), data.get("tag")))
-    return tuple(found)
-
-
-def _usable(parsed: Parsed) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (tag.name, tag.tag)
-        for tag in parsed.tags
-        if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS
-    )
+    found: list[Any] = [event.data or {} for event in tags_of(ledger, completed)]
+    usable = (one for one in found if one.get("disposition") not in ("malformed", "unknown_tag"))
+    return tuple((one.get("name"), one.get("tag")) for one in usable)

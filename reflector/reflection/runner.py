@@ -115,22 +115,15 @@ class Runner(Recorder):
         if window.state == "pending":
             return 1, None
         reflection_id = reflection_id_of(window.event_id, self.backend.name)
-        found = [
-            event
-            for event in self.ledger.targeting(window.event_id)
-            if event.reflection_id == reflection_id and event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED)
-        ]
+        found = [event for event in self.ledger.targeting(window.event_id) if event.reflection_id == reflection_id]
         answers = [event for event in found if event.type == ev.REFLECTION_ANSWERED]
         if not answers:
             return 1, None
-        last = int((answers[-1].data or {}).get("iteration", 1))
-        since = found[found.index(answers[-1]) + 1 :]
-        if self.backend.is_model and any(_asks_anew(event) for event in since):
-            return last + 1, None
+        data = answers[-1].data or {}
+        last, since = int(data.get("iteration", 1)), found[found.index(answers[-1]) + 1 :]
+        anew = self.backend.is_model and any(_asks_anew(event) for event in since)
         # An earlier version asked about a large window in parts; what it did not finish is asked anew.
-        if (answers[-1].data or {}).get("parts", 1) > 1:
-            return last + 1, None
-        return last, answers[-1]
+        return (last + 1, None) if anew or data.get("parts", 1) > 1 else (last, answers[-1])
 
     def _ask(self, window: WindowRow, session: Session, iteration: int, *, forced: bool) -> Event | Reflected:
         """Return the backend's answer, appended."""
@@ -147,13 +140,9 @@ class Runner(Recorder):
             return self.skipped(window, recorded, gate)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
         request = replace(request, allowance=gate.allowance, reserve=reserve)
-        return self.put(
-            window,
-            recorded,
-            lambda: self.backend.answer(request),
-            lambda answer: events_of.answered(recorded, self.backend.name, request.mode, answer, iteration, 1),
-            gate.budget or "monthly",
-        )
+        kept = partial(events_of.answered, recorded, self.backend.name, request.mode, place=(iteration, 1))
+        ask = partial(self.backend.answer, request)
+        return self.put(window, recorded, ask, kept, gate.budget or "monthly")
 
     def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
         if answer.data is None:
@@ -169,29 +158,28 @@ class Runner(Recorder):
                 return self.failed(window, "answer", "the model declined to answer", final=True)
             return self.failed(window, "parse", _unread(parsed, answer), parser=PARSER_VERSION)
         recorded, reflection_id = session.recorded, answer.reflection_id or ""
-        done = partial(events_of.completed, recorded, reflection_id, parsed, PARSER_VERSION, answer)
+        done = partial(events_of.completed, recorded, reflection_id, parsed, answer)
         for is_last in (False, True):
             rows = self.ledger.rows()
             status = {row.name: row.status for row in rows}
             counting = [row.name for row in rows if row.counts]
-            tags, overturned = settled(self.ledger, session, self.backend, parsed.tags, counting)
+            tags, out, was = settled(self.ledger, session, self.backend, parsed.tags, counting, reflection_id)
             events = done(status, tags)
             try:
-                self.ledger.append([*(one.retraction(reflection_id) for one in overturned), *events])
+                self.ledger.append([*out, *events])
                 break
             except Conflict:  # a person retracted one of these tags a moment ago
                 if is_last:
                     raise
                 session = self.session(recorded)
-        was = {one.given.name: one.given.verdict for one in overturned}
+        tagged = [event.data for event in events[1:]]
         verdicts = [
-            f"{e.data['name']} {e.data['tag']}" + (f" (was {was[e.data['name']]})" if e.data["name"] in was else "")
-            for e in events[1:]
-            if e.data["disposition"] == "counted" or e.data["name"] in was
+            f"{tag['name']} {tag['tag']}" + (f" (was {was[tag['name']]})" if tag["name"] in was else "")
+            for tag in tagged
+            if tag["disposition"] == "counted" or tag["name"] in was
         ]
-        decided = {e.data["name"] for e in events[1:] if e.data["tag"] != "neutral"}
-        cited = (recorded.data or {}).get("cited", ())
-        undecided = tuple(name for name in cited if name in counting and name not in decided)
+        decided = {tag["name"] for tag in tagged if tag["tag"] != "neutral"}
+        undecided = tuple(name for name in names_in(recorded, "cited") if name in counting and name not in decided)
         return replace(self.completed(window, ", ".join(verdicts)), undecided=undecided)
 
 
@@ -213,8 +201,8 @@ def _asks_anew(event: Event) -> bool:
     again, or the model declined to answer."""
     from reflector.reflection.answers import PARSER_VERSION
 
-    data = event.data or {}
     if event.type != ev.REFLECTION_FAILED:
         return False
+    data = event.data or {}
     declined = data.get("stage") == "answer" and bool(data.get("final"))
     return data.get("parser") == PARSER_VERSION or declined

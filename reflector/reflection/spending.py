@@ -16,7 +16,6 @@ the reason of its last `reflection.skipped`.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.files import read_bounded
+from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import user_state
 
@@ -45,6 +45,10 @@ class Spending:
         month = (now or datetime.now(UTC)).strftime("%Y-%m")
         #: None where the person has no home: each ledger is on its own then.
         self.path = Path(state, f"tokens-{month}") if state else None
+
+    def month(self, ledger: Ledger) -> int:
+        """Tokens that all of the person's ledgers took since the calendar month began. Raises as `total`."""
+        return self.total(ledger.head().origin, spent_this_month(ledger))
 
     def total(self, origin: str, own: int) -> int:
         """Tokens that all ledgers took or have reserved; `own` is what the asking one says of itself.
@@ -108,33 +112,24 @@ _WORD = "budget"
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
-def this_month(ledger: Ledger, spending: Spending) -> int:
-    """Return the tokens that all of the person's ledgers took since the calendar month (UTC) began.
-
-    Raises LedgerError and OSError.
-    """
-    return spending.total(ledger.head().origin, spent_this_month(ledger))
-
-
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Tokens that all reflections of the playbook took since the calendar month (UTC) began."""
     begin = (now or datetime.now(UTC)).strftime("%Y-%m-01")
-    query = "SELECT meta FROM event WHERE playbook_id = ? AND type = ? AND type <> 'bullet.tagged' AND position > ?"
     after = ledger.position_at(begin)
-    with ledger.asking() as sql:
-        metas = sql.run(query, ev.REFLECTION_ANSWERED, after).fetchall()
-    return sum(tokens_of(json.loads(meta)) for (meta,) in metas)
+    return _taken(ledger, "type <> 'bullet.tagged' AND position > ?", after)
 
 
 def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
     """Tokens that a session's reflections took so far."""
-    if session_id is None:
-        return 0
+    return 0 if session_id is None else _taken(ledger, "session_id = ?", session_id)
+
+
+def _taken(ledger: Ledger, where: str, value: object) -> int:
     # Without the answers themselves, which are most of the bytes.
-    query = "SELECT meta FROM event WHERE playbook_id = ? AND session_id = ? AND type = ?"
+    query = f"SELECT meta FROM event WHERE playbook_id = ? AND type = ? AND {where}"  # noqa: S608
     with ledger.asking() as sql:
-        metas = sql.run(query, session_id, ev.REFLECTION_ANSWERED).fetchall()
-    return sum(tokens_of(json.loads(meta)) for (meta,) in metas)
+        metas = sql.run(query, ev.REFLECTION_ANSWERED, value).fetchall()
+    return sum(tokens_of(object_in(meta)[0]) for (meta,) in metas)
 
 
 def tokens_of(meta: Mapping[str, Any]) -> int:

@@ -11,44 +11,30 @@ count beside what later windows say.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
-from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import VERDICTS
+from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import ParsedTag
 from reflector.reflection.protocol import Backend
 from reflector.reflection.window import Given, Session, names_in, retractions
 
 
-@dataclass(frozen=True, slots=True)
-class Overturned:
-    """A tag that counts, and the verdict that a later window has instead."""
-
-    given: Given
-    verdict: str
-
-    def retraction(self, reflection_id: str) -> NewEvent:
-        """Return the event that takes the tag out of the count."""
-        tag = self.given.tag
-        return NewEvent(
-            ev.EVIDENCE_RETRACTED,
-            identity(ev.EVIDENCE_RETRACTED, tag.event_id),
-            {"reason": f"overturned by a later window of the session, which says {self.verdict}"},
-            tag.actor,
-            session_id=tag.session_id,
-            reflection_id=reflection_id,
-            target_id=tag.event_id,
-        )
-
-
 def settled(
-    ledger: Ledger, session: Session, backend: Backend, tags: Sequence[ParsedTag], counting: Collection[str]
-) -> tuple[list[ParsedTag], list[Overturned]]:
-    """Return (the tags that the session has not said before, what they overturn) of a backend's reading of a window."""
+    ledger: Ledger,
+    session: Session,
+    backend: Backend,
+    tags: Sequence[ParsedTag],
+    counting: Collection[str],
+    reflection_id: str,
+) -> tuple[list[ParsedTag], list[NewEvent], dict[str, str]]:
+    """Return what a backend's reading of a window changes.
+
+    The tags that the session has not said before, retractions of those that they overturn, and their verdicts by name.
+    """
     if not backend.rereads:
-        return list(tags), []
+        return list(tags), [], {}
     given = [one for one in session.given if one.tag.actor == backend.name]
     before = {event.event_id for event in session.earlier}
     read = session.text(backend)
@@ -58,7 +44,8 @@ def settled(
     later = [event for event in session.later if event.event_id in judged]
     overtaken = frozenset(name for event in later for name in names_in(event, "carried"))
     added: list[ParsedTag] = []
-    overturned: list[Overturned] = []
+    overturned: list[NewEvent] = []
+    was: dict[str, str] = {}
     for tag in tags:
         verdict, name = tag.tag or "", tag.name
         if verdict not in VERDICTS or name not in counting:
@@ -74,8 +61,11 @@ def settled(
         if not is_said:
             added.append(tag)
         others = [one for one in said if one.verdict not in (verdict, "neutral")]
-        overturned += [Overturned(one, verdict) for one in others if _is_so(ledger, one)]
-    return added, overturned
+        for one in [one for one in others if _is_so(ledger, one)]:
+            reason = f"overturned by a later window of the session, which says {verdict}"
+            overturned.append(events_of.retraction(one.tag, reason, one.tag.actor, reflection_id=reflection_id))
+            was[one.name] = one.verdict
+    return added, overturned, was
 
 
 def _is_so(ledger: Ledger, given: Given) -> bool | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
-#: The actor of what a person decides.
-HUMAN = ev.HUMAN
-
-
 @dataclass(frozen=True, slots=True)
 class Given:
     """A verdict that a reflection gave on a window. `tag` is its event."""
@@ -50,9 +46,12 @@ class Given:
     tag: Event
 
     @property
-    def is_erased(self) -> bool:
-        """Whether the reasons of the verdict were redacted: they must not be found again."""
-        return self.completed.data is None
+    def name(self) -> str:
+        return str((self.tag.data or {}).get("name"))
+
+    @property
+    def verdict(self) -> str:
+        return str((self.tag.data or {}).get("tag"))
 
     @property
     def is_decided(self) -> bool:
@@ -65,16 +64,12 @@ class Given:
         return rationale_of(self.completed.data or {}, self.tag.data or {}) or ""
 
     def is_settled_for(self, backend: str) -> bool:
-        """Whether a backend leaves the citation alone: a person judged it, or another backend decided it."""
-        return self.tag.actor == HUMAN or (self.tag.actor != backend and self.is_decided)
+        """Whether a backend leaves the citation alone.
 
-    @property
-    def name(self) -> str:
-        return str((self.tag.data or {}).get("name"))
-
-    @property
-    def verdict(self) -> str:
-        return str((self.tag.data or {}).get("tag"))
+        A person judged it, another backend decided it, or its reasons were redacted, which must not be found again.
+        """
+        is_anothers = self.tag.actor == ev.HUMAN or (self.tag.actor != backend and self.is_decided)
+        return is_anothers or self.completed.data is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +139,16 @@ class Session:
         if backend.rereads:
             judged = carried.union(names_in(self.recorded, "cited"))
             names = {event.event_id: judged.intersection(names_in(event, "cited")) for event in before}
-            _leave_decided(names, [one for one in self.given if one.is_erased or one.is_settled_for(backend.name)])
+            places = list(names)
+            for one in (one for one in self.given if one.is_settled_for(backend.name)):
+                for place in places[: places.index(one.window_id) + 1] if one.window_id in names else ():
+                    names[place] -= {one.name}
             read = SessionText(self.recorded, [(event, names[event.event_id]) for event in before])
             return self._limited(read, backend)
         last = {one.name: one.verdict for one in self.given}
         undecided = frozenset(name for name in carried if last.get(name) == "neutral")
-        start = transcript_of(self.recorded).get("since", 0)
-        return SessionText(
-            self.recorded, [(event, undecided) for event in before] if undecided else [], start, is_told=True
-        )
+        again = [(event, undecided) for event in before] if undecided else []
+        return SessionText(self.recorded, again, transcript_of(self.recorded).get("since", 0), is_told=True)
 
     def _limited(self, read: SessionText, backend: Backend) -> SessionText:
         """Return a text that begins where the window's own scan began, where an answer settled the verdicts on all
@@ -225,30 +221,18 @@ class SessionText:
                 yield _without_brackets(message, live, again.get(message.key, frozenset()))
 
 
-def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -> None:
-    """Leave out the citations up to the window for which they were decided once and for all."""
-    places = list(names)
-    for one in decided:
-        if one.window_id in names:
-            for place in places[: places.index(one.window_id) + 1]:
-                names[place] -= {one.name}
+def last_line(ledger: Ledger, session_id: str, agent_id: str | None, keys: Set[int] | None = None) -> list[Event]:
+    """Return the last window of a session, or of this subagent of it, and those that it goes on from, oldest first.
 
-
-def windows_within(ledger: Ledger, session_id: str, agent_id: str | None, keys: Set[int]) -> list[Event]:
-    """The windows of a session (or of this subagent of it) that a transcript with these records goes on from, oldest
-    first."""
-    windows = _windows(ledger, session_id)
+    With `keys`, that window holds one of these records.
+    """
+    recorded = ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))
+    windows = {event.event_id: event for event in recorded if event.data is not None}
     for event in reversed(windows.values()):
-        if (event.data or {}).get("agent_id") == agent_id and not keys.isdisjoint(keys_of(event)):
+        is_its = (event.data or {}).get("agent_id") == agent_id
+        if is_its and (keys is None or not keys.isdisjoint(keys_of(event))):
             return _line(windows, event.event_id)
     return []
-
-
-def last_line(ledger: Ledger, session_id: str, agent_id: str | None) -> list[Event]:
-    """Return the last window of a session (or of this subagent of it) and those that it goes on from, oldest first."""
-    windows = _windows(ledger, session_id)
-    own = [event.event_id for event in windows.values() if (event.data or {}).get("agent_id") == agent_id]
-    return _line(windows, own[-1]) if own else []
 
 
 def own_messages(recorded: Event) -> Iterator[Message]:
@@ -316,14 +300,15 @@ def retractions(ledger: Ledger, event_id: str) -> list[Event]:
     return line
 
 
+def tags_of(ledger: Ledger, completed: Event) -> list[Event]:
+    """Return the tags that were read with a reflection; they follow it."""
+    after = ledger.events(after=completed.position, types=(ev.BULLET_TAGGED,), session_id=completed.session_id)
+    return list(takewhile(lambda event: event.reflection_id == completed.reflection_id, after))
+
+
 def is_retracted(ledger: Ledger, event_id: str) -> bool:
     """Return whether an event is out of the count by a retraction of its own."""
     return len(retractions(ledger, event_id)) % 2 == 1
-
-
-def _windows(ledger: Ledger, session_id: str) -> dict[str, Event]:
-    windows = ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))
-    return {event.event_id: event for event in windows if event.data is not None}
 
 
 def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:

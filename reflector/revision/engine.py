@@ -19,14 +19,14 @@ from uuid import uuid4
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MOST_TOLD
-from reflector.lessons.book import Follower, Lesson, LessonBook, LessonPolicy, bank_figures
+from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figures, lesson_book
 from reflector.lessons.journal import Journal, Memory, append_next
 from reflector.lessons.outcomes import score_improvement
 from reflector.lessons.recording import lesson_event, observe_outcome, record_told, relevant, said
 from reflector.mistakes import check_share, check_whole
 from reflector.quality.policy import PRESETS, Decision, ReflectionTrigger, Signs
-from reflector.revision.prompting import ToolResult, build_improvement_prompt, build_step_prompt
-from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, kept
+from reflector.reflection.prompts import find_template
+from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, ToolResult, kept, listed
 from reflector.revision.verdict import ReflectionResult, read_verdict
 from reflector.text.secrets import quote
 
@@ -88,7 +88,6 @@ class ReflectionEngine:
         self.lesson_policy = LessonPolicy(alpha=alpha, bank_size=reflection_bank_size)
         self.journal: Journal = Memory() if ledger is None else ledger
         self.project = project
-        self._book = Follower(self.journal, self.lesson_policy)
         self._tasks = (f"task-{number}" for number in count(1)) if ledger is None else (uuid4().hex for _ in count())
         self._asked: tuple[Signs, Decision] | None = None
         self._begun: str | None = None
@@ -129,7 +128,11 @@ class ReflectionEngine:
         lessons = [
             one if isinstance(one, str) else f"{one.mistake}: {one.correction}" for one in relevant_lessons or ()
         ]
-        prompt = build_step_prompt(goal, step_description, response, tool_results, lessons, self.project)
+        about = {"goal": goal, "step_description": step_description, "response": response}
+        results = listed(map(_result, tool_results))
+        prompt = find_template("step.txt", self.project).fill(
+            {**about, "tool_results": results, "lessons": listed(lessons)}
+        )
         self._begin()
         return prompt
 
@@ -165,7 +168,10 @@ class ReflectionEngine:
 
     def build_improvement_prompt(self, original_response: str, issues: Sequence[str] | str, goal: str) -> str:
         """Return the prompt that asks for a better response. Raises TemplateError."""
-        return build_improvement_prompt(original_response, issues, goal, self.project)
+        issues = listed([issues] if isinstance(issues, str) else issues)
+        return find_template("improvement.txt", self.project).fill(
+            {"original_response": original_response, "issues": issues, "goal": goal}
+        )
 
     def store_lesson(self, task_type: str, mistake: str, correction: str, context: str = "") -> ReflectionLesson:
         """Keep a lesson; one that is in the bank is there once. Raises LedgerError."""
@@ -236,7 +242,7 @@ class ReflectionEngine:
 
     def book(self) -> LessonBook:
         """Return all lessons with what became of them. Raises LedgerError."""
-        return self._book.book()
+        return lesson_book(self.journal, self.lesson_policy)
 
     def _begin(self) -> str:
         """Record that a reflection begins, and return the id of its decision."""
@@ -299,6 +305,13 @@ class ReflectionEngine:
 def context_hash(context: str) -> str:
     """Return the first 16 hex digits of the SHA-256 of a context."""
     return sha256(context.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _result(result: ToolResult) -> str:
+    if isinstance(result, str):
+        return result
+    said = result.get("error") or result.get("output") or result.get("result")
+    return f"{result.get('name')}: {result.get('status')}{f' ({said})' if said else ''}"
 
 
 def _reflects(event: Event) -> bool:

@@ -8,7 +8,7 @@ nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -22,7 +22,7 @@ from reflector.lessons.journal import Journal, Memory
 from reflector.lessons.outcomes import score_improvement
 from reflector.quality.policy import Decision, Signs
 from reflector.quality.signals import QualitySignals, default_words, quality_signals_for_response
-from reflector.revision.prompting import Revision, build_reflection_prompt, build_revision_prompt
+from reflector.reflection.prompts import find_template
 from reflector.revision.reflections import AgentReflection, ReflectionConfig, parse_reflection_response
 from reflector.text.bounds import visible, whole_end
 from reflector.text.secrets import quote, redact
@@ -31,6 +31,14 @@ from reflector.text.secrets import quote, redact
 MIN_REFLECTION_RETRY_DELTA: Final = 0.05
 REVISED: Final = "Revised answer after reflection:"
 _REVISED_BEFORE: Final = "the turn was revised before"
+
+#: How an answer is revised: by writing it again, or by carrying the request out again with tools that only read.
+Revision = Literal["text", "read_only"]
+_HOW: Final[Mapping[Revision, str]] = {
+    "text": "Write the answer again, following the strategy. You have no tools: claim nothing that you did not see.",
+    "read_only": "Carry the request out again, following the strategy. Use tools that only read; change nothing.",
+}
+ToolResult = Mapping[str, Any] | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +112,12 @@ def revise_turn(
     result = replace(result, reflection=reflection, lesson_id=lesson.event_id)
     if steps.config.max_retry_attempts == 0:
         return result
-    if steps.was_revised(lesson):
+    if steps.journal.event(identity(ev.REVISION_ATTEMPTED, lesson.event_id)) is not None:
         return replace(result, failure=_REVISED_BEFORE)
     mode: Revision = "read_only" if has_tools and asks_for_tools(reflection, answer) else "text"
     try:
-        given = agent(build_revision_prompt(request, answer.content, reflection.to_prompt_section(), mode), mode)
+        about = {"user_request": request, "response": answer.content, "how": _HOW[mode]}
+        given = agent(find_template("revision.txt").fill({**about, "reflection": reflection.to_prompt_section()}), mode)
         revised = given if isinstance(given, Answer) else Answer(given)
         if mode == "text":  # other words undo no failed call
             revised = replace(answer, content=revised.content, was_truncated=revised.was_truncated)
@@ -116,6 +125,34 @@ def revise_turn(
     except Exception as error:  # noqa: BLE001  a revision is an extra: the turn has its answer
         return replace(result, failure=_words(error))
     return steps.score(replace(result, retried=retried), retried, revised.content, lesson, mode)
+
+
+def build_reflection_prompt(
+    user_request: str, response: str, signals: QualitySignals, tool_errors: Iterable[ToolResult] = ()
+) -> str:
+    """Return the prompt that asks for attempt, issue, strategy and tags of a turn.
+
+    `tool_errors` are texts, or tool results, whose errors are listed as `name: error`. The text is the embedder's, for
+    the embedder's own model: it is not redacted. Raises TemplateError.
+    """
+    errors = [
+        error if isinstance(error, str) else f"{error.get('name')}: {error.get('error')}"
+        for error in tool_errors
+        if isinstance(error, str) or error.get("status", "error") == "error"
+    ]
+    return find_template("turn.txt").fill(
+        {
+            "user_request": user_request,
+            "score": f"{signals.score():.2f}",
+            "response": response,
+            "tool_errors": f"\nTool errors encountered:\n{listed(errors)}\n" if errors else "",
+        }
+    )
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return the texts as a list of a prompt."""
+    return "\n".join(f"- {text}" for text in texts) or "none"
 
 
 def asks_for_tools(reflection: AgentReflection, answer: Answer) -> bool:
@@ -185,9 +222,6 @@ class _Steps:
         with suppress(Conflict):  # another process reflected on the same turn: its reflection stands
             self.journal.append([event])
         return self.journal.event(lesson_id), ""
-
-    def was_revised(self, lesson: Event) -> bool:
-        return self.journal.event(identity(ev.REVISION_ATTEMPTED, lesson.event_id)) is not None
 
     def score(
         self, result: RevisedTurn, retried: QualitySignals, revised: str, lesson: Event, mode: Revision

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
 
 from reflector.events import event as ev
-from reflector.events.event import Event
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome
 from reflector.playbook.bullet import Bullet
@@ -25,6 +22,7 @@ from reflector.reflection.rules.outcomes import read_result
 from reflector.reflection.rules.steps import CHECKS, Step, read_call
 from reflector.reflection.rules.wordings import first, wordings
 from reflector.reflection.window import Session, SessionText
+from reflector.sessions.intake import iso_time
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message, ToolCall, ToolResult
@@ -168,45 +166,34 @@ def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
         recorded = ledger.event(window)
         if recorded is None or recorded.type != ev.SESSION_RECORDED or recorded.data is None:
             continue
-        found: list[tuple[str, Run]] = []
-        with suppress(OSError, UnknownTranscript):
+        try:
             # What a test said before bears on a lesson that is cited much later.
             before = [(event, frozenset[str]()) for event in Session.read(ledger, recorded).earlier]
-            found += tested_lessons(SessionText(recorded, before).messages(()))
+            found = list(tested_lessons(SessionText(recorded, before).messages(())))
+        except (OSError, UnknownTranscript):
+            continue
         for name, run in found:
             ids = lessons.get(name, ())
-            if len(ids) == 1:
-                _record(ledger, ids[0], run, recorded)
-
-
-def _record(ledger: Ledger, lesson_id: str, run: Run, recorded: Event) -> None:
-    how = "passes after it had failed" if run.passed else "fails after it had passed"
-    observe_outcome(
-        ledger,
-        lesson_id,
-        "success" if run.passed else "failure",
-        quote(f"`{run.command}` {how}: {run.quote}", _MOST_WHY),
-        source="tests",
-        key=[run.key],
-        session_id=recorded.session_id,
-        window_id=recorded.event_id,
-        observed_at=_time(run.timestamp),
-    )
+            if len(ids) != 1:
+                continue
+            how = "passes after it had failed" if run.passed else "fails after it had passed"
+            observe_outcome(
+                ledger,
+                ids[0],
+                "success" if run.passed else "failure",
+                quote(f"`{run.command}` {how}: {run.quote}", _MOST_WHY),
+                source="tests",
+                key=[run.key],
+                session_id=recorded.session_id,
+                window_id=window,
+                observed_at=iso_time(run.timestamp),
+            )
 
 
 def _tests_only(command: str) -> bool:
     """Return whether a command is known in full and runs no other check, whose result could pass for that of tests."""
     parts = (read_call(ToolCall("", "Bash", {"command": part})) for part in _PARTS.split(command))
     return len(command) < _WHOLE and all(part.kind not in CHECKS - {"test"} for part in parts)
-
-
-def _time(stamp: str) -> str | None:
-    """Return a record's time, None where it is not one."""
-    try:
-        datetime.fromisoformat(stamp).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-    return stamp
 
 
 def _is_expected(said: str) -> bool:

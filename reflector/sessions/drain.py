@@ -9,7 +9,7 @@ the holder looks once more after it let go.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,25 +33,14 @@ OUTAGE_PAUSES: Final = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
 
 
 @dataclass(slots=True)
-class Drained:
+class Drained(spool.Aside):
     """What a drain did: deliveries recorded, those set aside with their error, files that are not deliveries,
     reflections, and notes for the user."""
 
     taken: int = 0
     empty: int = 0
-    aside: spool.Aside = field(default_factory=spool.Aside)
     reflected: list[Reflected] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def failed(self) -> list[tuple[str, str]]:
-        """What could not be recorded, each with its error."""
-        return self.aside.failed
-
-    @property
-    def broken(self) -> list[Path]:
-        """Files that are not deliveries."""
-        return self.aside.broken
 
 
 def run(project: str) -> int | None:
@@ -85,13 +74,7 @@ def _drain_patiently(project: Project) -> Drained | None:
     return drain(project)
 
 
-def drain(
-    project: Project,
-    *,
-    wait: bool = False,
-    retry: Retry = "due",
-    progress: Callable[[Delivery], None] | None = None,
-) -> Drained | None:
+def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drained | None:
     """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
 
     `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
@@ -107,8 +90,8 @@ def drain(
         with open_pipeline(project, wait=wait) as pipeline:
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
-                return done if done.taken or done.empty or done.failed or done.broken else None
-            met |= _take_deliveries(pipeline, done, retry=round_, progress=progress)
+                return done if done != Drained() else None
+            met |= _take_deliveries(pipeline, done, round_)
             asking = [project] if project.config.asks_model else []
             if pipeline.users is not None and (waits := pipeline.users.asks_model):
                 asking.append(waits)
@@ -123,9 +106,7 @@ def drain(
     return done
 
 
-def _take_deliveries(
-    pipeline: Pipeline, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None = None
-) -> set[Path]:
+def _take_deliveries(pipeline: Pipeline, done: Drained, retry: Retry) -> set[Path]:
     """Record what waits in the spool, finish what is pending, and write playbook.json; `done` takes what came of it.
 
     Returns the paths of the deliveries. Raises as `drain` does.
@@ -134,11 +115,12 @@ def _take_deliveries(
 
     root = pipeline.project.root
     spool.tidy(root, everything=retry == "all")
-    _claim_idle(pipeline, done)
-    deliveries = spool.pending_for(root, done.aside)
+    oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
+    for stop in spool.pending_for(root, "waiting", done):  # of sessions whose end never came
+        if spool.heard_at_ns(stop) <= oldest:
+            spool.claim(stop)
+    deliveries = spool.pending_for(root, aside=done)
     for delivery in deliveries:
-        if progress is not None:
-            progress(delivery)
         _take_delivery(pipeline, delivery, done)
     pipeline.finish(retry=retry)
     sweep(pipeline.ledger)
@@ -155,31 +137,22 @@ def _take_deliveries(
 def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> None:
     from reflector.sessions.intake import source_of
 
-    source = source_of(delivery)
-    if source is None:
-        spool.settle(delivery)
-        done.empty += 1
-        return
-    try:
-        taken = pipeline.take(source)
-    except (OSError, ValueError) as error:
-        if _says_nothing(pipeline, delivery, source.path):
+    source, end, is_new = source_of(delivery), spool.settle, False
+    if source is not None:
+        try:
+            is_new = pipeline.take(source).event_id is not None
+        except (OSError, ValueError) as error:
+            if not _says_nothing(pipeline, delivery, source.path):
+                # The path stands before it already.
+                said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
+                done.failed.append((str(source.path), said))
+                spool.fail(delivery, error)
+                return
             if delivery.event == "SessionEnd" and not source.path.exists():
-                spool.keep_silent(delivery)
-            else:
-                spool.settle(delivery)
-            done.empty += 1
-            return
-        # The path stands before it already.
-        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
-        done.failed.append((str(source.path), said))
-        spool.fail(delivery, error)
-        return
-    if taken.event_id is None:
-        done.empty += 1
-    else:
-        done.taken += 1
-    spool.settle(delivery)
+                end = spool.keep_silent
+    done.taken += is_new
+    done.empty += not is_new
+    end(delivery)
 
 
 def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
@@ -198,20 +171,10 @@ def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> b
             return True
         from reflector.sessions.intake import safe_id
 
-        session_id = safe_id(delivery.session_id)
-        if session_id is None or delivery.event != "SessionEnd":
-            return False
-        return not spool.has_stop(delivery) and not pipeline.ledger.windows(session_id)
+        session_id = safe_id(delivery.session_id) if delivery.event == "SessionEnd" else None
+        return session_id is not None and not spool.has_stop(delivery) and not pipeline.ledger.windows(session_id)
     except OSError:
         return False
-
-
-def _claim_idle(pipeline: Pipeline, done: Drained) -> None:
-    """Claim the stops of sessions whose end never came, once nothing was heard for `idle_minutes`."""
-    oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
-    for delivery in spool.waiting_for(pipeline.project.root, done.aside):
-        if spool.heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
-            spool.claim(delivery)
 
 
 def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> Drained:
@@ -239,7 +202,7 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
     if done.reflected:
         with open_pipeline(project) as pipeline:
             assert pipeline is not None  # it waited
-            pipeline.notes.append(curator.propose(project.config, pipeline.ledger))
+            pipeline.note(curator.propose(project.config, pipeline.ledger))
             pipeline.write()
             done.notes += pipeline.notes
     done.notes = [text for text in done.notes if text]
@@ -294,7 +257,7 @@ def refresh(project: Project) -> list[str]:
         aside: list[str] = []
         if spool.ready_for(project.root):
             done = Drained()
-            _take_deliveries(pipeline, done, retry="due")
+            _take_deliveries(pipeline, done, "due")
             aside = [f"{where}: {error}; kept in the spool" for where, error in done.failed]
             aside += [f"{path}: {NOT_A_PAYLOAD}" for path in done.broken]
         else:

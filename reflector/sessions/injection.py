@@ -31,7 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from reflector.files import error_words, open_ours, open_state, read_file, read_ours, state_folder, write_durably
+from reflector.files import error_words, open_ours, open_state, read_file, state_folder, write_durably
 from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp
 from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from reflector.curation.playbook_file import Known
     from reflector.ledger.store import Ledger
     from reflector.lessons.book import LessonBook
-    from reflector.project import Project
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
@@ -55,16 +54,10 @@ LIMIT = 9_500
 _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
 #: The beginning of a lesson's id, as it is told.
 _ID = re.compile("[0-9a-f]{8}")
-
-
-#: The section of the lessons, and the file in the state folder that holds those to tell: one object a line.
+#: The section of the lessons.
 LESSONS: Final = "LESSONS"
-LESSONS_FILE: Final = "lessons.ndjson"
 _MOST_LESSONS: Final = 20
-_MAX_LESSONS: Final = 64 * 1024
-
-
-#: In the state folder: what the ranking knows.
+#: In the state folder: what the ranking knows, and the lessons to tell.
 RANKS: Final = "ranks.json"
 #: Texts that were told, after which others have their turn.
 TURN: Final = 10
@@ -97,19 +90,8 @@ class Injection:
         return f"playbook: {count} bullet{'' if count == 1 else 's'}{cut}" if self.text else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """What keeps a playbook.json from being told, and what the agent is to say to its user."""
-
-    what: str
-    advice: str
-
-
-def template(project: Path) -> str:
-    """Return the text of the playbook's template in force.
-
-    Raises ValueError where the template cannot be used, or would be taken for JSON.
-    """
+def _template(project: Path) -> str:
+    """Return the text of the playbook's template in force. Raises ValueError where it cannot be used."""
     found = find_template("playbook.txt", project)
     if found.text.lstrip().startswith("{{"):
         raise ValueError(f"{found.path}: begins with '{{'; Claude Code would take the text for JSON and refuse it")
@@ -120,24 +102,25 @@ def render(
     bullets: Iterable[Bullet],
     form: str,
     files: Sequence[str] = (".claude/playbook.json",),
-    troubles: Sequence[Trouble] = (),
+    troubles: Sequence[tuple[str, str]] = (),
     standing: Standing | None = None,
 ) -> Injection:
     """Fill a template's text with the bullets that a ranking chooses, grouped by section, the best one's section first.
 
-    `files` hold those that do not fit; `troubles` follow them.
-
+    `files` hold those that do not fit; `troubles` follow them: what keeps a playbook.json from being told, and what
+    the agent is to say to its user.
     The section titles stay because under MISTAKES TO AVOID the same words mean the opposite.
     Raises ValueError where the template alone leaves no room for any bullet.
     """
     bullets = list(bullets)
-    told = "".join(f"\n\n({trouble.what}. {trouble.advice})" for trouble in troubles)
+    told = "".join(f"\n\n({what}. {advice})" for what, advice in troubles)
     if not bullets:
         text = told.lstrip("\n") and told.lstrip("\n") + "\n"
         return Injection(text, text and _as_json(text), 0, 0)
     all_bullets = sum(not isinstance(bullet, Told) for bullet in bullets)
-    room = room_of(form, all_bullets, files) - _cost(told)
-    choice = choose(bullets, standing or Standing(), room, cost_of)
+    left_out = _left_out(all_bullets, files, "0" * 8)
+    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""})) - _cost(left_out) - _cost(told)
+    choice = choose(bullets, standing or Standing(), room, _cost_of)
     sections: dict[str, list[str]] = {}
     for bullet in choice.bullets:
         sections.setdefault(bullet.section, []).append(_line(bullet))
@@ -150,13 +133,7 @@ def render(
     return Injection(text, _as_json(text), shown, all_bullets - shown)
 
 
-def room_of(form: str, count: int, files: Sequence[str] = (".claude/playbook.json",)) -> int:
-    """Return the characters that a template leaves for bullets, of which there are so many."""
-    left_out = _left_out(count, files, "0" * 8)
-    return LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""})) - _cost(left_out)
-
-
-def cost_of(bullet: Bullet, sections: Collection[str]) -> int:
+def _cost_of(bullet: Bullet, sections: Collection[str]) -> int:
     """Return the characters that a bullet takes where some sections have their title already."""
     heading = "" if bullet.section in sections else f"\n## {_title(bullet.section)}\n"
     return _cost(f"{heading}{_line(bullet)}\n")
@@ -168,27 +145,6 @@ def _line(bullet: Bullet) -> str:
 
 def _title(section: str) -> str:
     return SECTIONS.get(section, LESSONS)
-
-
-def lessons_to_tell(project: Path) -> list[Told]:
-    """Return the lessons that the last writing of the playbook left to be told; [] where none can be read."""
-    try:
-        text = read_file(f"{state_folder(os.fspath(project))}/{LESSONS_FILE}", _MAX_LESSONS).decode()
-        found = [json.loads(line) for line in text.splitlines()]
-        return [Told(one["id"], LESSONS, one["text"], one["helpful"], one["harmful"]) for one in found]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def keep_lessons(project: Path, book: LessonBook) -> None:
-    """Leave the best lessons to be told to the sessions that start from now on."""
-    best = [one for one in book.best() if one.bullet is None and one.kind != "summary"][:_MOST_LESSONS]
-    kept = [Told(one.id, LESSONS, quote(one.text, 300), one.successes, one.failures) for one in best]
-    if kept == lessons_to_tell(project):
-        return
-    fields = ({"id": one.name, "text": one.text, "helpful": one.helpful, "harmful": one.harmful} for one in kept)
-    content = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in fields).encode()
-    write_durably(open_state(os.fspath(project)), content, LESSONS_FILE)
 
 
 def _left_out(count: int, files: Sequence[str], seed: str) -> str:
@@ -239,8 +195,8 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
         complain(f"the user's playbook is not shown: {error_words(error)}")
     bullets += lessons_to_tell(folder)
     standing = standing_of(folder, users)
-    rendered = render(bullets, template(folder) if bullets else "", files, troubles, standing)
-    line = "; ".join(trouble.what for trouble in troubles)
+    rendered = render(bullets, _template(folder) if bullets else "", files, troubles, standing)
+    line = "; ".join(what for what, _ in troubles)
     line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else rendered.line
     forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
     content = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
@@ -275,11 +231,11 @@ def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A playbook file's state, its bullets that can be cited, and what keeps it from being read."""
+    """A playbook file's state, its bullets that can be cited, and what keeps it from being read, with advice."""
 
     state: os.stat_result
     bullets: Sequence[Bullet]
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[tuple[str, str], ...] = ()
 
 
 def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Told:
@@ -294,13 +250,12 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
     if known is not None and known.found.kind == "unreadable":
         problems = known.found.loaded.problems
     if problems:
-        mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
         what = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}"
-        trouble = Trouble(what, f"Ask the user to {mend}.")
-        return _Told(state, known.bullets if known is not None else (), (trouble,))
+        advice = "Ask the user to correct it, or run `reflector rebuild` where the ledger is to be believed."
+        return _Told(state, known.bullets if known is not None else (), ((what, advice),))
     if known is not None and known.found.kind == "another's":
         what = f"{shown} was written by another ledger, and these are not its bullets"
-        return _Told(state, known.bullets, (Trouble(what, "Tell the user to run `reflector doctor`."),))
+        return _Told(state, known.bullets, ((what, "Tell the user to run `reflector doctor`."),))
     bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
     if known is not None:
         counted = {(b.name, b.text): b for b in known.bullets}
@@ -349,17 +304,27 @@ def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
     return Standing(config.ranking, config.pinned, known.told, known.idle, known.texts // TURN)
 
 
-def keep_ranks(root: Path, ledger: Ledger, config: Config) -> None:
-    """Leave what the ranking knows to the sessions that start from now on."""
-    from reflector.ledger.windows import told_texts
+def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
+    """Leave what the ranking knows, and the best lessons, to the sessions that start from now on."""
+    from reflector.ledger.cached import told_texts
 
-    turn = told_texts(ledger) // TURN
-    of = [config.ranking, list(config.pinned), ledger.updated_at(), turn]
-    if _kept_ranks(root).get("of", [RANKINGS[0], [], ledger.updated_at(), 0]) == of:
+    best = [one for one in (book.best() if book else ()) if one.bullet is None and one.kind != "summary"]
+    lessons = [[one.id, quote(one.text, 300), one.successes, one.failures] for one in best[:_MOST_LESSONS]]
+    of = [config.ranking, list(config.pinned), ledger.updated_at(), told_texts(ledger) // TURN, lessons]
+    if _kept_ranks(root).get("of", [RANKINGS[0], [], ledger.updated_at(), 0, []]) == of:
         return
     found = ranks(ledger, config)
     content = {"of": of, "told": dict(found.told), "idle": dict(found.idle)}
     write_durably(open_state(os.fspath(root)), json.dumps(content).encode(), RANKS)
+
+
+def lessons_to_tell(root: Path) -> list[Told]:
+    """Return the lessons that the last writing of the playbook left to be told; [] where none can be read."""
+    try:
+        rows = _kept_ranks(root)["of"][4]
+        return [Told(str(id), LESSONS, str(text), int(good), int(bad)) for id, text, good, bad in rows]
+    except (LookupError, TypeError, ValueError):
+        return []
 
 
 def standing_of(root: Path, users: Path) -> Standing:
@@ -367,7 +332,7 @@ def standing_of(root: Path, users: Path) -> Standing:
     found = [_kept_ranks(users), _kept_ranks(root)] if users != root else [_kept_ranks(root)]
     try:
         told, idle = ({n: int(k) for one in found for n, k in one.get(key, {}).items()} for key in ("told", "idle"))
-        policy, pinned, _, turn = found[-1].get("of", [RANKINGS[0], [], None, 0])
+        policy, pinned, _, turn, *_ = found[-1].get("of", [RANKINGS[0], [], None, 0])
         return Standing(str(policy), tuple(map(str, pinned)), told, idle, int(turn))
     except (ValueError, TypeError, AttributeError):
         return Standing()
@@ -388,26 +353,3 @@ def told_names(project: Path) -> set[str] | None:
     except OSError:
         return None
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """The user's bullets beside a project's: how many, and the names that mean another bullet in the project's."""
-
-    bullets: int
-    hidden: tuple[str, ...]
-
-
-def told_beside(project: Project) -> Beside | None:
-    """Return what the agent gets of the user's playbook beside a project's; None if empty or the project itself."""
-    if project.is_users:
-        return None
-    names: list[set[str]] = []
-    for path, first in ((Path(user_folder()) / ".claude" / "playbook.json", USER_FIRST), (project.playbook_json, 0)):
-        try:
-            loaded = load(read_ours(path, MAX_BYTES), first=first)
-        except OSError:  # missing; of other trouble `status` tells
-            names.append(set())
-        else:
-            names.append({bullet.name for bullet in loaded.bullets} - loaded.named_here)
-    return Beside(len(names[0]), tuple(sorted(names[0] & names[1]))) if names[0] else None

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.lessons.recording import lessons_beginning, told_at_start
-from reflector.reflection.window import keys_of, last_line, transcript_of, windows_within
+from reflector.reflection.window import keys_of, last_line, transcript_of
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
@@ -68,7 +69,6 @@ class Source:
 class Taken:
     """What an intake found. `event_id` is None when no record was new.
 
-    carried   names that earlier windows of the session cite, and that its records follow
     found     the scan of the transcript
     gathered  what was to be known of what people said in the window
     """
@@ -77,7 +77,6 @@ class Taken:
     event_id: str | None
     records: int
     cited: tuple[str, ...]
-    carried: tuple[str, ...]
     found: Scan
     gathered: tuple[Any, ...] = ()
 
@@ -103,12 +102,12 @@ def source_of(delivery: Delivery) -> Source | None:
         limit=None if ended else delivery.transcript_bytes,
         session_id=delivery.session_id,
         agent_id=delivery.agent_id,
-        reason=delivery.reason or delivery.trigger,
+        reason=delivery.reason,
     )
 
 
 def _read(source: Source, place: Place | None, gather: Gatherer | None) -> Scan:
-    """Scan a source from a place on, where the record that the place names is there; else all of it."""
+    """Scan a source from a place on if the record that the place names is there; else all of it."""
     if place is not None:
         found = scan(source.path, source.limit, start=place.offset, gather=gather)
         if found.places[:1] == (place._replace(passed=0),):
@@ -149,21 +148,22 @@ def take_in(
     Raises OSError for a file that cannot be read, UnknownTranscript for one that is not a transcript, and
     LedgerError.
     """
+    take = partial(_take_in, ledger, source, window, beside, gather)
     try:
-        return _take_in(ledger, source, window, found, beside, gather)
+        return take(found)
     except Conflict:
         # The same window is there under another path or trigger: recorded by another machine a moment ago, so
         # that its records are seen by now, or by an earlier intake of the whole transcript.
-        return _take_in(ledger, source, window, found, beside, gather, may_be_there=True)
+        return take(found, may_be_there=True)
 
 
 def _take_in(
     ledger: Ledger,
     source: Source,
     window: WindowMode,
-    found: Scan | None,
     beside: Collection[str] | None,
     gather: Gatherer | None,
+    found: Scan | None,
     *,
     may_be_there: bool = False,
 ) -> Taken:
@@ -180,14 +180,15 @@ def _take_in(
         for earlier_one in reversed(before):
             others.difference_update(keys_of(earlier_one) if others else ())
         if others:  # records of another session
-            return _take_in(ledger, source, window, scan(source.path, source.limit, gather=gather), beside, gather)
+            again = _read(source, None, gather)
+            return _take_in(ledger, source, window, beside, gather, again, may_be_there=may_be_there)
     agent_id = (before[-1].data or {})["agent_id"] if found.start else safe_id(source.agent_id or found.agent_id)
-    nothing = Taken(session_id, None, 0, (), (), found)
+    nothing = Taken(session_id, None, 0, (), found)
     keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
     if not keys:
         return nothing
     if not found.start and seen:
-        before = windows_within(ledger, session_id, agent_id, seen)
+        before = last_line(ledger, session_id, agent_id, seen)
     packed, own = pack_keys(keys), frozenset(keys)
     course = _Course(found, own, before, passed)
     names = _cited_names(found, own)
@@ -231,16 +232,27 @@ def _take_in(
             "unread": _unread(found.tally),
         },
         actor=source.trigger if source.trigger == "ingest" else f"hook:{clean(source.trigger, 40)}",
-        occurred_at=_iso(found.ended_at),
+        occurred_at=iso_time(found.ended_at),
         session_id=session_id,
     )
     if may_be_there and ledger.event(event.event_id) is not None:
         return nothing
-    appended, *_ = ledger.append([event, *_tellings(ledger, event, told, said_by, rows)])
+    tellings = [
+        told_at_start(
+            event,
+            one.digest,
+            bullets=[name for name in one.bullets if name in rows],
+            lessons=lessons_beginning(ledger, one.lessons),
+            source=said_by,
+            seed=one.seed,
+        )
+        for one in told
+    ]
+    appended, *_ = ledger.append([event, *tellings])
     if not appended.added:
         return nothing
     gathered = tuple(one for one in found.gathered if one.key in own)
-    return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), tuple(carried), found, gathered)
+    return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), found, gathered)
 
 
 class _Course:
@@ -302,25 +314,7 @@ def _told(
     return [one for one in printed if one.digest not in known][:_MOST_TELLINGS], "hook"
 
 
-def _tellings(
-    ledger: Ledger, window: NewEvent, told: Sequence[Telling], source: str, rows: dict[str, BulletRow]
-) -> list[NewEvent]:
-    """Return the events of what a window was told, as far as this playbook knows it."""
-    return [
-        told_at_start(
-            window,
-            one.digest,
-            bullets=[name for name in one.bullets if name in rows],
-            lessons=lessons_beginning(ledger, one.lessons),
-            source=source,
-            seed=one.seed,
-        )
-        for one in told
-    ]
-
-
 def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:
-    """Return the names that the records with these keys cite, in order of first appearance."""
     return list(dict.fromkeys(name for key, names in found.cited if key in keys for name in names))
 
 
@@ -363,12 +357,12 @@ def _sha(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _iso(stamp: str | None) -> str | None:
+def iso_time(stamp: str | None) -> str | None:
     """Return a time that is ISO 8601, None for any other text: an event keeps it for ever."""
     if not stamp or not stamp.isascii() or not stamp.isprintable() or len(stamp) > 40 or stamp[4:5] != "-":
         return None
     try:
-        datetime.fromisoformat(stamp)
-    except ValueError:
+        datetime.fromisoformat(stamp).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
     return stamp

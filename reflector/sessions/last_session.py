@@ -66,19 +66,15 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
 
 def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
     """Leave how many proposals wait for a person; nothing where none does."""
-    state = files.state_folder(str(project))
-    said = (
-        f"{count} proposal{' waits' if count == 1 else 's wait'}: reflector {'--user ' if is_users else ''}proposals\n"
-    )
+    path = Path(files.state_folder(str(project)), WAITING)
+    what = "1 proposal waits" if count == 1 else f"{count} proposals wait"
+    said = f"{what}: reflector {'--user ' if is_users else ''}proposals\n".encode() if count else b""
     with suppress(OSError, ValueError):
-        if not count:
-            Path(state, WAITING).unlink(missing_ok=True)
-        elif not _says(state, said.encode()):
-            files.write_durably(files.open_state(str(project)), said.encode(), WAITING)
-
-
-def _says(state: str, said: bytes) -> bool:
-    try:
-        return files.read_file(f"{state}/{WAITING}", 1000) == said
-    except FileNotFoundError:
-        return False
+        try:
+            before = files.read_file(str(path), 1000)
+        except FileNotFoundError:
+            before = b""
+        if said and said != before:
+            files.write_durably(files.open_state(str(project)), said, WAITING)
+        elif not said:
+            path.unlink(missing_ok=True)

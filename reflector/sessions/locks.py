@@ -47,14 +47,12 @@ def why_none(folder: Path) -> str:
     """Why no file can be locked in a folder, in the system's words; "" if it can, or if that is unknown."""
     try:
         fd = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return ""
-    try:
-        lock(fd, wait=False, shared=True)
+        try:
+            lock(fd, wait=False, shared=True)
+        finally:
+            os.close(fd)
     except OSError as error:
         return os.strerror(error.errno) if error.errno in NO_LOCKS else ""
-    finally:
-        os.close(fd)
     return ""
 
 

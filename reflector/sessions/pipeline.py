@@ -30,7 +30,7 @@ from reflector.ledger.errors import LedgerError
 from reflector.locate import agent_folder, user_folder
 from reflector.project import Project
 from reflector.sessions import last_session, locks, seen_head
-from reflector.sessions.injection import keep_lessons, keep_ranks, lessons_to_tell, told_by_hook, write_injection
+from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ _TROUBLE = (LedgerError, ConfigError, OSError)
 class Pipeline:
     """A project with its ledger open and its lock held: the one way from a transcript to playbook.json.
 
-    `users` is the user's own playbook if the agent gets one beside the project's.
+    `users` is the user's own playbook if the agent gets one beside the project's. `notes` are for the user.
     """
 
-    def __init__(self, project: Project, ledger: Ledger, users: Users | None = None) -> None:
+    def __init__(self, project: Project, ledger: Ledger, notes: list[str] | None = None) -> None:
         self.project = project
         self.ledger = ledger
-        self.users = users
+        self.users: Users | None = None
         #: Whether playbook.json and what is made of it say what the ledger said when it was written last.
         self.is_written = False
-        self.notes: list[str] = []
+        self.notes: list[str] = [] if notes is None else notes
         #: Whether a server lets us ask and nothing more.
         self.only_reads = False
         self.reflected: list[Reflected] = []
@@ -75,7 +75,7 @@ class Pipeline:
     def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
         """Record a window; its reflection follows with `finish`.
 
-        Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
+        Raises ValueError when it is recorded here and not in the user's ledger.
         """
         from reflector import curator
         from reflector.sessions.intake import take_in
@@ -102,15 +102,12 @@ class Pipeline:
             from reflector.sessions.crediting import record_test_outcomes
 
             record_test_outcomes(self.ledger, fresh)
-        self._note(curator.hear(self.project.config, self.ledger, fresh, self.heard))
+        self.note(curator.hear(self.project.config, self.ledger, fresh, self.heard))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
-            self._note(curator.ask(self.ledger, self.runner))
-            self._note(curator.propose(self.project.config, self.ledger))
+            self.note(curator.ask(self.ledger, self.runner), curator.propose(self.project.config, self.ledger))
         if self.users is not None:
             self.reflected += self.users.finish(retry)
-            for text in self.users.notes:
-                self._note(text)
         self._held.clear()
 
     def adopt(self, *, file: bool = True) -> None:
@@ -118,8 +115,7 @@ class Pipeline:
 
         Notes for the user go to `notes`.
         """
-        for text in take_mirrored(self.ledger, self.project):
-            self._note(text)
+        self.note(*take_mirrored(self.ledger, self.project))
         self._sync(write=False, later=file)
 
     def write(self, *, file: bool = True) -> None:
@@ -129,48 +125,42 @@ class Pipeline:
         """
         self.is_written = True
         self._sync(write=file)
-        for text in write_mirrored(self.ledger, self.project) if file else ():
-            self._note(text)
+        if file:
+            self.note(*write_mirrored(self.ledger, self.project))
+        root = self.project.root
         with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
-            self._keep_lessons()
-            keep_ranks(self.project.root, self.ledger, self.project.config)
+            book = None
+            if self.ledger.has(LESSON_RECORDED):
+                from reflector.lessons.book import lesson_book
+
+                book = lesson_book(self.ledger)
+            keep_ranks(root, self.ledger, self.project.config, book)
         if self.project.playbook_json.exists():
             try:
-                write_injection(self.project.root, partial(known, self.ledger, self.project))
+                write_injection(root, partial(known, self.ledger, self.project))
             except ValueError as error:  # a person's own template; counting does not wait for its mending
-                self._note(f"the agent does not get the current playbook: {error}")
+                self.note(f"the agent does not get the current playbook: {error}")
 
     def _sync(self, *, write: bool, later: bool = False) -> None:
         synced = sync(self.ledger, self.project, write=write, later=later)
         if synced.of_another is not None:
-            self._note(of_another(self.project.playbook_json, synced.of_another))
+            self.note(of_another(self.project.playbook_json, synced.of_another))
         for problem in synced.problems[:20]:
-            self._note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
+            self.note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
 
-    def _keep_lessons(self) -> None:
-        if self.ledger.has(LESSON_RECORDED) or lessons_to_tell(self.project.root):
-            from reflector.lessons.book import lesson_book
-
-            keep_lessons(self.project.root, lesson_book(self.ledger))
-
-    def _note(self, text: str) -> None:
-        if text and text not in self.notes:
-            self.notes.append(text)
-
-
-class UsersPlaybookError(ValueError):
-    """The user's playbook did not take a transcript in; the text says why."""
+    def note(self, *texts: str) -> None:
+        """Add what the user is to read, each text once."""
+        self.notes += dict.fromkeys(text for text in texts if text and text not in self.notes)
 
 
 class Users:
-    """The user's playbook while the pipeline of the project at `root` is open. Its ledger, and the pipeline over it,
-    are opened when they are needed."""
+    """The user's playbook beside a project's. Its ledger, and the pipeline over it, are opened when they are needed;
+    `closing` releases them. Notes are the project's."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self.notes: list[str] = []
+    def __init__(self, project: Pipeline, closing: ExitStack) -> None:
+        self._project = project
+        self._closing = closing
         self._pipeline: Pipeline | None = None
-        self._closing = ExitStack()
 
     @property
     def asks_model(self) -> Project | None:
@@ -183,15 +173,14 @@ class Users:
     def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
         """Record what a transcript says of the user's bullets; `beside` are the project's names.
 
-        A transcript that may have come with the project is recorded only if a person names it. Raises
-        UsersPlaybookError.
+        A transcript that may have come with the project is recorded only if a person names it. Raises ValueError.
         """
         from reflector import curator
         from reflector.sessions.intake import safe_id, take_in
 
         if source.trigger != "ingest" and self._may_have_come_along(source.path):
             if found.cited:
-                self._note(
+                self._project.note(
                     f"{source.path} lies in the project, so it may have come with an archive, and nothing of it counts "
                     f"in your own playbook; where it is yours, run: reflector ingest {shlex.quote(str(source.path))}"
                 )
@@ -208,14 +197,14 @@ class Users:
                 if taken.event_id is not None:
                     pipeline.heard[taken.event_id] = taken.gathered
         except _TROUBLE as error:
-            raise UsersPlaybookError(f"the user's playbook recorded nothing: {error}") from error
+            raise ValueError(f"the user's playbook recorded nothing: {error}") from error
 
     def _may_have_come_along(self, transcript: Path) -> bool:
         """Return whether a transcript lies in the project, and the person's agent keeps its own elsewhere.
 
         An archive can bring both a transcript and the delivery that names it.
         """
-        root, transcripts = self._root.resolve(), Path(agent_folder()).expanduser() / "projects"
+        root, transcripts = self._project.project.root.resolve(), Path(agent_folder()).expanduser() / "projects"
         return transcript.resolve().is_relative_to(root) and not transcripts.resolve().is_relative_to(root)
 
     def finish(self, retry: Retry) -> list[Reflected]:
@@ -224,38 +213,28 @@ class Users:
             with self._held() as pipeline:
                 pipeline.finish(retry=retry)
                 done, pipeline.reflected = pipeline.reflected, []
-                self._with_notes(pipeline, pipeline.write)
+                self._keep_file(pipeline.write)
                 return done
         except _TROUBLE as error:
-            self._note(f"the user's playbook was not brought up to date: {error}")
+            self._project.note(f"the user's playbook was not brought up to date: {error}")
             return []
-
-    def close(self) -> None:
-        """Release the ledger."""
-        self._pipeline = None
-        self._closing.close()
 
     @contextmanager
     def _held(self) -> Iterator[Pipeline]:
         project = self._pipeline.project if self._pipeline else Project.of_user()
         with locks.held(project.make_state_dir(), "drain.lock", wait=True):
             if self._pipeline is None:
-                self._pipeline = Pipeline(project, self._closing.enter_context(project.open_ledger()))
+                ledger = self._closing.enter_context(project.open_ledger())
+                self._pipeline = Pipeline(project, ledger, self._project.notes)
                 # So that what a person wrote into playbook.json is known when it is cited.
-                self._with_notes(self._pipeline, self._pipeline.adopt)
+                self._keep_file(self._pipeline.adopt)
             yield self._pipeline
 
-    def _with_notes(self, pipeline: Pipeline, act: Callable[[], None]) -> None:
+    def _keep_file(self, act: Callable[[], None]) -> None:
         try:
             act()
         except PlaybookRefused as error:  # the ledger knows what stood there before
-            self._note(str(error))
-        for text in pipeline.notes:
-            self._note(text)
-
-    def _note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+            self._project.note(str(error))
 
 
 def _names(source: Source, found: Scan) -> set[str]:
@@ -278,15 +257,17 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
         if not held:
             yield None
             return
-        with project.open_ledger() as ledger, _users_beside(project) as users:
-            pipeline = Pipeline(project, ledger, users)
+        with project.open_ledger() as ledger, ExitStack() as closing:
+            pipeline = Pipeline(project, ledger)
+            if _has_users_beside(project):
+                pipeline.users = Users(pipeline, closing)
             if not write and not ledger.may_append():
                 pipeline.only_reads = True
                 yield pipeline
                 return
             pipeline.adopt(file=write)
             if lost := seen_head.missed(project, ledger):
-                pipeline.notes.append(f"{lost.message}; {lost.remedy}")
+                pipeline.note(f"{lost.message}; {lost.remedy}")
             yield pipeline
             if not pipeline.is_written:
                 pipeline.write(file=write)
@@ -295,18 +276,10 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
             last_session.leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
 
 
-@contextmanager
-def _users_beside(project: Project) -> Iterator[Users | None]:
-    """Yield the user's playbook beside a project; None where there is none, and beside itself."""
+def _has_users_beside(project: Project) -> bool:
+    """Return whether the agent gets the user's playbook beside a project's."""
     claude = Path(user_folder(), ".claude")
-    if project.is_users or not ((claude / "reflector" / "ledger.db").exists() or (claude / "playbook.json").exists()):
-        yield None
-        return
-    users = Users(project.root)
-    try:
-        yield users
-    finally:
-        users.close()
+    return not project.is_users and any((claude / name).exists() for name in ("reflector/ledger.db", "playbook.json"))
 
 
 def runner_of(project: Project, ledger: Ledger) -> Runner:

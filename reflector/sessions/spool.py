@@ -31,7 +31,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +73,7 @@ class Delivery:
     transcript_bytes  that file's size when the hook ran; None where it was not there
     event             hook_event_name, as the client wrote it
     agent_id          the subagent it is about, None for the main session
-    reason, trigger   of SessionEnd and PreCompact
+    reason            why a session ended, or what compacted it
     payload           the hook's stdin, parsed
     """
 
@@ -87,7 +86,6 @@ class Delivery:
     agent_id: str | None
     event: str
     reason: str | None
-    trigger: str | None
     payload: Mapping[str, Any]
 
 
@@ -121,25 +119,18 @@ class Aside:
     broken: list[Path] = field(default_factory=list)
 
 
-def pending_for(project: Path, aside: Aside | None = None) -> list[Delivery]:
+def pending_for(project: Path, part: str = "", aside: Aside | None = None) -> list[Delivery]:
     """Return a project's pending deliveries, its own and those kept with the user, oldest first.
 
+    The part "waiting" has the newest Stop of each session that has not ended: `claim` one to take it in.
     Under `drain.lock`: a record that cannot be read is moved, which `aside` notes.
     """
-    return _of(project, partial(pending, aside=aside))
+    return _of(project, lambda spool_dir: pending(spool_dir, part, aside))
 
 
 def ready_for(project: Path) -> list[Delivery]:
     """Return the deliveries that `pending_for` returns, and move nothing: a drain names what it sets aside."""
     return _of(project, lambda spool_dir: _readable(_records(spool_dir)))
-
-
-def waiting_for(project: Path, aside: Aside | None = None) -> list[Delivery]:
-    """Return the newest Stop of each of a project's sessions that have not ended, oldest first; as `pending_for` does.
-
-    `claim` one to take it in.
-    """
-    return _of(project, partial(pending, part="waiting", aside=aside))
 
 
 def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
@@ -165,14 +156,9 @@ def broken(spool_dir: Path) -> list[Path]:
 def counts(spool_dir: Path) -> Counts:
     """Return how much lies where. Reads no file and moves none."""
     names = [path.name for path in _records(spool_dir)]
-    return Counts(
-        pending=len(names),
-        waiting=len(_records(spool_dir / "waiting")),
-        failed=len(_records(spool_dir / "failed")),
-        broken=len(_records(spool_dir / "broken")),
-        silent=len(_records(spool_dir / "silent")),
-        oldest_ns=next((int(name[:20]) for name in names if name[:20].isdecimal()), None),
-    )
+    others = {part: len(_records(spool_dir / part)) for part in ("waiting", "failed", "broken", "silent")}
+    oldest = next((int(name[:20]) for name in names if name[:20].isdecimal()), None)
+    return Counts(pending=len(names), oldest_ns=oldest, **others)
 
 
 def accept(project: Path, payload: bytes) -> Delivery:
@@ -197,14 +183,9 @@ def claim(delivery: Delivery) -> Delivery | None:
 
     What is returned is what lay there at that moment: perhaps a newer Stop than the one that was listed.
     """
-    spool_dir = delivery.path.parent.parent
-    target = spool_dir / f"{delivery.received_at_ns:020d}-{delivery.path.stem[:40]}.json"
-    try:
-        delivery.path.rename(target)
-    except FileNotFoundError:
-        return None
-    _sync(delivery.path.parent, spool_dir)
-    return _read(target)
+    name = f"{delivery.received_at_ns:020d}-{delivery.path.stem[:40]}.json"
+    moved = _move(delivery.path, delivery.path.parent.parent, name)
+    return _read(moved) if moved else None
 
 
 def settle(delivery: Delivery) -> None:
@@ -233,9 +214,7 @@ def has_stop(delivery: Delivery) -> bool:
 def fail(delivery: Delivery, error: Exception) -> Path:
     """Set a delivery aside with the reason it could not be recorded; returns where it is now."""
     pulled = _pulled(delivery)
-    if pulled is None:
-        return delivery.path
-    return _set_aside(pulled.path, pulled.path.parent, error)
+    return _set_aside(pulled.path, pulled.path.parent, error) if pulled else delivery.path
 
 
 def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
@@ -248,9 +227,7 @@ def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
     }
     # The reason first: a crash in between leaves the delivery pending, never a failure without its reason.
     files.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
-    path.rename(target)
-    _sync(folder, path.parent)
-    return target
+    return _move(path, folder) or target
 
 
 def _pulled(delivery: Delivery) -> Delivery | None:
@@ -263,14 +240,11 @@ def _pulled(delivery: Delivery) -> Delivery | None:
 
 def keep_silent(delivery: Delivery) -> None:
     """End a delivery that, for all that can be seen, has nothing to record; the newest are kept in `silent/`."""
-    pulled = _pulled(delivery)
-    if pulled is None:
-        return
-    folder = Path(files.private_folder(str(pulled.path.parent / "silent")))
-    pulled.path.rename(folder / pulled.path.name)
-    _sync(folder, pulled.path.parent)
-    for old in _records(folder)[:-MOST_SILENT]:
-        old.unlink(missing_ok=True)
+    if pulled := _pulled(delivery):
+        silent = pulled.path.parent / "silent"
+        _move(pulled.path, silent)
+        for old in _records(silent)[:-MOST_SILENT]:
+            old.unlink(missing_ok=True)
 
 
 def tidy(project: Path, *, everything: bool = False) -> None:
@@ -284,33 +258,22 @@ def tidy(project: Path, *, everything: bool = False) -> None:
 def retry(spool_dir: Path, *, everything: bool = False) -> None:
     """Make the failed deliveries pending again whose pause is over, or every failed and silent one. Notes stay, to
     count the attempts."""
-    if everything:
-        _make_pending(_records(spool_dir / "silent"), spool_dir)
+    silent = _records(spool_dir / "silent") if everything else []
     due = [one.path for one in failed(spool_dir) if everything or is_over(one.attempts, one.failed_at_ns)]
-    _make_pending(due, spool_dir)
+    for path in [*silent, *due]:
+        _move(path, spool_dir)
 
 
-def _make_pending(paths: Sequence[Path], spool_dir: Path) -> None:
-    for path in paths:
-        with suppress(FileNotFoundError):  # another project's drain looks after the user's folder too
-            path.rename(spool_dir / path.name)
-    if paths:
-        _sync(spool_dir, paths[0].parent)
-
-
-def sweep(spool_dir: Path, *, now: float | None = None) -> None:
+def sweep(spool_dir: Path) -> None:
     """Look after what killed hooks left behind more than an hour ago.
 
     Such a delivery was never acknowledged, but if the whole record reached the disk it happened, so it becomes
     pending; a half-written one says nothing and is removed.
     """
-    oldest = (time.time() if now is None else now) - LEFT_BEHIND_SECONDS
+    oldest = time.time() - LEFT_BEHIND_SECONDS
     recovered = False
-    parts = (spool_dir / part for part in ("waiting", "broken", "failed"))
-    for folder in (spool_dir.parent, spool_dir, *parts):
-        if folder.is_symlink():
-            continue
-        for path in folder.glob(".[0-9]*-*.json.tmp"):
+    for folder in (spool_dir.parent, *(spool_dir / part for part in ("", "waiting", "broken", "failed"))):
+        for path in folder.glob(".[0-9]*-*.json.tmp") if not folder.is_symlink() else ():
             try:
                 if path.lstat().st_mtime > oldest:
                     continue
@@ -363,10 +326,8 @@ def pending(spool_dir: Path, part: str = "", aside: Aside | None = None) -> list
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
             aside.failed.append((str(_set_aside(path, spool_dir, error)), files.error_words(error)))
         except ValueError:
-            broken = Path(files.private_folder(str(spool_dir / "broken")))
-            with suppress(FileNotFoundError):  # another reader was first
-                aside.broken.append(path.rename(broken / f"{time.time_ns():020d}-{path.name}"))
-            _sync(broken, path.parent)
+            if moved := _move(path, spool_dir / "broken", f"{time.time_ns():020d}-{path.name}"):
+                aside.broken.append(moved)
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
@@ -390,25 +351,19 @@ def _read(path: Path) -> Delivery:
     event = words(payload, "hook_event_name")
     transcript = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
     received, size = data.get("received_at_ns"), data.get("transcript_bytes")
+    cwd, place = words(data, "cwd"), words(payload, transcript)  # a relative path begins where the hook ran
     return Delivery(
         path=path,
         received_at_ns=received if type(received) is int and received >= 0 else 0,
         project=words(data, "project") or None,
-        transcript_path=_path(payload, transcript, words(data, "cwd")),
+        transcript_path=str(Path(cwd) / place) if place and not _NO_PATH.search(cwd + place) else None,
         transcript_bytes=size if type(size) is int and size >= 0 else None,
+        event=event,
+        payload=payload,
         session_id=words(payload, "session_id") or None,
         agent_id=words(payload, "agent_id") or None,
-        event=event,
-        reason=words(payload, "reason") or None,
-        trigger=words(payload, "trigger") or None,
-        payload=payload,
+        reason=words(payload, "reason") or words(payload, "trigger") or None,
     )
-
-
-def _path(payload: Mapping[str, Any], key: str, cwd: str) -> str | None:
-    """Return a path that a system call would at least take; a relative one begins in `cwd`, where the hook ran."""
-    value = payload.get(key)
-    return str(Path(cwd) / value) if isinstance(value, str) and value and not _NO_PATH.search(cwd + value) else None
 
 
 def _failure(path: Path) -> Failure:
@@ -419,9 +374,16 @@ def _failure(path: Path) -> Failure:
         return Failure(path, "", 0, 0)
 
 
-def _sync(*parts: Path) -> None:
-    for folder in parts:
-        files.sync_folder(str(folder))
+def _move(path: Path, folder: Path, name: str = "") -> Path | None:
+    """Rename a file into a folder of its spool, on disk when this returns; None where another reader was first."""
+    target = Path(files.private_folder(str(folder))) / (name or path.name)
+    try:
+        path.rename(target)
+    except FileNotFoundError:
+        return None
+    for changed in (folder, path.parent):
+        files.sync_folder(str(changed))
+    return target
 
 
 def is_over(attempts: int, failed_at_ns: int) -> bool:
@@ -430,22 +392,16 @@ def is_over(attempts: int, failed_at_ns: int) -> bool:
     return attempts < MOST_ATTEMPTS and not 0 <= time.time_ns() - failed_at_ns < pause
 
 
-def heard_at_ns(file: Path, received_at_ns: int) -> int:
-    """Return when what a file holds was received, nanoseconds since the epoch.
+def heard_at_ns(delivery: Delivery) -> int:
+    """Return when a delivery was received, nanoseconds since the epoch.
 
     A time in the future counts from when it is first looked at, which the time of its file keeps.
     """
-    now = time.time_ns()
-    if received_at_ns <= now:
-        return received_at_ns
-    try:
-        seen = file.stat().st_mtime_ns
-        if seen <= now:
-            return seen
-        os.utime(file)
-    except FileNotFoundError:  # recorded meanwhile
-        pass
-    return now
+    now, heard = time.time_ns(), delivery.received_at_ns
+    with suppress(FileNotFoundError):  # recorded meanwhile
+        if heard > now and (heard := delivery.path.stat().st_mtime_ns) > now:
+            os.utime(delivery.path)
+    return min(heard, now)
 
 
 def is_untouched(project: Project) -> bool:
@@ -453,10 +409,10 @@ def is_untouched(project: Project) -> bool:
     return not (project.has_ledger() or project.playbook_json.exists() or ready_for(project.root))
 
 
-def seen(project: Project, ledger: Ledger) -> str | None:
-    """Return what an answer depends on, as a text; None where a delivery waits. Raises LedgerError.
+def seen(project: Project, ledger: Ledger) -> bytes | None:
+    """Return what an answer depends on, as bytes; None where a delivery waits. Raises LedgerError.
 
-    The same text as before says that `refresh` would change nothing and say nothing. Another one costs time, never an
+    The same bytes as before say that `refresh` would change nothing and say nothing. Others cost time, never an
     answer. It is compared as it is: to import a hash function takes longer, and nothing in it is secret.
     """
     if any(map(_records, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
@@ -470,25 +426,21 @@ def seen(project: Project, ledger: Ledger) -> str | None:
         places += [git / "HEAD", git / "index"]
     is_rendered = (project.state_dir / "injection.txt").exists()
     parts = [__version__, ledger.engine.url.place, settings, head.chain, str(ledger.updated_at()), str(is_rendered)]
-    return "\n".join([*parts, *map(_state, places)])
+    return "\n".join([*parts, *map(_state, places)]).encode("utf-8", "surrogatepass")
 
 
-def was_seen(project: Project, now: str | None) -> bool:
-    """Return whether the last question left this text."""
+def was_seen(project: Project, now: bytes | None) -> bool:
+    """Return whether the last question left these bytes."""
     try:
-        return now is not None and files.read_file(f"{project.state_dir}/{_SEEN}", 1 << 20) == _bytes(now)
+        return now is not None and files.read_file(f"{project.state_dir}/{_SEEN}", 1 << 20) == now
     except (OSError, ValueError):
         return False
 
 
-def keep_seen(project: Project, now: str) -> None:
-    """Leave the text to the next question, where the state folder can be written."""
+def keep_seen(project: Project, now: bytes) -> None:
+    """Leave the bytes to the next question, where the state folder can be written."""
     with suppress(OSError, ValueError):
-        files.write_durably(files.open_state(os.fspath(project.root)), _bytes(now), _SEEN)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+        files.write_durably(files.open_state(os.fspath(project.root)), now, _SEEN)
 
 
 def _state(path: Path) -> str:

@@ -116,7 +116,7 @@ def whole_start(text: str, at: int) -> int:
 def head_and_tail(text: str, limit: int) -> str:
     """`text` itself up to `limit` characters, else its first two thirds and last third of that."""
     if len(text) <= limit:
-        return text if text.isascii() else encodable(text)
+        return encodable(text)
     tail = limit // 3
     return _without_middle(text, limit - tail, len(text) - tail)
 
@@ -124,7 +124,7 @@ def head_and_tail(text: str, limit: int) -> str:
 def excerpt(text: str, limit: int) -> str:
     """Return the same as `head_and_tail`, cut so that no secret is halved."""
     if len(text) <= limit:
-        return text if text.isascii() else encodable(text)
+        return encodable(text)
     tail = limit // 3
     return _without_middle(text, whole_end(text, limit - tail), whole_start(text, len(text) - tail))
 
@@ -142,18 +142,18 @@ def result_text(text: str) -> str:
     if len(text) <= RESULT_TEXT:
         return encodable(text)
     quarter = RESULT_TEXT // 4
-    return _with_errors(text, whole_end(text, quarter), whole_start(text, len(text) - quarter), RESULT_TEXT)[0]
+    return _with_errors(text, whole_end(text, quarter), whole_start(text, len(text) - quarter), RESULT_TEXT)
 
 
-def shortened_output(text: str, limit: int) -> tuple[str, int]:
-    """Return a tool's answer cut to about `limit` characters as `result_text` cuts it, and how many were left out."""
+def shortened_output(text: str, limit: int) -> str:
+    """Return a tool's answer cut to about `limit` characters as `result_text` cuts it."""
     if len(text) <= limit:
-        return encodable(text), 0
+        return encodable(text)
     return _with_errors(text, limit // 4, len(text) - limit // 4, limit)
 
 
-def _with_errors(text: str, first: int, last: int, limit: int) -> tuple[str, int]:
-    """Return the text up to `first` and from `last` on, and what looks like errors between; how much is left out."""
+def _with_errors(text: str, first: int, last: int, limit: int) -> str:
+    """Return the text up to `first` and from `last` on, and what looks like errors between."""
     longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
     room = limit - 2 * (limit // 4)
@@ -171,8 +171,7 @@ def _with_errors(text: str, first: int, last: int, limit: int) -> tuple[str, int
             lines.append(line)
             room -= len(line) + 1
     middle = "\n".join(["[…]", *lines, "[…]"] if lines else ["[…]"])
-    shown = encodable(f"{text[:first]}\n{middle}\n{text[last:]}")
-    return shown, last - first - sum(map(len, lines))
+    return encodable(f"{text[:first]}\n{middle}\n{text[last:]}")
 
 
 def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:

@@ -55,10 +55,10 @@ def redact_keys(text: str) -> str:
 def _keys_between(text: str, before: re.Match[str] | None, after: re.Match[str] | None) -> list[tuple[int, int]]:
     """Return the spans of keys between two edges (None: the ends of the text), an edge that belongs to one included."""
     start, end = before.end() if before else 0, after.start() if after else len(text)
-    begins, ends = _private(before, "BEGIN"), _private(after, "END")
+    begins, ends = _is(before, "BEGIN", private=True), _is(after, "END", private=True)
     if before and after and begins and ends and end - start <= _LONGEST and _RUN.search(text, start, end):
         return [(before.start(), after.end())]
-    if _public(before, "BEGIN") or _public(after, "END"):
+    if _is(before, "BEGIN", private=False) or _is(after, "END", private=False):
         return []
     spans: list[tuple[int, int]] = []
     if before and begins and (body := _BODY.match(text, start, end)):
@@ -74,12 +74,8 @@ def _keys_between(text: str, before: re.Match[str] | None, after: re.Match[str] 
     return [*spans, last] if last else spans
 
 
-def _private(edge: re.Match[str] | None, which: str) -> bool:
-    return edge is not None and edge["edge"] == which and "PRIVATE KEY" in edge["what"]
-
-
-def _public(edge: re.Match[str] | None, which: str) -> bool:
-    return edge is not None and edge["edge"] == which and "PRIVATE KEY" not in edge["what"]
+def _is(edge: re.Match[str] | None, which: str, *, private: bool) -> bool:
+    return edge is not None and edge["edge"] == which and ("PRIVATE KEY" in edge["what"]) is private
 
 
 def _mixed(lines: str) -> bool:

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from reflector.text import bounds
-from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
+from reflector.transcripts.message import Message, Origin, Role, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
 from reflector.transcripts.telling import Telling, telling_of
 
@@ -63,9 +63,11 @@ class Conversation(ABC):
     session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
     heard        what our hook told, until the model's next message takes it
     brief        whether calls may come without their arguments, and results without their text
+    rested_at    the offset of the last line at which nothing was remembered of those before it
     """
 
     brief = False
+    rested_at = -1
 
     def __init__(self) -> None:
         self.session_id = self.agent_id = self.cwd = self.version = ""
@@ -95,16 +97,13 @@ class Format(NamedTuple):
     agent        the name that sessions are recorded under
     name         the name that its users know
     recognises   whether a record can be of this format and of no other
-    converse     starts a reading
-    every        whether a conversation gets all records, to count those whose types it does not know; else only those
-                 that `recognises` knows
+    converse     starts a reading, which gets every record of a file
     """
 
     agent: str
     name: str
     recognises: Callable[[dict[str, Any]], bool]
     converse: Callable[[], Conversation]
-    every: bool = False
 
 
 class Place(NamedTuple):
@@ -143,19 +142,10 @@ def by_model(
     truncated: bool = False,
 ) -> Message:
     """Return the model's words and calls; `synthetic` where the client wrote them, `truncated` where they end early."""
-    return Message(
-        key=record_key(uuid),
-        uuid=uuid,
-        role="assistant",
-        origin="synthetic" if synthetic else "model",
-        chain=place.chain,
-        timestamp=place.timestamp,
-        text=bounds.excerpt(text, bounds.MODEL_TEXT) if text else "",
-        thinking=bounds.excerpt(thinking, bounds.MODEL_TEXT) if thinking else "",
-        calls=calls,
-        offset=place.offset,
-        truncated=truncated,
-    )
+    thinking = bounds.excerpt(thinking, bounds.MODEL_TEXT) if thinking else ""
+    origin: Origin = "synthetic" if synthetic else "model"
+    more = {"thinking": thinking, "calls": calls, "truncated": truncated}
+    return _message(uuid, place, "assistant", origin, text, bounds.MODEL_TEXT, more)
 
 
 def by_tools(uuid: str, place: Place, results: tuple[ToolResult, ...], refused: str | None = None) -> Message:
@@ -167,27 +157,23 @@ def by_tools(uuid: str, place: Place, results: tuple[ToolResult, ...], refused: 
 def by_user(uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
     """Words under the name of the user: a person's, or whose `origin` says."""
     limit = bounds.HUMAN_TEXT if origin in ("human", "refusal") else bounds.INJECTED_TEXT
-    return Message(
-        key=record_key(uuid),
-        uuid=uuid,
-        role="user",
-        origin=origin,
-        chain=place.chain,
-        timestamp=place.timestamp,
-        text=bounds.excerpt(text, limit) if text else "",
-        results=results,
-        offset=place.offset,
-    )
+    return _message(uuid, place, "user", origin, text, limit, {"results": results})
+
+
+def _message(
+    uuid: str, place: Place, role: Role, origin: Origin, text: str, limit: int, more: Mapping[str, Any]
+) -> Message:
+    text = bounds.excerpt(text, limit) if text else ""
+    chain, timestamp, offset = place
+    return Message(record_key(uuid), uuid, role, origin, chain, timestamp, text, offset=offset, **more)
 
 
 def call(call_id: Any, name: Any, given: Any) -> ToolCall:
     """Return a tool call in the names of Claude Code, as far as it has one; `given` is the tool's own arguments."""
     name = short(name)
     known = _TOOLS.get(name.lower())
-    arguments: Mapping[Any, Any] = given if isinstance(given, dict) else {}
-    if known:
-        arguments = _renamed(known, arguments)
-    return ToolCall(short(call_id), known or name, bounds.arguments(dict(arguments)))
+    arguments = _renamed(known, fields(given)) if known else fields(given)
+    return ToolCall(short(call_id), known or name, bounds.arguments(arguments))
 
 
 def parsed(given: Any) -> Any:
@@ -253,6 +239,16 @@ def texts(content: Any) -> list[str]:
 def whole(value: Any) -> str:
     """`value` where it is text, else ""."""
     return value if isinstance(value, str) else ""
+
+
+def fields(value: Any) -> dict[str, Any]:
+    """`value` where it is a JSON object, else one without fields."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The JSON objects of a list; none of anything else."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def kind(record: dict[str, Any], key: str = "type") -> str:

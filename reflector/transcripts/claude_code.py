@@ -8,11 +8,12 @@ another block, and metadata repeats words that were said elsewhere: none of it m
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from reflector.text import bounds
 from reflector.transcripts import building, origins
-from reflector.transcripts.building import Conversation, Format, Place, short
+from reflector.transcripts.building import Conversation, Format, Place, fields, joined, objects, short, whole
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import count_type, record_key, record_uuid
 
@@ -55,20 +56,19 @@ class _Session(Conversation):
         self._queue: deque[tuple[int, Message | None]] = deque(maxlen=256)
         self._removed: deque[int] = deque(maxlen=32)
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> list[Message]:
-        """Return no message, the record's own, or that of a queued prompt which this record says was taken."""
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
+        """Yield no message, the record's own, or that of a queued prompt which this record says was taken."""
         kind = record.get("type")
         if kind in ("assistant", "user"):
             self._describe(record)
-            envelope = self._envelope(record, text, offset)
-            return [_assistant(envelope) if kind == "assistant" else _user(envelope)]
-        if kind == "attachment":
-            return self._attachment(record, text, offset)
-        if kind == "queue-operation":
-            return self._queue_operation(record, text, offset)
-        if not isinstance(kind, str) or kind not in _METADATA:
+            uuid, place = self._placed(record, text, offset)
+            yield (self._assistant if kind == "assistant" else self._user)(record, uuid, place)
+        elif kind == "attachment":
+            yield from self._attachment(record, text, offset)
+        elif kind == "queue-operation":
+            yield from self._queue_operation(record, text, offset)
+        elif not isinstance(kind, str) or kind not in _METADATA:
             count_type(tally, kind)
-        return []
 
     def _describe(self, record: dict[str, Any]) -> None:
         """Keep the newest session and version, the first folder, and the agent if the first record has it too."""
@@ -93,10 +93,9 @@ class _Session(Conversation):
         """Whether no prompt waits, nothing of our hook is unheard, and no sidechain is known by its records alone."""
         return not (self._queue or self._removed or self._roots or self.heard)
 
-    def _envelope(self, record: dict[str, Any], text: bytes, offset: int) -> _Envelope:
+    def _placed(self, record: dict[str, Any], text: bytes, offset: int) -> tuple[str, Place]:
         uuid = record_uuid(record, text)
-        place = Place(self._chain(record, uuid), short(record.get("timestamp")), offset)
-        return _Envelope(record, uuid, place, self.brief)
+        return uuid, Place(self._chain(record, uuid), short(record.get("timestamp")), offset)
 
     def _chain(self, record: dict[str, Any], uuid: str) -> str:
         """Id of the sidechain. Version 1 wrote them inline without `agentId`: the root's uuid names them."""
@@ -110,30 +109,28 @@ class _Session(Conversation):
         self._roots[uuid] = root
         return root
 
-    def _attachment(self, record: dict[str, Any], text: bytes, offset: int) -> list[Message]:
-        """Return the prompt that a person typed while the model worked; only an attachment records it.
+    def _attachment(self, record: dict[str, Any], text: bytes, offset: int) -> Iterator[Message]:
+        """Yield the prompt that a person typed while the model worked; only an attachment records it.
 
         Others repeat what a hook printed.
         """
-        attachment = record.get("attachment")
-        if not isinstance(attachment, dict):
-            return []
-        if attachment.get("type") in _ECHOES and attachment.get("hookEvent") in _STARTS:
+        attachment = fields(record.get("attachment"))
+        if building.kind(attachment) in _ECHOES and building.kind(attachment, "hookEvent") in _STARTS:
             self.hear(_texts(attachment.get("content")))
         if attachment.get("type") != "queued_command":
-            return []
+            return
         texts = _texts(attachment.get("prompt"))
         prompt = _prompt_key(texts)
         if prompt in self._removed:
             self._removed.remove(prompt)
-            return []
+            return
         self._take(prompt)
         kind = _kind(attachment) or _kind(record)
         typed = kind == "human" or (not kind and attachment.get("commandMode", "prompt") == "prompt")
-        return [_spoken(self._envelope(record, text, offset), texts, typed=typed)]
+        yield _spoken(record, *self._placed(record, text, offset), texts, typed=typed)
 
-    def _queue_operation(self, record: dict[str, Any], text: bytes, offset: int) -> list[Message]:
-        """Return the queued prompt that the model saw at once, if this record says so.
+    def _queue_operation(self, record: dict[str, Any], text: bytes, offset: int) -> Iterator[Message]:
+        """Yield the queued prompt that the model saw at once, if this record says so.
 
         `dequeue` (a user record follows), `remove` or `popAll` closes every `enqueue`. `popAll` hands the prompts
         back to the editor. `remove` means that the model saw the prompt at once: newer releases say so with a
@@ -141,7 +138,7 @@ class _Session(Conversation):
         """
         operation, texts = record.get("operation"), _texts(record.get("content"))
         if operation == "enqueue":
-            message = _spoken(self._envelope(record, text, offset), texts, typed=True)
+            message = _spoken(record, *self._placed(record, text, offset), texts, typed=True)
             self._queue.append((_prompt_key(texts), message if message.origin == "human" else None))
         elif operation == "dequeue" and self._queue:
             self._queue.popleft()
@@ -154,8 +151,7 @@ class _Session(Conversation):
             removed = self._take(prompt)
             if removed is not None:
                 self._removed.append(prompt)
-                return [removed]
-        return []
+                yield removed
 
     def _take(self, prompt: int) -> Message | None:
         for entry in self._queue:
@@ -164,109 +160,76 @@ class _Session(Conversation):
                 return entry[1]
         return None
 
-
-class _Envelope(NamedTuple):
-    """A record with its place, which only the whole file tells."""
-
-    record: dict[str, Any]
-    uuid: str
-    place: Place
-    brief: bool
-
-    @property
-    def content(self) -> Any:
-        body = self.record.get("message")
-        return body.get("content") if isinstance(body, dict) else None
-
-    @property
-    def by_client(self) -> bool:
-        """True when no person typed it, by its flags or `origin`. A subagent is prompted by its parent."""
-        record, kind = self.record, _kind(self.record)
-        if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
-            return True
-        return kind != "human" if kind else self.place.chain != ""
-
-
-def _assistant(envelope: _Envelope) -> Message:
-    record, content = envelope.record, envelope.content
-    texts: list[str] = [content] if isinstance(content, str) else []
-    thinking: list[str] = []
-    calls: list[ToolCall] = []
-    for block in content if isinstance(content, list) else ():
-        kind = block.get("type") if isinstance(block, dict) else None
-        if not isinstance(kind, str):
-            continue
-        if kind == "text" and isinstance(block.get("text"), str):
-            texts.append(block["text"])
-        elif kind == "thinking" and isinstance(block.get("thinking"), str):
-            # Mostly empty: newer clients keep the signature only.
-            if block["thinking"]:
-                thinking.append(block["thinking"])
-        elif kind in _CALL_TYPES:
-            given = block.get("input")
-            given = bounds.arguments(given) if isinstance(given, dict) and not envelope.brief else {}
-            calls.append(ToolCall(short(block.get("id")), short(block.get("name")), given))
-    body = record.get("message")
-    synthetic = record.get("isApiErrorMessage") is True or (
-        isinstance(body, dict) and body.get("model") == "<synthetic>"
-    )
-    return building.by_model(
-        envelope.uuid,
-        envelope.place,
-        "\n".join(texts),
-        thinking="\n".join(thinking),
-        calls=tuple(calls),
-        synthetic=synthetic,
-        truncated=isinstance(body, dict) and body.get("stop_reason") in _CUT_OFF,
-    )
-
-
-def _user(envelope: _Envelope) -> Message:
-    content = envelope.content
-    blocks = content if isinstance(content, list) else []
-    answers = [block for block in blocks if isinstance(block, dict) and block.get("type") == "tool_result"]
-    texts = _texts(content)
-    if not answers:
-        return _spoken(envelope, texts, typed=not envelope.by_client)
-    results: list[ToolResult] = []
-    reasons: list[str] = []
-    refused = False
-    for block in answers:
-        answer = "\n".join(_texts(block.get("content")))
-        is_error = block.get("is_error") is True
-        if is_error and origins.is_refusal(answer):
-            refused = True
-            reasons.append(origins.refusal_reason(answer))
-        results.append(
-            ToolResult(
-                call_id=short(block.get("tool_use_id")),
-                text="" if envelope.brief else _answer(answer, envelope.record.get("toolUseResult")),
-                is_error=is_error,
-            )
+    def _assistant(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
+        body = fields(record.get("message"))
+        content = body.get("content")
+        texts: list[str] = [content] if isinstance(content, str) else []
+        thinking: list[str] = []
+        calls: list[ToolCall] = []
+        for block in objects(content):
+            kind = building.kind(block)
+            if kind == "text" and isinstance(block.get("text"), str):
+                texts.append(block["text"])
+            elif kind == "thinking":
+                # Mostly empty: newer clients keep the signature only.
+                thinking.append(whole(block.get("thinking")))
+            elif kind in _CALL_TYPES:
+                given = {} if self.brief else bounds.arguments(fields(block.get("input")))
+                calls.append(ToolCall(short(block.get("id")), short(block.get("name")), given))
+        return building.by_model(
+            uuid,
+            place,
+            "\n".join(texts),
+            thinking=joined(thinking),
+            calls=tuple(calls),
+            synthetic=record.get("isApiErrorMessage") is True or body.get("model") == "<synthetic>",
+            truncated=body.get("stop_reason") in _CUT_OFF,
         )
-    origin: Origin = "tool"
-    beside = ""
-    if texts and not envelope.by_client:
-        # Older clients put an interruption, or words typed meanwhile, beside the results.
-        origin, beside = origins.said_by(texts)
-        if origin not in ("human", "refusal"):
-            origin, beside = "tool", ""
-    if refused:
-        origin = "refusal"
-    return _utterance(envelope, origin, "\n".join(filter(None, [*reasons, beside])), tuple(results))
+
+    def _user(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
+        content = fields(record.get("message")).get("content")
+        answers = [block for block in objects(content) if block.get("type") == "tool_result"]
+        texts, typed = _texts(content), not _by_client(record, place)
+        if not answers:
+            return _spoken(record, uuid, place, texts, typed=typed)
+        results: list[ToolResult] = []
+        reasons: list[str] = []
+        origin: Origin = "tool"
+        for block in answers:
+            answer = "\n".join(_texts(block.get("content")))
+            is_error = block.get("is_error") is True
+            if is_error and origins.is_refusal(answer):
+                origin = "refusal"
+                reasons.append(origins.refusal_reason(answer))
+            shown = "" if self.brief else _answer(answer, record.get("toolUseResult"))
+            results.append(ToolResult(short(block.get("tool_use_id")), shown, is_error))
+        if texts and typed:
+            # Older clients put an interruption, or words typed meanwhile, beside the results.
+            beside, said = origins.said_by(texts)
+            if beside in ("human", "refusal"):
+                origin = beside if origin == "tool" else origin
+                reasons.append(said)
+        return building.by_user(uuid, place, origin, joined(reasons), tuple(results))
 
 
-def _spoken(envelope: _Envelope, texts: list[str], *, typed: bool) -> Message:
+def _by_client(record: dict[str, Any], place: Place) -> bool:
+    """True when no person typed a record, by its flags or `origin`. A subagent is prompted by its parent."""
+    if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
+        return True
+    kind = _kind(record)
+    return kind != "human" if kind else place.chain != ""
+
+
+def _spoken(record: dict[str, Any], uuid: str, place: Place, texts: list[str], *, typed: bool) -> Message:
     """Return a record of words. `typed` False means that the record itself says no person typed them."""
-    if envelope.record.get("isCompactSummary") is True:
-        return _utterance(envelope, "summary", "\n".join(texts))
-    if not typed and not any(origins.is_interrupt(text) for text in texts):
-        return _utterance(envelope, "injected", "\n".join(texts))
-    return _utterance(envelope, *origins.said_by(texts))
-
-
-def _utterance(envelope: _Envelope, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
-    return building.by_user(envelope.uuid, envelope.place, origin, text, results)
+    origin: Origin
+    if record.get("isCompactSummary") is True:
+        origin, said = "summary", "\n".join(texts)
+    elif not typed and not any(origins.is_interrupt(text) for text in texts):
+        origin, said = "injected", "\n".join(texts)
+    else:
+        origin, said = origins.said_by(texts)
+    return building.by_user(uuid, place, origin, said)
 
 
 def _texts(content: Any) -> list[str]:
@@ -298,9 +261,7 @@ def _prompt_key(texts: list[str]) -> int:
 
 def _kind(record: dict[str, Any]) -> str:
     """`origin.kind` of newer records (human, task-notification, peer …); "" in older ones."""
-    origin = record.get("origin")
-    kind = origin.get("kind") if isinstance(origin, dict) else None
-    return kind if isinstance(kind, str) else ""
+    return building.kind(fields(record.get("origin")), "kind")
 
 
 def is_claude_code(record: dict[str, Any]) -> bool:
@@ -315,4 +276,4 @@ def is_claude_code(record: dict[str, Any]) -> bool:
     return isinstance(kind, str) and (kind in _OWN_TYPES or (kind == "mode" and "sessionId" in record))
 
 
-FORMAT = Format("claude-code", "Claude Code", is_claude_code, _Session, every=True)
+FORMAT = Format("claude-code", "Claude Code", is_claude_code, _Session)

@@ -8,11 +8,11 @@ began in, by its words and by the words before it, all of which a copy keeps; a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, digest, joined, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, digest, fields, joined, short, whole
 from reflector.transcripts.message import Message, Tally, ToolCall
 from reflector.transcripts.records import count_type
 
@@ -67,27 +67,26 @@ class _Rollout(Conversation):
         self._before = ""
         self._said: dict[str, int] = {}
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         kind, payload = _unpacked(record)
         if kind == "session_meta":
             self._describe(payload)
-            return ()
+            return
         ordinal = record.get("ordinal")
         if isinstance(ordinal, int) and ordinal.bit_length() < 64 and ordinal < self._inherited:
-            return ()
+            return
         place = Place(self.agent_id, short(record.get("timestamp")), offset)
         if kind == "response_item":
-            return self._item(payload, record.get("metadata"), place, tally)
-        if kind == "event_msg":
-            stopped = payload.get("type") == "turn_aborted" and payload.get("reason") == "interrupted"
-            return (self._interrupted(place),) if stopped else ()
-        if kind == "compacted":
-            summary = whole(payload.get("message"))
-            uuid = digest("codex", self._root, self._before, "summary", summary)
-            return (building.by_user(uuid, place, "summary", summary),) if summary else ()
-        if kind not in _WORDLESS:
+            yield from self._item(payload, fields(record.get("metadata")), place, tally)
+        elif kind == "event_msg":
+            if payload.get("type") == "turn_aborted" and payload.get("reason") == "interrupted":
+                yield self._interrupted(place)
+        elif kind == "compacted":
+            if summary := whole(payload.get("message")):
+                uuid = digest("codex", self._root, self._before, "summary", summary)
+                yield building.by_user(uuid, place, "summary", summary)
+        elif kind not in _WORDLESS:
             count_type(tally, kind)
-        return ()
 
     def _describe(self, meta: dict[str, Any]) -> None:
         """A fork names itself first, then copies its parent's file with the name in it."""
@@ -97,13 +96,11 @@ class _Rollout(Conversation):
         if self._described:
             return
         self._described = True
-        source = meta.get("source")
-        spawn = source.get("subagent") if isinstance(source, dict) else None
+        spawn = fields(meta.get("source")).get("subagent")
         self._is_subagent = meta.get("thread_source") == "subagent" or spawn is not None
         self.session_id = own
         if self._is_subagent:
-            spawned = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
-            parent = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
+            parent = fields(fields(spawn).get("thread_spawn")).get("parent_thread_id")
             self.session_id = short(meta.get("session_id") or meta.get("parent_thread_id") or parent) or own
             self.agent_id = own
             start = meta.get("subagent_history_start_ordinal")
@@ -111,48 +108,45 @@ class _Rollout(Conversation):
         self.cwd = building.path(meta.get("cwd"))
         self.version = short(meta.get("cli_version"))
 
-    def _item(self, item: dict[str, Any], metadata: Any, place: Place, tally: Tally) -> Iterable[Message]:
+    def _item(self, item: dict[str, Any], metadata: dict[str, Any], place: Place, tally: Tally) -> Iterator[Message]:
         self._began = True
         kind = building.kind(item)
-        harness = metadata if isinstance(metadata, dict) else {}
-        if harness.get("compaction_output") is True:
-            return ()
+        if metadata.get("compaction_output") is True:
+            return
         if kind == "message":
-            return self._message(item, place, copied=harness.get("inherited_user_message") is True)
-        if kind == "reasoning":
-            thinking = joined(building.texts(item.get("summary")) or building.texts(item.get("content")))
-            uuid = self._uuid("reasoning", "", thinking)
-            return (building.by_model(uuid, place, thinking=thinking),) if thinking else ()
-        if kind in _CALLS:
+            yield from self._message(item, place, copied=metadata.get("inherited_user_message") is True)
+        elif kind == "reasoning":
+            if thinking := joined(building.texts(item.get("summary")) or building.texts(item.get("content"))):
+                yield building.by_model(self._uuid("reasoning", "", thinking), place, thinking=thinking)
+        elif kind in _CALLS:
             call = _call(item)
             said = whole(item.get("arguments")) or whole(item.get("input")) or str(call.input.get("command", ""))
-            return (building.by_model(self._uuid(call.name, call.id, said), place, calls=(call,)),)
-        if kind in _OUTPUTS:
-            return (self._output(item, place),)
-        if kind not in _WORDLESS:
+            yield building.by_model(self._uuid(call.name, call.id, said), place, calls=(call,))
+        elif kind in _OUTPUTS:
+            yield self._output(item, place)
+        elif kind not in _WORDLESS:
             count_type(tally, item.get("type"))
-        return ()
 
-    def _message(self, item: dict[str, Any], place: Place, *, copied: bool) -> Iterable[Message]:
-        role = item.get("role")
+    def _message(self, item: dict[str, Any], place: Place, *, copied: bool) -> Iterator[Message]:
+        role, texts = item.get("role"), building.texts(item.get("content"))
         if role == "developer":  # the client's own instructions, and what hooks print
-            self.hear(building.texts(item.get("content")))
-        said = joined(building.texts(item.get("content")))
+            self.hear(texts)
+        said = joined(texts)
         if role not in ("user", "assistant") or not said:
-            return ()
+            return
         uuid = self._uuid(role, short(item.get("id")), said)
         if role == "assistant":
             self._before = digest(role, said)
-            return (building.by_model(uuid, place, said),)
-        if _ABORTED.match(said.lstrip()):
-            return (self._interrupted(place),)
-        if said.startswith(_SUMMARY):
-            return (building.by_user(uuid, place, "summary", said),)
-        typed = "" if copied or self._is_subagent else _typed(item)
-        if not typed:
-            return (building.by_user(uuid, place, "injected", said),)
-        self._before = digest(role, said)
-        return (building.by_user(uuid, place, "human", typed),)
+            yield building.by_model(uuid, place, said)
+        elif _ABORTED.match(said.lstrip()):
+            yield self._interrupted(place)
+        elif said.startswith(_SUMMARY):
+            yield building.by_user(uuid, place, "summary", said)
+        elif typed := "" if copied or self._is_subagent else _typed(item):
+            self._before = digest(role, said)
+            yield building.by_user(uuid, place, "human", typed)
+        else:
+            yield building.by_user(uuid, place, "injected", said)
 
     def _output(self, item: dict[str, Any], place: Place) -> Message:
         text, code, failed = _outcome(item.get("output"))
@@ -193,8 +187,7 @@ def _typed(item: dict[str, Any]) -> str:
     """Return what a person typed in a message of the role user; "" where the client wrote all of it."""
     content = item.get("content")
     parts = content if isinstance(content, list) else [content]
-    passed = item.get("internal_chat_message_metadata_passthrough")
-    kinds = passed.get("content_item_kinds") if isinstance(passed, dict) else None
+    kinds = fields(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
     known = kinds if isinstance(kinds, list) and len(kinds) == len(parts) else None
     typed: list[str] = []
     for number, part in enumerate(parts):
@@ -218,12 +211,8 @@ def _call(item: dict[str, Any]) -> ToolCall:
         commands = ["".join(found) for found in _SCRIPTED.findall(script[:8192])] if name == "exec" else []
         given = {"command": "\n".join(commands)} if commands else {"input": script}
         name = "bash" if commands else name
-    elif kind == "local_shell_call":
-        action = item.get("action")
-        name, given = "local_shell", action if isinstance(action, dict) else {}
     else:
-        action = item.get("action")
-        name, given = "web_search", action if isinstance(action, dict) else {}
+        name, given = "local_shell" if kind == "local_shell_call" else "web_search", fields(item.get("action"))
     if name == "apply_patch" and isinstance(given, dict):
         patched = _PATCHED.search(whole(given.get("input"))[:65536])
         given = {"file_path": patched[1].strip(), **given} if patched else given
@@ -238,8 +227,8 @@ def _outcome(output: Any) -> tuple[str, int | None, bool]:
         output = output.get("content", output.get("output"))
     text = joined(building.texts(output))
     if text.startswith("{"):
-        structured = building.parsed(text)
-        if isinstance(structured, dict) and isinstance(structured.get("output"), str):
+        structured = fields(building.parsed(text))
+        if isinstance(structured.get("output"), str):
             metadata = structured.get("metadata")
             code = (metadata if isinstance(metadata, dict) else structured).get("exit_code")
             return structured["output"], building.code(code), failed
@@ -262,4 +251,4 @@ def _recognises(record: dict[str, Any]) -> bool:
     return kind in _ITEMS and ("role" in record or "call_id" in record or "summary" in record)
 
 
-FORMAT = Format("codex", "Codex CLI", _recognises, _Rollout, every=True)
+FORMAT = Format("codex", "Codex CLI", _recognises, _Rollout)

@@ -7,11 +7,11 @@ when it starts; the first of the two counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, fields, objects, short, whole
 from reflector.transcripts.message import Message, Tally, ToolCall
 from reflector.transcripts.records import count_type, record_uuid
 
@@ -38,70 +38,46 @@ class _Events(Conversation):
         self._permissions: dict[str, str] = {}
         self._denied: dict[str, str] = {}
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
             count_type(tally, kind)
-            return ()
+            return
         chain = short(record.get("agentId")) or short(data.get("parentToolCallId"))
         uuid = short(record.get("id"))
         uuid = f"copilot:{uuid}" if uuid else record_uuid({}, text)
         place = Place(chain, short(record.get("timestamp")), offset)
         if kind in ("session.start", "session.resume"):
-            self._describe(data)
+            self.session_id = short(data.get("sessionId")) or self.session_id
+            if isinstance(context := data.get("context"), dict):
+                self.cwd = building.path(context.get("cwd"))
+            self.version = short(data.get("copilotVersion")) or self.version
         elif kind == "user.message":
-            return self._said(data, uuid, place)
+            # `transformedContent` holds the same with what the client added.
+            if said := whole(data.get("content")):
+                yield building.by_user(uuid, place, "injected" if _is_clients(data, chain) else "human", said)
         elif kind == "assistant.message":
-            return (self._model(data, uuid, place),)
+            calls = [_call(one, "name") for one in objects(data.get("toolRequests"))]
+            for call in calls:
+                _remember(self._asked, call.id, None)
+            said, thinking = whole(data.get("content")), whole(data.get("reasoningText"))
+            yield building.by_model(uuid, place, said, thinking=thinking, calls=tuple(calls))
         elif kind == "tool.execution_start":
-            call = _call(data.get("toolCallId"), data.get("toolName"), data.get("arguments"))
+            call = _call(data, "toolName")
             if call.id not in self._asked:
-                return (building.by_model(uuid, place, calls=(call,)),)
+                yield building.by_model(uuid, place, calls=(call,))
         elif kind == "tool.execution_complete":
-            return (self._result(data, uuid, place),)
+            yield self._result(data, uuid, place)
         elif kind.startswith("permission."):
             self._permission(kind, data)
         elif kind == "abort":
             if short(data.get("reason")).lower() in _INTERRUPTS:
-                return (building.by_user(uuid, place, "refusal", ""),)
+                yield building.by_user(uuid, place, "refusal", "")
         elif kind == "session.compaction_complete":
-            summary = whole(data.get("summaryContent"))
-            return (building.by_user(uuid, place, "summary", summary),) if summary else ()
+            if summary := whole(data.get("summaryContent")):
+                yield building.by_user(uuid, place, "summary", summary)
         elif not kind.startswith(_FAMILIES):
             count_type(tally, kind)
-        return ()
-
-    def _describe(self, data: dict[str, Any]) -> None:
-        context = data.get("context")
-        self.session_id = short(data.get("sessionId")) or self.session_id
-        self.cwd = building.path(context.get("cwd")) if isinstance(context, dict) else self.cwd
-        self.version = short(data.get("copilotVersion")) or self.version
-
-    def _said(self, data: dict[str, Any], uuid: str, place: Place) -> Iterable[Message]:
-        # `transformedContent` holds the same with what the client added.
-        text = whole(data.get("content"))
-        by_client = (
-            short(data.get("source")) not in _HUMAN
-            or data.get("isAutopilotContinuation") is True
-            or data.get("inputOrigin") is not None
-            or place.chain != ""
-        )
-        return (building.by_user(uuid, place, "injected" if by_client else "human", text),) if text else ()
-
-    def _model(self, data: dict[str, Any], uuid: str, place: Place) -> Message:
-        calls: list[ToolCall] = []
-        asked = data.get("toolRequests")
-        for request in asked if isinstance(asked, list) else ():
-            if isinstance(request, dict):
-                calls.append(_call(request.get("toolCallId"), request.get("name"), request.get("arguments")))
-                _remember(self._asked, calls[-1].id, None)
-        return building.by_model(
-            uuid,
-            place,
-            whole(data.get("content")),
-            thinking=whole(data.get("reasoningText")),
-            calls=tuple(calls),
-        )
 
     def _permission(self, kind: str, data: dict[str, Any]) -> None:
         request = short(data.get("requestId"))
@@ -115,28 +91,31 @@ class _Events(Conversation):
 
     def _result(self, data: dict[str, Any], uuid: str, place: Place) -> Message:
         call_id, answer, error = short(data.get("toolCallId")), data.get("result"), data.get("error")
-        text, code = "", None
-        if isinstance(answer, dict):
-            text = whole(answer.get("content")) or whole(answer.get("detailedContent")) or whole(answer.get("stdout"))
-            code = answer.get("exitCode")
-        elif isinstance(answer, str):
-            text = answer
-        if isinstance(error, dict):
-            text = building.joined((whole(error.get("message")), text))
-        elif isinstance(error, str):
-            text = building.joined((error, text))
-        code = building.code(code)
+        said = (whole(fields(answer).get(key)) for key in ("content", "detailedContent", "stdout"))
+        text = building.joined(
+            (whole(error) or whole(fields(error).get("message")), whole(answer) or next(filter(None, said), ""))
+        )
+        code = building.code(fields(answer).get("exitCode"))
         if code is None and (found := _EXIT.findall(text[-_EXIT_SPAN:])):
             code = int(found[-1])
         refused = self._denied.pop(call_id, None)
-        if refused is None and isinstance(error, dict) and error.get("code") == "rejected":
+        if refused is None and fields(error).get("code") == "rejected":
             refused = ""
         result = building.result(call_id, text, is_error=data.get("success") is False, exit_code=code)
         return building.by_tools(uuid, place, (result,), refused)
 
 
-def _call(call_id: Any, name: Any, given: Any) -> ToolCall:
-    return building.call(call_id, name, building.parsed(given))
+def _is_clients(data: dict[str, Any], chain: str) -> bool:
+    return (
+        short(data.get("source")) not in _HUMAN
+        or data.get("isAutopilotContinuation") is True
+        or data.get("inputOrigin") is not None
+        or chain != ""
+    )
+
+
+def _call(data: dict[str, Any], name: str) -> ToolCall:
+    return building.call(data.get("toolCallId"), data.get(name), building.parsed(data.get("arguments")))
 
 
 def _remember(kept: dict[str, Any], key: str, value: Any) -> None:
@@ -149,4 +128,4 @@ def _recognises(record: dict[str, Any]) -> bool:
     return building.kind(record) in _OWN and isinstance(record.get("data"), dict)
 
 
-FORMAT = Format("copilot-cli", "Copilot CLI", _recognises, _Events, every=True)
+FORMAT = Format("copilot-cli", "Copilot CLI", _recognises, _Events)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reflector.transcripts.building import fields, whole
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import parse_line, read_lines, record_key
 
@@ -62,9 +63,9 @@ def look_at(path: Path) -> Found:
         for _, line in read_lines(file, _HEAD_BYTES, tally):
             for record, _ in parse_line(line, tally):
                 cwd = cwd or _folder(record)
-                started_at = started_at or _text(record.get("timestamp"))
-                if record.get("type") in _SPOKEN:
-                    uuid = uuid or _text(record.get("uuid"))
+                started_at = started_at or whole(record.get("timestamp"))
+                if whole(record.get("type")) in _SPOKEN:
+                    uuid = uuid or whole(record.get("uuid"))
             if (cwd and started_at and uuid) or tally.lines >= _HEAD_LINES:
                 break
     return Found(path, cwd, started_at, path.stat().st_size, record_key(uuid) if uuid else None)
@@ -72,14 +73,9 @@ def look_at(path: Path) -> Found:
 
 def _folder(record: dict[str, Any]) -> str:
     """Return the folder that a record names: beside its type, or where Codex CLI and Copilot CLI put it."""
-    places = (record, record.get("payload"), record.get("data"))
-    found = [place for place in places if isinstance(place, dict)]
-    found += [place["context"] for place in found if isinstance(place.get("context"), dict)]
-    return next((cwd for place in found if (cwd := _text(place.get("cwd")))), "")
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    places = [record, fields(record.get("payload")), fields(record.get("data"))]
+    places += [fields(place.get("context")) for place in places]
+    return next((cwd for place in places if (cwd := whole(place.get("cwd")))), "")
 
 
 def find_transcript(session_id: str | None) -> Path | None:

@@ -8,11 +8,11 @@ took the words in leaves the results to the next one, in whichever of the two sh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, joined, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, fields, joined, objects, short, whole
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.origins import typed, without_spans
 from reflector.transcripts.records import count_type
@@ -43,51 +43,46 @@ class _Chat(Conversation):
         super().__init__()
         self._asked: set[str] = set()
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         change = record.get("$set")
         if isinstance(change, dict):
-            return self._all(change.get("messages"), offset, tally)
-        if "$rewindTo" in record:
-            return ()
-        if building.kind(record) in _KINDS:
-            return self._message(record, offset)
-        if isinstance(record.get("sessionId"), str):
-            self._describe(record)
-            return self._all(record.get("messages"), offset, tally)
-        count_type(tally, record.get("type"))
-        return ()
+            yield from self._all(change, offset, tally)
+        elif "$rewindTo" in record:
+            return
+        elif building.kind(record) not in _KINDS and isinstance(record.get("sessionId"), str):
+            self.session_id = short(record.get("sessionId"))
+            if record.get("kind") == "subagent":
+                self.agent_id = self.session_id
+            yield from self._all(record, offset, tally)
+        else:
+            yield from self._message(record, offset, tally)
 
-    def _describe(self, header: dict[str, Any]) -> None:
-        self.session_id = short(header.get("sessionId"))
-        if header.get("kind") == "subagent":
-            self.agent_id = self.session_id
+    def _all(self, holding: dict[str, Any], offset: int, tally: Tally) -> Iterator[Message]:
+        for record in objects(holding.get("messages")):
+            yield from self._message(record, offset, tally)
 
-    def _all(self, records: Any, offset: int, tally: Tally) -> Iterator[Message]:
-        for record in records if isinstance(records, list) else ():
-            if isinstance(record, dict):
-                if building.kind(record) not in _KINDS:
-                    count_type(tally, record.get("type"))
-                yield from self._message(record, offset)
-
-    def _message(self, record: dict[str, Any], offset: int) -> Iterable[Message]:
+    def _message(self, record: dict[str, Any], offset: int, tally: Tally) -> Iterator[Message]:
         place = Place(self.agent_id, short(record.get("timestamp")), offset)
         kind = building.kind(record)
+        if kind not in _KINDS:
+            count_type(tally, record.get("type"))
         said = joined(building.texts(record.get("content")))
         own = short(record.get("id")) or building.digest(self.session_id, place.timestamp, kind, said)
         uuid = f"gemini:{own}"
         if kind == "gemini":
-            return _model(record, uuid, place, said)
-        if kind == "info" and said.strip() == _CANCELLED:
-            return (building.by_user(uuid, place, "refusal", ""),)
+            yield from _model(record, uuid, place, said)
+        elif kind == "info" and said.strip() == _CANCELLED:
+            yield building.by_user(uuid, place, "refusal", "")
         if kind != "user" or not said:
-            return ()
+            return
         if said.startswith(_CONTEXT) and uuid not in self._asked:
             self._asked.add(uuid)
             self.hear([said[len(_CONTEXT) :].partition(_CONTEXT_END)[0]])
         if _SUMMARY in said[:4096]:
-            return (building.by_user(uuid, place, "summary", said),)
-        human = "" if self.agent_id else _typed(record, said)
-        return (building.by_user(uuid, place, "human" if human else "injected", human or said),)
+            yield building.by_user(uuid, place, "summary", said)
+        else:
+            human = "" if self.agent_id else _typed(record, said)
+            yield building.by_user(uuid, place, "human" if human else "injected", human or said)
 
 
 def _typed(record: dict[str, Any], said: str) -> str:
@@ -98,19 +93,14 @@ def _typed(record: dict[str, Any], said: str) -> str:
 
 
 def _model(record: dict[str, Any], uuid: str, place: Place, said: str) -> Iterator[Message]:
-    thoughts = record.get("thoughts")
-    thinking = joined(
-        joined((whole(thought.get("subject")), whole(thought.get("description"))))
-        for thought in (thoughts if isinstance(thoughts, list) else ())
-        if isinstance(thought, dict)
-    )
+    thoughts = objects(record.get("thoughts"))
+    thinking = joined(whole(thought.get(key)) for thought in thoughts for key in ("subject", "description"))
     if said or thinking:
         # The words may come behind the thoughts of the same message: each has its own key.
         words = uuid if said else f"{uuid}:thoughts"
         # A compaction's summary repeats what was said.
         yield building.by_model(words, place, said, thinking=thinking, synthetic=said.startswith(_SUMMARY))
-    calls = record.get("toolCalls")
-    calls = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    calls = objects(record.get("toolCalls"))
     for call in calls:
         made = building.call(call.get("id"), call.get("name"), call.get("args"))
         yield building.by_model(f"{uuid}:call:{made.id}", place, calls=(made,))
@@ -124,8 +114,7 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
     answers: list[str] = []
     parts = call.get("result")
     for part in parts if isinstance(parts, list) else [parts]:
-        answer = part.get("functionResponse") if isinstance(part, dict) else None
-        response = answer.get("response") if isinstance(answer, dict) else None
+        response = fields(fields(part).get("functionResponse")).get("response")
         if isinstance(response, dict):
             answers += [value for key in ("output", "error") if isinstance(value := response.get(key), str)]
         else:
@@ -154,13 +143,10 @@ def _unfenced(text: str) -> str:
 
 def _recognises(record: dict[str, Any]) -> bool:
     if isinstance(record.get("sessionId"), str):
-        return isinstance(record.get("projectHash"), str) or _is_chat(record.get("messages"))
+        first = objects(record.get("messages"))[:50]
+        said = any(building.kind(each) in _KINDS and "content" in each for each in first)
+        return said or isinstance(record.get("projectHash"), str)
     return building.kind(record) in _KINDS and isinstance(record.get("id"), str) and "content" in record
 
 
-def _is_chat(messages: Any) -> bool:
-    first = messages[:50] if isinstance(messages, list) else []
-    return any(isinstance(each, dict) and building.kind(each) in _KINDS and "content" in each for each in first)
-
-
-FORMAT = Format("gemini-cli", "Gemini CLI", _recognises, _Chat, every=True)
+FORMAT = Format("gemini-cli", "Gemini CLI", _recognises, _Chat)

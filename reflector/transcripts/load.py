@@ -7,10 +7,12 @@ command echoes. Of Claude Code's transcripts texts are whole, of other agents' c
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from io import BufferedReader
 from os import PathLike, fspath
 from typing import Any
 
+from reflector.transcripts.building import fields, objects, whole
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import UnknownTranscript, agent_of, open_file, read_messages
@@ -27,31 +29,24 @@ def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
     and for what is not a file, such as a pipe. The whole conversation is in memory: for large files stream
     `read_messages` instead.
     """
-    if path is None:
-        return []
-    messages: list[dict[str, str]] = []
-    tally = Tally()
     try:
+        return [] if path is None else _said(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _said(path: str | PathLike[str]) -> list[dict[str, str]]:
+    with suppress(UnknownTranscript):  # the classic list is made of lines that look like messages, whoever wrote them
         if agent_of(path) != CLAUDE_CODE.agent:
             said = (message for message in read_messages(path) if message.text and message.origin in _SAID)
             return [{"role": message.role, "content": message.text} for message in said]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except UnknownTranscript:
-        # Lines that look like messages are what the classic list is made of, whoever wrote them.
-        pass
+    tally = Tally()
     try:
         with BufferedReader(open_file(path), 1024 * 1024) as file:
-            for _, line in read_lines(file, None, tally):
-                for record, _ in parse_line(line, tally):
-                    message = _classic(record)
-                    if message is not None:
-                        messages.append(message)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+            records = (record for _, line in read_lines(file, None, tally) for record, _ in parse_line(line, tally))
+            return [message for record in records if (message := _classic(record)) is not None]
     except UnknownTranscript as error:
         raise OSError(errno.EINVAL, "is not a regular file; give the path of a transcript", fspath(path)) from error
-    return messages
 
 
 def _classic(record: dict[str, Any]) -> dict[str, str] | None:
@@ -59,17 +54,12 @@ def _classic(record: dict[str, Any]) -> dict[str, str] | None:
         return None
     if record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
         return None
-    body = record.get("message")
-    if not isinstance(body, dict):
-        return None
+    body = fields(record.get("message"))
     role, content = body.get("role"), body.get("content")
-    if not isinstance(role, str) or not role:
-        return None
     if isinstance(content, list):
-        blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "text"]
-        content = "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
+        blocks = (block.get("text") for block in objects(content) if block.get("type") == "text")
+        content = "\n".join(text for text in blocks if isinstance(text, str))
     elif isinstance(content, str) and any(echo in content for echo in _COMMAND_ECHOES):
         return None
-    if not isinstance(content, str) or not content:
-        return None
-    return {"role": role, "content": content}
+    said = {"role": whole(role), "content": whole(content)}
+    return said if all(said.values()) else None

@@ -10,6 +10,7 @@ long to make; importing `dataclasses` takes as long as a search through 20 MB.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 Role = Literal["assistant", "user"]
@@ -68,30 +69,18 @@ class Message(NamedTuple):
     truncated: bool = False
 
 
-class Tally:
+class Tally(SimpleNamespace):
     """What a reader saw, so that drift of an undocumented format shows instead of passing silently."""
 
-    __slots__ = (
-        "duplicates",
-        "glued",
-        "lines",
-        "malformed",
-        "messages",
-        "oversized",
-        "records",
-        "unfinished_bytes",
-        "unknown_types",
-    )
+    lines: int
+    records: int
+    messages: int
+    duplicates: int
+    glued: int
+    malformed: int
+    oversized: int
+    unfinished_bytes: int
+    unknown_types: dict[str, int]
 
     def __init__(self, **counted: int) -> None:
-        self.lines = self.records = self.messages = self.duplicates = 0
-        self.glued = self.malformed = self.oversized = self.unfinished_bytes = 0
-        self.unknown_types: dict[str, int] = {}
-        for name, count in counted.items():
-            setattr(self, name, count)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tally) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    def __repr__(self) -> str:
-        return f"Tally({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+        super().__init__(**(dict.fromkeys(Tally.__annotations__, 0) | {"unknown_types": {}} | counted))

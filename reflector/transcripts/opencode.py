@@ -8,11 +8,11 @@ each under the id of its part.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, instant, short, whole
+from reflector.transcripts.building import Conversation, Format, Place, fields, instant, objects, short, whole
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
 
@@ -23,7 +23,7 @@ _FEEDBACK = re.compile(r"feedback: ?")
 
 
 class _Export(Conversation):
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         info = record.get("info")
         if isinstance(info, dict):
             self.session_id = short(info.get("id"))
@@ -31,14 +31,12 @@ class _Export(Conversation):
             self.session_id = short(info.get("parentID")) or self.session_id
             self.cwd = building.path(info.get("directory"))
             self.version = short(info.get("version"))
-        messages = record.get("messages")
-        for message in messages if isinstance(messages, list) else ():
-            if isinstance(message, dict) and isinstance(message.get("info"), dict):
+        for message in objects(record.get("messages")):
+            if isinstance(message.get("info"), dict):
                 yield from self._message(message["info"], message.get("parts"), tally)
 
     def _message(self, info: dict[str, Any], parts: Any, tally: Tally) -> Iterator[Message]:
-        times = info.get("time")
-        times = times if isinstance(times, dict) else {}
+        times = fields(info.get("time"))
         place = Place(self.agent_id, instant(times.get("created")), 0)
         ended = "completed" in times or info.get("error") is not None
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
@@ -54,8 +52,7 @@ class _Export(Conversation):
                 yield from _tool(f"opencode:{own}", part, place)
             if kind not in ("text", "reasoning", "tool", "subtask") and kind not in _WORDLESS:
                 count_type(tally, part.get("type"))
-        error = info.get("error")
-        if isinstance(error, dict) and error.get("name") == "MessageAbortedError":
+        if fields(info.get("error")).get("name") == "MessageAbortedError":
             yield building.by_user(f"opencode:{short(info.get('id'))}:aborted", place, "refusal", "")
 
     def _typed(self, uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
@@ -66,8 +63,8 @@ class _Export(Conversation):
 
 
 def _words(uuid: str, part: dict[str, Any], place: Place, info: dict[str, Any], *, ended: bool) -> Iterator[Message]:
-    text, times = whole(part.get("text")), part.get("time")
-    if not text or not (ended or (isinstance(times, dict) and "end" in times)):
+    text = whole(part.get("text"))
+    if not text or not (ended or "end" in fields(part.get("time"))):
         return
     if info.get("summary") is True:
         yield building.by_user(uuid, place, "summary", text)
@@ -78,8 +75,7 @@ def _words(uuid: str, part: dict[str, Any], place: Place, info: dict[str, Any], 
 
 
 def _tool(uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
-    state = part.get("state")
-    state = state if isinstance(state, dict) else {}
+    state = fields(part.get("state"))
     status = state.get("status")
     if status not in ("running", "completed", "error"):
         return
@@ -88,8 +84,7 @@ def _tool(uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
     if status == "running":
         return
     text = whole(state.get("error")) if status == "error" else whole(state.get("output"))
-    metadata = state.get("metadata")
-    code = building.code(metadata.get("exit")) if isinstance(metadata, dict) else None
+    code = building.code(fields(state.get("metadata")).get("exit"))
     result = building.result(part.get("callID"), text, is_error=status == "error", exit_code=code)
     refused = None
     if status == "error" and _REFUSED.match(text):
@@ -105,4 +100,4 @@ def _recognises(record: dict[str, Any]) -> bool:
     return all(isinstance(message, dict) and "info" in message and "parts" in message for message in messages[:50])
 
 
-FORMAT = Format("opencode", "OpenCode", _recognises, _Export, every=True)
+FORMAT = Format("opencode", "OpenCode", _recognises, _Export)

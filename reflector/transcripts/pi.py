@@ -7,12 +7,12 @@ is migrated, and is missing in the oldest; a fork copies the entry with its time
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, digest, joined, short, whole
-from reflector.transcripts.message import Message, Tally, ToolCall
+from reflector.transcripts.building import Conversation, Format, Place, digest, fields, joined, objects, short, whole
+from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.origins import without_spans
 from reflector.transcripts.records import count_type
 
@@ -24,33 +24,26 @@ _SPAN = re.compile(r"<(skill)\b[^>]{0,400}>")
 
 
 class _Session(Conversation):
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         kind = building.kind(record)
         place = Place("", short(record.get("timestamp")), offset)
         if kind == "session":
             self._describe(record)
-            return ()
-        if kind == "message":
-            message = record.get("message")
-            if not isinstance(message, dict):
-                count_type(tally, None)
-                return ()
+        elif kind == "message":
+            message = fields(record.get("message"))
             role = building.kind(message, "role")
             if role in _ROLES:
-                return _message(message, place)
-            if role != "system":  # the prompt and the tools, or a change of them
+                yield from _message(message, place)
+            elif role != "system":  # the prompt and the tools, or a change of them
                 count_type(tally, message.get("role"))
-            return ()
-        if kind in ("compaction", "branch_summary"):
-            summary = whole(record.get("summary"))
-            uuid = digest("pi", place.timestamp, kind, summary)
-            return (building.by_user(uuid, place, "summary", summary),) if summary else ()
-        if kind == "custom_message":
+        elif kind in ("compaction", "branch_summary"):
+            if summary := whole(record.get("summary")):
+                yield building.by_user(digest("pi", place.timestamp, kind, summary), place, "summary", summary)
+        elif kind == "custom_message":
             said = joined(building.texts(record.get("content")))
-            return (building.by_user(digest("pi", place.timestamp, kind, said), place, "injected", said),)
-        if kind not in _WORDLESS:
+            yield building.by_user(digest("pi", place.timestamp, kind, said), place, "injected", said)
+        elif kind not in _WORDLESS:
             count_type(tally, record.get("type"))
-        return ()
 
     def _describe(self, header: dict[str, Any]) -> None:
         # A file has one header, and who glues two sessions together goes on with the first.
@@ -67,8 +60,9 @@ def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
     said = joined(building.texts(content))
     sent = message.get("timestamp")
     stamp = str(sent) if isinstance(sent, int) and sent.bit_length() < 64 else ""
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    calls = tuple(_call(block) for block in blocks if block.get("type") == "toolCall")
+    blocks = objects(content)
+    made = (block for block in blocks if block.get("type") == "toolCall")
+    calls = tuple(building.call(one.get("id"), one.get("name"), one.get("arguments")) for one in made)
     own = (place.timestamp, stamp, short(message.get("toolCallId")), *(call.id for call in calls))
     uuid = digest("pi", role, *own, said)
     if role == "assistant":
@@ -93,15 +87,11 @@ def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
         yield building.by_user(uuid, place, "injected", said)
 
 
-def _call(block: dict[str, Any]) -> ToolCall:
-    return building.call(block.get("id"), block.get("name"), block.get("arguments"))
-
-
 def _recognises(record: dict[str, Any]) -> bool:
-    kind, message = building.kind(record), record.get("message")
+    kind = building.kind(record)
     if kind == "session":
         return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
-    return kind == "message" and isinstance(message, dict) and building.kind(message, "role") in _ROLES
+    return kind == "message" and building.kind(fields(record.get("message")), "role") in _ROLES
 
 
-FORMAT = Format("pi", "pi or OpenClaw", _recognises, _Session, every=True)
+FORMAT = Format("pi", "pi or OpenClaw", _recognises, _Session)

@@ -19,12 +19,13 @@ import os
 import stat
 import sys
 from array import array
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BufferedReader, FileIO
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.transcripts.building import Conversation, Format, unique
 from reflector.transcripts.citations import citations_of
@@ -126,8 +127,56 @@ def scan(
     `gather` is given the messages whose role is "user", perhaps without what tools answered.
     Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for what a line contains.
     """
-    with Transcript(path) as transcript:
-        return transcript.scan(limit, start, gather)
+    with _opened(path) as transcript:
+        given = _Input(transcript.file, start, None if transcript.is_document else limit)
+        tally, conversation, keys = Tally(), transcript.format.converse(), array("q")
+        size = os.fstat(given.fileno()).st_size
+        conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
+        cited: list[tuple[int, tuple[str, ...]]] = []
+        told: list[tuple[int, Telling]] = []
+        gathered: list[Any] = []
+        places: list[Place] = []
+        answered: int | None = None
+        first = last = ended_at = ""
+        held: list[Message] = []
+        for message in transcript.messages(given, None, conversation, tally):
+            key = message.key
+            if message.offset == conversation.rested_at and (not places or len(keys) - places[-1].passed >= _APART):
+                places.append(Place(message.offset, key, len(keys)))
+            keys.append(key)
+            if not conversation.brief:
+                held.append(message)
+            if message.origin == "model":
+                answered = key
+                told += ((key, telling) for telling in conversation.heard)
+                conversation.heard.clear()
+            if names := citations_of(message):
+                cited.append((key, tuple(names)))
+            if gather is not None and message.role == "user":
+                gathered += gather(message)
+            first, last = first or message.uuid, message.uuid
+            ended_at = max(ended_at, message.timestamp)
+    return Scan(
+        agent=transcript.format.agent,
+        keys=keys,
+        cited=tuple(cited),
+        told=tuple(told),
+        answered=answered,
+        session_id=conversation.session_id,
+        agent_id=conversation.agent_id,
+        cwd=conversation.cwd,
+        version=conversation.version,
+        first_uuid=first,
+        last_uuid=last,
+        ended_at=ended_at,
+        start=start,
+        bytes=given.tell(),
+        sha256=given.digest.hexdigest(),
+        tally=tally,
+        places=tuple(places),
+        gathered=tuple(gathered),
+        messages=tuple(held) if cited else (),
+    )
 
 
 def read_messages(
@@ -135,27 +184,25 @@ def read_messages(
     *,
     limit: int | None = None,
     tally: Tally | None = None,
-    skip: Container[int] = frozenset(),
     start: int = 0,
 ) -> Iterator[Message]:
     """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
     limit   bytes to read at most: the file's size when its window was closed
     tally   filled while reading: what was not understood
-    skip    keys of records to leave out, those of earlier windows
     start   where to begin, the offset of a place
 
     Raises as `scan` does, at the first step of the iteration.
     """
-    with Transcript(path) as transcript:
-        for message in transcript.messages(limit, start, Tally() if tally is None else tally):
-            if message.key not in skip:
-                yield message
+    with _opened(path) as transcript:
+        transcript.file.seek(start)
+        tally = Tally() if tally is None else tally
+        yield from transcript.messages(transcript.file, limit, transcript.format.converse(), tally)
 
 
 def agent_of(path: str | PathLike[str]) -> str:
     """Return the name of the agent that wrote a transcript. Raises as `scan` does."""
-    with Transcript(path) as transcript:
+    with _opened(path) as transcript:
         return transcript.format.agent
 
 
@@ -171,111 +218,32 @@ def open_file(path: str | PathLike[str]) -> FileIO:
     return file
 
 
-class Transcript:
-    """A transcript, open, with its format. Raises OSError and UnknownTranscript."""
+class _Transcript(NamedTuple):
+    """A transcript, open, with its format, and whether it is one JSON document."""
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        self._file = open_file(path)
-        self._is_document = False
-        try:
-            self.format = self._sniffed()
-        except BaseException:
-            self._file.close()
-            raise
+    file: FileIO
+    format: Format
+    is_document: bool
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def messages(self, limit: int | None, start: int, tally: Tally) -> Iterator[Message]:
-        """Yield the messages from an offset to a limit, in their order, each once."""
-        self._file.seek(start)
-        conversation = self.format.converse()
-        return unique(self._messages(self._file, limit, conversation, tally, lambda _: None), tally)
-
-    def scan(self, limit: int | None, start: int, gather: Gatherer | None) -> Scan:
-        """Return what one pass over the file finds."""
-        self._file.seek(start)
-        tally, conversation, keys = Tally(), self.format.converse(), array("q")
-        size = os.fstat(self._file.fileno()).st_size
-        conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
-        cited: list[tuple[int, tuple[str, ...]]] = []
-        told: list[tuple[int, Telling]] = []
-        gathered: list[Any] = []
-        places: list[Place] = []
-        answered: int | None = None
-        first = last = ended_at = ""
-        held: list[Message] = []
-        here = -1
-
-        def come_to(offset: int) -> None:
-            """Note a line at which nothing is remembered of those before it."""
-            nonlocal here
-            if offset != here and conversation.is_at_rest:
-                here = offset
-
-        given = _Input(self._file, None if self._is_document else limit)
-        for message in unique(self._messages(given, None, conversation, tally, come_to), tally):
-            key = message.key
-            if message.offset == here and (not places or len(keys) - places[-1].passed >= _APART):
-                places.append(Place(here, key, len(keys)))
-            keys.append(key)
-            if not conversation.brief:
-                held.append(message)
-            if message.origin == "model":
-                answered = key
-                told += ((key, telling) for telling in conversation.heard)
-                conversation.heard.clear()
-            if names := citations_of(message):
-                cited.append((key, tuple(names)))
-            if gather is not None and message.role == "user":
-                gathered += gather(message)
-            first, last = first or message.uuid, message.uuid
-            ended_at = max(ended_at, message.timestamp)
-        return Scan(
-            agent=self.format.agent,
-            keys=keys,
-            cited=tuple(cited),
-            told=tuple(told),
-            answered=answered,
-            session_id=conversation.session_id,
-            agent_id=conversation.agent_id,
-            cwd=conversation.cwd,
-            version=conversation.version,
-            first_uuid=first,
-            last_uuid=last,
-            ended_at=ended_at,
-            start=start,
-            bytes=given.tell(),
-            sha256=given.digest.hexdigest(),
-            tally=tally,
-            places=tuple(places),
-            gathered=tuple(gathered),
-            messages=tuple(held) if cited else (),
-        )
+    def messages(
+        self, file: FileIO | _Input, limit: int | None, conversation: Conversation, tally: Tally
+    ) -> Iterator[Message]:
+        """Yield the messages from where a file stands to a limit, in their order, each once."""
+        return unique(self._messages(file, limit, conversation, tally), tally)
 
     def _messages(
-        self,
-        file: FileIO | _Input,
-        limit: int | None,
-        conversation: Conversation,
-        tally: Tally,
-        come_to: Callable[[int], None],
+        self, file: FileIO | _Input, limit: int | None, conversation: Conversation, tally: Tally
     ) -> Iterator[Message]:
-        records = self._records(file, limit, tally)
-        recognises = None if self.format.every else self.format.recognises
-        for record, text, offset in records:
-            come_to(offset)
-            if recognises is None or recognises(record):
-                yield from conversation.messages(record, text, offset, tally)
+        for record, text, offset in self._records(file, limit, tally):
+            if offset != conversation.rested_at and conversation.is_at_rest:
+                conversation.rested_at = offset
+            yield from conversation.messages(record, text, offset, tally)
         yield from conversation.leftover()
 
     def _records(
         self, file: FileIO | _Input, limit: int | None, tally: Tally
     ) -> Iterator[tuple[dict[str, Any], bytes, int]]:
-        if self._is_document:
+        if self.is_document:
             for record in _document(file, tally):
                 yield record, b"", 0
             return
@@ -283,33 +251,40 @@ class Transcript:
             for record, text in parse_line(line, tally):
                 yield record, text, offset
 
-    def _sniffed(self) -> Format:
-        """Return the format of the first record that one recognises."""
-        tally, file = Tally(), self._file
-        is_document: bool | None = None
-        buffered = BufferedReader(file, _BUFFER // 16)
-        head = buffered.peek(16)[:16]
-        try:
-            for _, line in read_lines(buffered, _SNIFF_BYTES, tally):
-                records = parse_line(line, tally)
-                if is_document is None:
-                    is_document = not records
-                for record, _ in records:
-                    if format := _format_of(record):
-                        self._is_document = format is not CLAUDE_CODE and isinstance(record.get("messages"), list)
-                        return format
-                if tally.lines >= _SNIFF_LINES:
-                    break
-        finally:
-            buffered.detach()
-        # A document over many lines, or on one above the limit.
-        self._is_document = bool(is_document) or tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
-        if self._is_document and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
-            file.seek(0)
-            for record in _document(file, Tally()):
-                if (format := _format_of(record)) and format is not CLAUDE_CODE:
-                    return format
-        raise UnknownTranscript(_refusal(str(file.name), head, tally))
+
+@contextmanager
+def _opened(path: str | PathLike[str]) -> Iterator[_Transcript]:
+    """Open a transcript. Raises OSError and UnknownTranscript."""
+    with open_file(path) as file:
+        yield _Transcript(file, *_sniffed(file))
+
+
+def _sniffed(file: FileIO) -> tuple[Format, bool]:
+    """Return the format of the first record that one recognises, and whether the file is one document."""
+    tally = Tally()
+    is_document: bool | None = None
+    buffered = BufferedReader(file, _BUFFER // 16)
+    head = buffered.peek(16)[:16]
+    try:
+        for _, line in read_lines(buffered, _SNIFF_BYTES, tally):
+            records = parse_line(line, tally)
+            if is_document is None:
+                is_document = not records
+            for record, _ in records:
+                if format := _format_of(record):
+                    return format, format is not CLAUDE_CODE and isinstance(record.get("messages"), list)
+            if tally.lines >= _SNIFF_LINES:
+                break
+    finally:
+        buffered.detach()
+    # A document over many lines, or on one above the limit.
+    is_document = is_document or tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
+    if is_document and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
+        file.seek(0)
+        for record in _document(file, Tally()):
+            if (format := _format_of(record)) and format is not CLAUDE_CODE:
+                return format, True
+    raise UnknownTranscript(_refusal(str(file.name), head, tally))
 
 
 def formats() -> tuple[Format, ...]:
@@ -364,10 +339,10 @@ def _refusal(name: str, head: bytes, tally: Tally) -> str:
 class _Input(io.RawIOBase):
     """A transcript from where it stands to a limit, with the SHA-256 of what was read of it."""
 
-    def __init__(self, file: FileIO, limit: int | None) -> None:
+    def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
         self.name = file.name
         self.digest = sha256()
-        self._end = file.tell()
+        self._end = file.seek(start)
         self._limit = sys.maxsize if limit is None else limit
         self._file = file
 

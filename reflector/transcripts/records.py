@@ -31,12 +31,17 @@ _WHITESPACE = re.compile(r"[ \t\r\n\0]*")
 
 #: strict=False lets NUL and control characters stand in strings; NaN and Infinity become null.
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
-#: CPython refuses integers of more than 4,300 digits with a plain ValueError.
-_PATIENT_DECODER = json.JSONDecoder(
-    strict=False,
-    parse_constant=lambda _: None,
-    parse_int=lambda digits: int(digits) if len(digits) < 4000 else None,
-)
+
+
+def _integer(digits: str) -> int | None:
+    """CPython refuses integers of more than 4,300 digits with a plain ValueError."""
+    try:
+        return int(digits)
+    except ValueError:
+        return None
+
+
+_PATIENT_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None, parse_int=_integer)
 
 
 def record_key(uuid: str) -> int:
@@ -132,7 +137,7 @@ def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], byte
     position = _skip(text, 0)
     while position < len(text):
         try:
-            value, end = _decode(text, position)
+            value, end = _PATIENT_DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
             tally.malformed += 1
             position = text.find(RECORD_START, position + 1)
@@ -153,15 +158,6 @@ def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], byte
 def _skip(text: str, position: int) -> int:
     match = _WHITESPACE.match(text, position)
     return match.end() if match else position
-
-
-def _decode(text: str, position: int) -> tuple[Any, int]:
-    try:
-        return _DECODER.raw_decode(text, position)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:
-        return _PATIENT_DECODER.raw_decode(text, position)
 
 
 def count_type(tally: Tally, name: object) -> None:

@@ -1,15 +1,13 @@
-"""Offered, cited, judged, in sessions; and what leads nowhere."""
+"""What leads nowhere, and what was erased, in the statistics."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from reflector.audit.citations import citations
 from reflector.audit.stats import stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
-from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, changed, reflected, tagged, window
 
@@ -17,42 +15,6 @@ from tests.ledger.events import about, added, changed, reflected, tagged, window
 def session(number: int, id: str | None, **names: Any) -> NewEvent:
     plain = window(number, id)
     return NewEvent(plain.type, plain.event_id, {**plain.data, **names}, "ingest", session_id=id)
-
-
-def figures(ledger: Ledger, past: Past | None = None) -> dict[str, tuple[int, int, int, int]]:
-    return {one.name: (one.live, one.cited, one.judged, one.uncited) for one in citations(ledger, past)}
-
-
-def test_sessions_are_counted_not_windows(ledger: Ledger) -> None:
-    windows = [session(number, "s1", cited=["pat-001"]) for number in range(3)]
-    ledger.append([added(), *windows, *reflected("r1", windows[0], ("pat-001", "neutral", "neutral"))])
-    assert figures(ledger) == {"pat-001": (1, 1, 1, 0)}
-    ledger.redact(windows[0].event_id, reason="a secret", actor="human")
-    assert figures(ledger) == {"pat-001": (1, 1, 1, 0)}
-
-
-def test_a_bullet_is_known_to_a_session_while_it_is_live(ledger: Ledger) -> None:
-    ledger.append([session(1, "s1"), added(), session(2, "s2", cited=["pat-001"]), session(3, "s3")])
-    then = ledger.head().position
-    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="deleted", into=None)])
-    ledger.append([session(4, "s4", retired=["pat-001"]), session(5, "s3"), session(6, "s1")])
-    assert figures(ledger) == {"pat-001": (2, 1, 0, 0)}
-    assert figures(ledger, Past(ledger, then)) == {"pat-001": (2, 1, 0, 0)}
-    assert figures(ledger, Past(ledger, 3)) == {"pat-001": (1, 1, 0, 0)}
-
-
-def test_a_session_that_cites_a_bullet_knew_it_wherever_a_merge_put_the_removal(ledger: Ledger) -> None:
-    ledger.append([session(1, "s1", cited=["pat-001"]), added()])
-    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="deleted", into=None)])
-    ledger.append([session(2, "s2", cited=["pat-001"]), session(3, "s2"), session(4, "s3")])
-    assert figures(ledger) == {"pat-001": (2, 2, 0, 0)}
-
-
-def test_a_verdict_without_a_citation_is_counted_apart(ledger: Ledger) -> None:
-    first = session(1, "s1")
-    ledger.append([added(), first, *reflected("r1", first, ("pat-001", "helpful"))])
-    (one,) = citations(ledger)
-    assert (one.cited, one.judged, one.uncited, one.helpful) == (0, 0, 1, 1)
 
 
 def test_what_leads_nowhere_counts_nowhere(ledger: Ledger) -> None:

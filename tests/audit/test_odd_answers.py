@@ -14,15 +14,12 @@ from reflector.ledger.store import Ledger
 from tests.ledger.events import reflected, trajectory, window
 from tests.road.agent import Agent
 
-_QUESTIONS = (
-    *("log -n 0", "log -n 0 --json", "show pat-001", "blame pat-001", "blame pat-001 --json"),
-    *("show s-1", "show s-1 --json", "judge --all"),
-)
-
 
 def _ask(agent: Agent) -> None:
-    for question in _QUESTIONS:
+    for question in ("log -n 0", "show pat-001", "blame pat-001", "show s-1", "stats"):
         agent.call(*question.split())
+        agent.call(*question.split(), "--json")
+    agent.call("judge", "--all")
     assert agent.call("verify").out == ""
 
 
@@ -37,35 +34,26 @@ def _brought(folder: Path, events: list[NewEvent]) -> Agent:
     return agent
 
 
-def _tag(**changes: Any) -> dict[str, Any]:
-    whole = {"index": 0, "name": "pat-001", "tag": "helpful", "disposition": "counted", **changes}
-    return {key: value for key, value in whole.items() if value != "missing"}
-
-
 def test_a_tag_of_any_shape_that_an_embedder_appended_is_shown(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.call("list")
     seen = window(1, "s-1")
     completed, tag = reflected("r1", seen, ("pat-001", "helpful"))
     odd = ("missing", None, 5, "", [], {"a": []}, ["pat-001"])
-    tags = [_tag(**{field: value}) for field in ("index", "name", "tag", "disposition") for value in odd]
+    tags = [{**tag.data, field: value} for field in tag.data for value in odd]
     with Ledger.open_file(agent.ledger) as ledger:
         ledger.append([seen, completed])
         for number, data in enumerate(tags):
-            ledger.append([replace(tag, event_id=identity("odd", number), data=data)])
+            whole = {key: value for key, value in data.items() if value != "missing"}
+            ledger.append([replace(tag, event_id=identity("odd", number), data=whole)])
     _ask(agent)
 
 
 def test_a_reflection_of_any_shape_that_a_file_brought_is_shown(tmp_path: Path) -> None:
+    odd: list[list[dict[str, Any]]] = [[{"rationale": "It helped"}], [{"index": 0}, {}]]
+    odd.append([{"index": [], "rationale": "It helped"}])
     events = []
-    for number, more in enumerate(
-        (
-            {"rationales": [{"rationale": "It helped"}]},
-            {"rationales": [{"index": 0}, {}]},
-            {"rationales": [{"index": [], "rationale": "It helped"}]},
-            {"model": ["m"], "backend": {}, "mode": 5},
-        )
-    ):
+    for number, more in enumerate([*({"rationales": one} for one in odd), {"model": ["m"], "backend": {}, "mode": 5}]):
         seen = window(number, "s-1")
         completed, tag = reflected(f"r{number}", seen, ("pat-001", "helpful"))
         events += [seen, replace(completed, data={**completed.data, **more}), tag]

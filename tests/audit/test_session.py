@@ -9,10 +9,9 @@ import pytest
 from reflector.audit.session import session_story
 from reflector.audit.targets import UnknownSession
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
-from reflector.ledger.as_of import Past
+from reflector.events.event import identity
 from reflector.ledger.store import Ledger
-from tests.ledger.events import about, added, reflected, retracted, window
+from tests.ledger.events import about, added, reflected, window
 
 
 @pytest.fixture
@@ -35,22 +34,6 @@ def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> N
     assert {state for _, state, _, _ in told} == {"pending", "answered", "completed", "skipped", "failed", "given_up"}
     assert story.windows[3].gate == "the window cites nothing"
     assert story.windows[4].failures == ["api: busy"]
-
-
-def test_tags_say_whether_they_are_in_the_count_now_and_then(lived: Ledger) -> None:
-    then = lived.head().position
-    completed = next(event for event in lived.events() if event.type == ev.REFLECTION_COMPLETED)
-    lived.append([retracted(NewEvent("", completed.event_id, {}, ""))])
-
-    def counted(past: Past | None = None) -> list[bool | None]:
-        return [tag.counted for tag in session_story(lived, "s-1", past).windows[2].reflections[0].tags]
-
-    assert counted() == [False, None]
-    assert counted(Past(lived, then)) == [True, None]
-    assert counted(Past(lived, then + 1)) == [False, None]
-    story = session_story(lived, "s-1", Past(lived, 8))
-    assert [w.state for w in story.windows] == ["pending", "answered", *["pending"] * 4]
-    assert len(story.events) == 7
 
 
 def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 from collections import Counter
@@ -14,11 +13,11 @@ import pytest
 
 from reflector.curation.proposals import propose
 from reflector.events import event as ev
+from reflector.events.registry import RARE_TYPES
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 from tests.terminal import sent
 from tests.test_locate import git
 
@@ -49,12 +48,9 @@ def edits(agent: Agent, tmp_path: Path, script: str) -> None:
 
 def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
     for command in (
-        ["add", "ctx", "The cart is in cart.py."],
         ["revise", "pat-001", "Write a test first."],
         ["revise", "[pat-001]", "--section", "mis"],
         ["merge", "pat-001", "pat-002", "--text", "Test first, and keep it small."],
-        ["remove", "mis-001", "--why", "it is wrong"],
-        ["undo", "mis-001"],
         ["undo"],
     ):
         head = agent.call("ledger", "head").out
@@ -67,16 +63,6 @@ def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
         for bullet in (bullet for one in done["changes"] for bullet in one["after"]):
             assert bullet == {key: agent.json("show", bullet["name"])[key] for key in bullet}
             assert f"[{bullet['name']}] helpful={bullet['helpful']} " in lines
-    agent.call("verify")
-    agent.call("rebuild", "--check")
-
-
-def test_a_merge_counts_a_session_that_helped_both_once_where_the_policy_says_so(agent: Agent, tmp_path: Path) -> None:
-    both = Session("both").cites("pat-001", "helpful").cites("pat-002", "helpful")
-    agent.call("ingest", both.write(tmp_path / "both.jsonl"))
-    agent.call("ledger", "policy", "once_per_session", "--why", "one voice a session")
-    (merge,) = agent.json("merge", "pat-001", "pat-002")["changes"]
-    assert merge["after"][0]["helpful"] == sum(bullet["helpful"] for bullet in merge["before"]) - 1
 
 
 def _proposed(agent: Agent) -> None:
@@ -120,7 +106,7 @@ MADE: dict[str, tuple[list[list[str]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("type_", MADE)
+@pytest.mark.parametrize("type_", sorted({*RARE_TYPES, *MADE} - {ev.EVENT_REDACTED}))
 def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, type_: str) -> None:
     ready, make = MADE[type_]
     for command in ready:
@@ -139,15 +125,6 @@ def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, typ
         assert event["undo"].startswith("undone at")
     agent.call(*shlex.split(undone["undo"])[1:])
     assert said(agent) == after
-    agent.call("verify")
-    agent.call("rebuild", "--check")
-
-
-def test_every_type_that_changes_bullets_is_undone_by_a_command() -> None:
-    from reflector.events.registry import RARE_TYPES
-
-    # What was erased is erased for ever.
-    assert set(RARE_TYPES) - {ev.EVENT_REDACTED} <= set(MADE)
 
 
 def test_undo_without_a_name_goes_back_one_command_at_a_time(agent: Agent) -> None:
@@ -160,14 +137,8 @@ def test_undo_without_a_name_goes_back_one_command_at_a_time(agent: Agent) -> No
     assert "Undo: reflector undo " in undone.err
     agent.call("undo")
     assert said(agent) == first
-    assert "pat-099" in agent.call("undo", "pat-099", code=2).err
-
-
-def test_the_printed_command_is_for_the_same_playbook(agent: Agent) -> None:
     done = agent.json("--user", "add", "pref", "Be brief.")
-    assert done["undo"].startswith("reflector --user undo ")
-    agent.call(*shlex.split(done["undo"])[1:])
-    assert agent.json("--user", "list") == []
+    assert done["undo"].startswith("reflector --user undo ")  # the same playbook
 
 
 @pytest.mark.parametrize(
@@ -176,13 +147,9 @@ def test_the_printed_command_is_for_the_same_playbook(agent: Agent) -> None:
         (["revise", "pat-001", SECOND], 1, "pat-002 says exactly this already; nothing was changed"),
         (["revise", "pat-01", "x"], 2, "Did you mean pat-001?"),
         (["revise", "pat-001", "Use \u200bit."], 1, "the invisible character U+200B at 4, behind 'Use '"),
-        (["add", "pat", "Use \u202eit."], 1, "the character U+202E at 4"),
-        (["add", "pat", "Log in with ghp_" + "a1B2" * 9], 1, "looks like a secret"),
-        (["revise", "pat-001", "--section", "pat"], 1, "is in PATTERNS & APPROACHES already"),
         (["merge", "pat-001"], 2, "`reflector revise pat-001 TEXT` changes one"),
         (["undo", "3..1"], 2, "not a row of positions"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_done_is_refused_with_the_way_out(
     agent: Agent, command: list[str], code: int, wanted: str
@@ -192,29 +159,11 @@ def test_what_cannot_be_done_is_refused_with_the_way_out(
     assert agent.call("ledger", "head").out == head
 
 
-def test_a_hidden_character_or_a_secret_in_playbook_json_is_named_and_the_file_waits(agent: Agent) -> None:
-    whole = agent.playbook.read_text()
-    for text, wanted in (("Test\u200b first.", "U+200B"), ("Use ghp_" + "a1B2" * 9, "looks like a secret")):
-        agent.playbook.write_text(whole.replace(FIRST, text))
-        head = agent.call("ledger", "head").out
-        told = agent.call("drain")
-        assert wanted in told.err
-        assert "a1B2a1B2" not in told.err
-        assert (agent.call("ledger", "head").out, text in agent.playbook.read_text()) == (head, True)
-    agent.playbook.write_text(whole.replace(FIRST, "Test first."))
-    agent.call("drain")
-    assert agent.json("show", "pat-001")["text"] == "Test first."
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(
-    agent: Agent, tmp_path: Path, shared: bool
-) -> None:
+def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(agent: Agent, tmp_path: Path) -> None:
     git(agent.project, "init")
-    if shared:
-        agent.call("install", "--git")
-        git(agent.project, "add", ".claude")
-        git(agent.project, "commit", "-m", "shared")
+    agent.call("install", "--git")
+    git(agent.project, "add", ".claude")
+    git(agent.project, "commit", "-m", "shared")
     meanwhile = f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True, capture_output=True)\n"
     edits(agent, tmp_path, meanwhile + f"text = text.replace({FIRST!r}, 'Test first.').replace({SECOND!r}, 'Small.')")
     done = agent.call("edit")
@@ -233,106 +182,27 @@ def test_a_file_that_cannot_be_read_is_named_and_the_editor_comes_back(agent: Ag
     assert "is not JSON" in told
     assert f"nothing was recorded; correct {agent.playbook}" in told
     again = "text.replace('Test first.', 'Test early') if 'Test first.' in text else"
-    script = f"""text = {again} text.replace('Test early,', 'Test early.",')"""
-    edits(agent, tmp_path, script)
-    shown = sent(agent, 80, [*REFLECTOR, "edit"], b"\n")
-    assert "Edit it again? [Y/n]" in shown
+    edits(agent, tmp_path, f"""text = {again} text.replace('Test early,', 'Test early.",')""")
+    assert "Edit it again? [Y/n]" in sent(agent, 80, [*REFLECTOR, "edit"], b"\n")
     assert agent.json("show", "pat-001")["text"] == "Test early."
 
 
-def test_proposals_are_decided_together_each_by_itself(agent: Agent) -> None:
-    with Ledger.open_file(agent.ledger) as ledger:
-        ids = [
-            propose(ledger, change, origin="agent", trust="agent", reason="seen", actor="agent").id
-            for change in (
-                *(Change("add", section="oth", text=f"Advice {n}.") for n in range(4)),
-                Change("merge", names=("pat-001", "mis-001"), section="pat", text="Both."),
-            )
-        ]
-    told = agent.call("proposals", "approve", ids[0], "zz", ids[1], code=1)
-    assert told.out == "[oth-001] helpful=0 harmful=0 :: Advice 0.\n[oth-002] helpful=0 harmful=0 :: Advice 1.\n"
-    assert "no proposal's id begins with 'zz'" in told.err
-    agent.call("proposals", "approve", ids[2], "--text", "Better advice.")
-    agent.call("proposals", "reject", ids[3], "--why", "it is wrong")
-    agent.call("proposals", "reject", ids[4], "--keep")
-    states = {one["id"]: (one["state"], one["why"], one["edited"]) for one in agent.json("proposals", "--all")}
-    assert [states[id] for id in ids[2:]] == [
-        ("approved", None, True),
-        ("rejected", "it is wrong", False),
-        ("kept", "no reason given", False),
-    ]
-    assert {bullet["name"]: bullet["text"] for bullet in agent.json("list")}["oth-003"] == "Better advice."
-
-
-def test_a_search_finds_removed_bullets_when_asked(agent: Agent) -> None:
-    agent.call("remove", "pat-001")
-    assert agent.json("list", "--search", "failing tests") == []
-    assert [one["name"] for one in agent.json("list", "--search", "failing tests", "--all")] == ["pat-001"]
-
-
-def test_an_editor_that_is_not_there_is_named_with_the_way_to_name_another(agent: Agent) -> None:
-    agent.environ["EDITOR"] = "no-such-editor"
-    told = agent.call("edit", code=1).err
-    assert "the editor no-such-editor cannot be started; set EDITOR or VISUAL" in told
-    assert "Errno" not in told
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        ([], "{project}/.claude/playbook.json"),
-        (["--user"], "{home}/.local/share/reflector/user/.claude/playbook.json"),
-        (["--dataset", "d"], "{project}/.claude/reflector/datasets/d/.claude/playbook.json"),
-    ],
-)
-def test_without_a_terminal_no_editor_is_started_that_nobody_named(
-    agent: Agent, tmp_path: Path, place: tuple[list[str], str]
-) -> None:
+def test_without_a_terminal_no_editor_is_started_that_nobody_named(agent: Agent, tmp_path: Path) -> None:
     agent.environ["PATH"] = str(tmp_path / "bin")
     editor = tmp_path / "bin" / "editor"
     editor.parent.mkdir()
     editor.write_text(f"#!/bin/sh\n: > {tmp_path}/started\n")
     editor.chmod(0o755)
-    file = tmp_path / place[1].format(project=agent.project, home=agent.home)
-    process = agent.start(*place[0], "edit", stdin=subprocess.DEVNULL)
+    process = agent.start("edit", stdin=subprocess.DEVNULL)
     _, told = process.communicate()
     assert (process.returncode, (tmp_path / "started").exists()) == (2, False)
-    assert f"name one that needs none in $EDITOR, or edit {file}" in " ".join(told.split())
-    assert [path.name for path in agent.state.rglob("*.txt")] == ["injection.txt"]
+    assert f"name one that needs none in $EDITOR, or edit {agent.playbook}" in " ".join(told.split())
 
 
 def test_a_live_bullet_is_suggested_first_where_a_live_one_is_needed(agent: Agent) -> None:
     agent.call("add", "pat", "Read the log.")
     agent.call("remove", "pat-003")
     assert "Did you mean pat-003?" in agent.call("show", "pat-3", code=2).err
-    assert "Did you mean pat-00" in agent.call("remove", "pat-3", code=2).err
-    assert "pat-003" not in agent.call("remove", "pat-3", code=2).err
+    told = agent.call("remove", "pat-3", code=2).err
+    assert ("Did you mean pat-00" in told, "pat-003" in told) == (True, False)
     assert "Did you mean pat-003?" in agent.call("undo", "pat-3", code=2).err
-
-
-def test_blame_says_what_became_of_a_bullet(agent: Agent) -> None:
-    agent.call("merge", "pat-001", "pat-002")
-    agent.call("undo")
-    assert "It was removed (" in agent.call("blame", "pat-003").out
-
-
-def test_proposals_say_what_became_of_them_and_how_to_decide(agent: Agent) -> None:
-    with Ledger.open_file(agent.ledger) as ledger:
-        ids = [
-            propose(
-                ledger, Change("add", section="oth", text=f"Advice {n}."), origin="agent", trust="agent", reason="seen",
-                actor="agent",
-            ).id
-            for n in range(3)
-        ]  # fmt: skip
-    assert "Decide: reflector proposals decide, or approve ID or reject ID" in agent.call("proposals").err
-    agent.call("proposals", "approve", ids[0], ids[1])
-    agent.call("undo", "oth-001")
-    agent.call("proposals", "reject", ids[2])
-    ran = agent.call("proposals", "--all")
-    states = [re.split("  +", line)[2:4] for line in ran.out.splitlines()]
-    assert states == [["state", "bullet"], ["undone", "oth-001"], ["approved", "oth-002"], ["rejected", "agent"]]
-    assert "Decide" not in ran.err
-    undone, approved, rejected = agent.json("proposals", "--all")
-    assert (undone["undone_at"] is None, approved["undone_at"], rejected["why"]) == (False, None, "no reason given")
-    assert "was approved already" in agent.call("proposals", "reject", ids[1], code=1).err

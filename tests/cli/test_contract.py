@@ -1,4 +1,4 @@
-"""Help, exit codes, errors, and what a question leaves behind."""
+"""Help, exit codes, errors, what a question leaves behind, and the user's own playbook beside the project's."""
 
 from __future__ import annotations
 
@@ -19,28 +19,18 @@ from reflector.cli.app import reflector
 from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, MOVED
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import record_lesson
-from tests import processes
 from tests.cli.conftest import tamper
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
+from tests.schemas import DOCS
 
-QUESTIONS = [
-    "list",
-    "log",
-    "status",
-    "show pat-001",
-    "blame pat-001",
-    "show s-1",
-    "export",
-    "verify",
-    "rebuild --check",
-    "double-counts",
-    "stats",
-    "diff 0..",
-    "list --counting once_per_session",
-    "ledger policy",
-    "ledger head",
-]
+QUESTIONS = (
+    *("list", "log", "status", "show pat-001", "blame pat-001", "show s-1", "export", "verify", "rebuild --check"),
+    *("double-counts", "stats", "diff 0..", "list --counting once_per_session", "ledger policy", "ledger head"),
+    "sql SELECT(1)",
+)
+#: What pages and messages say.
+SAID = "".join(path.read_text("utf-8") for path in (*DOCS.glob("*.md"), *DOCS.parent.glob("reflector/**/*.py")))
 
 
 def own(name: str) -> click.Command:
@@ -50,41 +40,33 @@ def own(name: str) -> click.Command:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
-    first, _, rest = own(name).get_short_help_str(limit=200).partition(" ")
+def test_a_command_has_help_for_every_option_and_accepts_its_own_examples(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    command, examples = own(name), COMMANDS[name].examples
+    first, _, rest = command.get_short_help_str(limit=200).partition(" ")
     assert first[0].isupper()
     assert rest.endswith(".")
-    assert COMMANDS[name].examples
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_examples_of_a_command_are_accepted_by_it(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for file in ("session.jsonl", "playbook.json", "CLAUDE.md", "ledger.ndjson", "ledger.backup"):
-        (tmp_path / file).touch()
-    for example in COMMANDS[name].examples:
-        arguments = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example))
-        command = own(name)
-        context = command.make_context(name, arguments, click.Context(reflector))
-        if isinstance(command, click.Group) and arguments:
-            inner, chosen, rest = command.resolve_command(context, arguments)
-            assert chosen is not None
-            chosen.make_context(inner, rest, context)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_and_every_option_of_it_has_help(agent: Agent, name: str) -> None:
     told = agent.call(name, "--help").out
     assert told.startswith(f"Usage: reflector {name}")
-    for parameter in own(name).params:
+    for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
             assert parameter.opts[-1] in told
-    assert told.rstrip().endswith(f"reflector {name} {COMMANDS[name].examples[-1]}".rstrip())
+    assert told.rstrip().endswith(f"reflector {name} {examples[-1]}".rstrip())
     assert " RANGE" not in told
     assert [line for line in told.partition("\nCommands:\n")[2].splitlines() if line.endswith("...")] == []
+
+    monkeypatch.chdir(tmp_path)
+    for file in ("session.jsonl", "playbook.json", "CLAUDE.md", "ledger.ndjson", "ledger.backup"):
+        (tmp_path / file).touch()
+    for example in examples:
+        arguments = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example))
+        context = command.make_context(name, arguments, click.Context(reflector))
+        if isinstance(command, click.Group) and arguments:
+            inner, chosen, rest_of_them = command.resolve_command(context, arguments)
+            assert chosen is not None
+            chosen.make_context(inner, rest_of_them, context)
 
 
 def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
@@ -129,6 +111,10 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["ledger", "assert", "pat-001", "7"], "such as 7/2"),
         (["ledger", "assert", "pat-01", "7/2"], "Did you mean pat-001?"),
         (["import", "/no/such/file"], "/no/such/file"),
+        (["revise", "pat-02", "--to-user"], "Did you mean pat-002?"),
+        (["revise", "pat-002"], "TEXT, --section SECTION or --to-user"),
+        (["revise", "pat-002", "New.", "--to-user"], "--to-user moves the bullet as it is"),
+        (["--user", "revise", "pat-9001", "--to-user"], "is your own playbook already"),
     ],
 )
 def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, arguments: list[str], wanted: str) -> None:
@@ -138,18 +124,9 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, argume
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize(
-    ("text", "variable", "wanted"),
-    [
-        ("backned = 'rules'", {}, "did you mean 'backend'?"),
-        ("idle_minutes = 'an hour'", {}, "reflector.toml"),
-        ("", {"REFLECTOR_LEDGER_ULR": "x"}, "REFLECTOR_LEDGER_ULR"),
-    ],
-)
-def test_a_wrong_setting_exits_2(agent: Agent, text: str, variable: dict[str, str], wanted: str) -> None:
-    (agent.claude / "reflector.toml").write_text(text)
-    agent.environ = variable
-    assert wanted in agent.call("list", code=2).err
+def test_a_wrong_setting_exits_2(agent: Agent) -> None:
+    (agent.claude / "reflector.toml").write_text("backned = 'rules'")
+    assert "did you mean 'backend'?" in agent.call("list", code=2).err
 
 
 @pytest.mark.parametrize(("gone", "now"), MOVED.items())
@@ -157,17 +134,17 @@ def test_a_name_or_an_option_that_is_gone_says_the_new_one(agent: Agent, gone: s
     said = agent.call(*gone.split(), code=2).err
     assert f"`reflector {gone}` is now `" in said or f"`reflector {gone.split()[0]}` is now `" in said
     assert now.split()[0] in said
+    assert not re.search(rf"reflector {gone}(?![\w-])", SAID)
 
 
-def test_a_bullet_that_is_there_or_cannot_be_is_refused(agent: Agent) -> None:
-    assert "pat-002 says exactly this already" in agent.call("add", "pat", "Keep functions small.", code=1).err
-    assert "the text is empty" in agent.call("add", "pat", "  ", code=1).err
-    assert "U+001B" in agent.call("add", "pat", "red \x1b[31m", code=1).err
-    assert "10,000" in agent.call("add", "pat", "x" * 10_001, code=1).err
-    token = "ghp_" + "a1B2" * 9
-    refused = agent.call("add", "pat", f"Push with {token}.", code=1).err
-    assert "looks like a secret (github-token); say where it is kept" in refused
-    assert token not in refused
+def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agent) -> None:
+    for text, wanted in (
+        ("red \x1b[31m", "U+001B"),
+        (f"Push with ghp_{'a1B2' * 9}.", "(github-token); say where it is"),
+    ):
+        refused = agent.call("add", "pat", text, code=1).err
+        assert wanted in refused
+        assert "a1B2" not in refused
     assert len(agent.counters()) == 3
 
 
@@ -184,16 +161,6 @@ def test_silence_when_all_is_well_and_1_with_a_remedy_when_history_was_changed(a
     assert all(";" in line for line in told.splitlines())
 
 
-def test_rebuild_check_shows_the_difference_and_changes_nothing(agent: Agent) -> None:
-    agent.call("drain")
-    edited = agent.playbook.read_text().replace('"helpful": 3', '"helpful": 4')
-    agent.playbook.write_text(edited)
-    told = agent.call("rebuild", "--check", code=1)
-    assert '-        "helpful": 4,' in told.out.splitlines()
-    assert '+        "helpful": 3,' in told.out.splitlines()
-    assert agent.playbook.read_text() == edited
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_where_nothing_is_leaves_nothing_behind(tmp_path: Path, question: str) -> None:
     project, home = tmp_path / "project", tmp_path / "home"
@@ -206,13 +173,7 @@ def test_a_question_where_nothing_is_leaves_nothing_behind(tmp_path: Path, quest
     assert list(project.iterdir()) == list(home.iterdir()) == []
 
 
-def test_a_question_takes_in_what_the_hooks_left_first(agent: Agent) -> None:
-    agent.ended()
-    assert agent.json("list")[0]["helpful"] == 1
-    assert agent.deliveries() == []
-
-
-def test_a_question_does_not_wait_for_a_drain_that_is_at_work(agent: Agent) -> None:
+def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) -> None:
     agent.call("drain")
     with (agent.state / "drain.lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -220,21 +181,15 @@ def test_a_question_does_not_wait_for_a_drain_that_is_at_work(agent: Agent) -> N
         assert told.out.count("\n") == 4
         assert told.err == "reflector: another command is at work on this playbook; ask again in a moment\n"
         assert "Another drain is running" in agent.call("drain", "--background").err
-
-
-@pytest.mark.parametrize("question", [["list"], ["show", "pat-001"], ["log"], ["status"], ["stats"]], ids=str)
-def test_a_question_says_that_a_session_is_still_being_processed(agent: Agent, question: list[str]) -> None:
-    agent.call("drain")
-    agent.ended()
-    with (agent.state / "drain.lock").open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert re.search("reflector: a session is (still )?being processed", agent.call(*question).err)
-    agent.call("list")
-    assert "processed" not in agent.call(*question).err
-
-
-def test_a_question_says_which_windows_wait_for_the_model(agent: Agent) -> None:
-    agent.ended()
+        agent.ended()
+        questions = ("list", "show pat-001", "log", "status", "stats")
+        for question in questions:
+            told = agent.call(*question.split())
+            assert re.search("reflector: a session is (still )?being processed", told.err), question
+    assert agent.json("list")[0]["helpful"] == 1
+    assert agent.deliveries() == []
+    assert not [question for question in questions if "processed" in agent.call(*question.split()).err]
+    agent.ended(id="s-2")
     agent.environ = {"REFLECTOR_BACKEND": "anthropic"}
     assert agent.call("list").err == "reflector: 1 session window waits for the model's verdicts\n"
 
@@ -247,18 +202,17 @@ def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent) -> None:
     assert "it could be abcd-1, abcd-2" in agent.call("show", "abcd", code=2).err
 
 
-@pytest.mark.parametrize("typed", ["pat-1", "PAT-01", "pat1", "pat_001", "pat 001"])
-def test_a_short_name_suggests_the_bullet_that_it_is_short_for(agent: Agent, typed: str) -> None:
-    agent.write_playbook(
-        {"PATTERNS & APPROACHES": [{"name": f"pat-{n:03}", "text": f"Advice {n}."} for n in (1, 10, 11, 51)]}
-    )
-    assert "Did you mean pat-001?" in agent.call("show", typed, code=2).err
+def test_a_short_name_suggests_the_bullet_that_it_is_short_for(agent: Agent) -> None:
+    bullets = [{"name": f"pat-{number:03}", "text": f"Advice {number}."} for number in (1, 10, 11, 51)]
+    agent.write_playbook({"PATTERNS & APPROACHES": bullets})
+    for typed in ("pat-1", "PAT-01", "pat1", "pat_001", "pat 001"):
+        assert "Did you mean pat-001?" in agent.call("show", typed, code=2).err
 
 
-@pytest.mark.parametrize("section", ["mis", "MISTAKES TO AVOID", "mistakes", "Mis"])
-def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent: Agent, section: str) -> None:
-    agent.call("add", section, "Guessing.")
-    assert "[mis-002]" in agent.call("show", "[mis-002]").out
+def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent: Agent) -> None:
+    for number, section in enumerate(("mis", "MISTAKES TO AVOID", "mistakes", "Mis"), 2):
+        agent.call("add", section, f"Guessing {number}.")
+        assert f"[mis-{number:03}]" in agent.call("show", f"[mis-{number:03}]").out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -267,14 +221,10 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Ag
     assert "_REFLECTOR_COMPLETE" in script
     if shell == "bash":
         assert subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True).returncode == 0
-    for typed, wanted in [("bla", "blame"), ("blame pat-0", "pat-002"), ("lits --js", "")]:
-        word = typed.split()[-1]
-        asked = {"COMP_WORDS": f"reflector {typed}", "COMP_CWORD": word if shell == "fish" else str(len(typed.split()))}
-        done = processes.run(
-            REFLECTOR, env=agent.env(_REFLECTOR_COMPLETE=f"{shell}_complete", **asked), capture_output=True, text=True
-        )
-        assert wanted in done.stdout
-        assert done.stderr == ""
+    word = "pat-0" if shell == "fish" else "2"
+    asked = {"_REFLECTOR_COMPLETE": f"{shell}_complete", "COMP_WORDS": "reflector blame pat-0", "COMP_CWORD": word}
+    done = subprocess.run(REFLECTOR, env=agent.env(**asked), capture_output=True, text=True)
+    assert ("pat-002" in done.stdout, done.stderr) == (True, "")
 
 
 def test_the_shell_completes_what_the_project_has(agent: Agent) -> None:
@@ -282,46 +232,36 @@ def test_the_shell_completes_what_the_project_has(agent: Agent) -> None:
     with Ledger.open_file(agent.ledger) as ledger:
         lesson = record_lesson(ledger, "mistake", "Add auth", actor="engine")[:8]
     completed = {
+        "bla": "blame",
         "blame --js": "--json",
         "show ab": "abcd-1",
         "show pat-0": "pat-001",
         "log --type bullet.t": "bullet.tagged",
         "add m": "mis",
-        f"show {lesson[:3]}": lesson,
         "lessons pro": "promote",
-        f"lessons promote {lesson[:3]}": lesson,
-        f"outcome {lesson[:3]}": lesson,
         "config get back": "backend",
+        **dict.fromkeys((f"{words} {lesson[:3]}" for words in ("show", "lessons promote", "outcome")), lesson),
     }
     with patch.dict(os.environ, agent.env(), clear=True):
         for typed, wanted in completed.items():
             *words, last = typed.split()
             found = ShellComplete(reflector, {}, "reflector", "_REFLECTOR_COMPLETE").get_completions(words, last)
             assert wanted in {item.value for item in found}
+        assert not ShellComplete(reflector, {}, "reflector", "").get_completions(["lits"], "--js")
 
 
-@pytest.mark.parametrize("command", ["export --format json", "log"])
-def test_a_reader_that_has_left_is_no_error(agent: Agent, command: str) -> None:
+def test_a_reader_that_has_left_and_a_closed_stdout_are_no_error(agent: Agent) -> None:
     agent.call("drain")
-    read, write = os.pipe()
-    os.close(read)
-    process = agent.start(*command.split(), stdout=write)
-    os.close(write)
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "")
-
-
-def test_a_closed_stdout_is_no_error(agent: Agent) -> None:
-    agent.call("drain")
-    for command in ("list", "export"):
-        script = 'exec "$@" >&-'
-        done = subprocess.run(
-            ["sh", "-c", script, "sh", *REFLECTOR, *command.split()],
-            env=agent.env(),
-            cwd=agent.project,
-            stderr=subprocess.PIPE,
-        )
-        assert (done.returncode, done.stderr) == (0, b"")
+    for command in ("export --format json", "log"):
+        read, write = os.pipe()
+        os.close(read)
+        process = agent.start(*command.split(), stdout=write)
+        os.close(write)
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *REFLECTOR, "list"]
+    done = subprocess.run(closed, env=agent.env(), cwd=agent.project, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_console_script_and_the_module_are_the_same(agent: Agent) -> None:
@@ -339,3 +279,58 @@ def test_a_module_that_was_cut_off_is_no_interruption(agent: Agent, monkeypatch:
     monkeypatch.setattr("reflector.cli.app.import_module", cut)
     told = agent.call("list", code=1).err
     assert "a part of the program cannot be read (marshal data too short); reinstall it" in told
+
+
+def live(agent: Agent, *which: str) -> dict[str, tuple[str, int, int]]:
+    return {row["name"]: (row["text"], row["helpful"], row["harmful"]) for row in agent.json(*which, "list")}
+
+
+def test_a_bullet_is_the_users_under_a_new_name_and_begins_without_counts(agent: Agent) -> None:
+    told = agent.call("revise", "pat-002", "--to-user")
+    assert told.out == "[pat-9001] helpful=0 harmful=0 :: Keep functions small.\n"
+    assert live(agent, "--user") == {"pat-9001": ("Keep functions small.", 0, 0)}
+    (added,) = agent.json("--user", "log", "--type", "bullet.added")
+    assert added["data"]["origin"] == f"promoted from pat-002 of {agent.project} (helpful=3 harmful=1)"
+    gone = next(row for row in agent.json("list", "--all") if row["name"] == "pat-002")
+    assert (gone["status"], gone["reason"], gone["removed_into"]) == ("removed", "promoted", "pat-9001")
+    assert "[pat-9001]" in (text := agent.hook("SessionStart"))
+    assert "[pat-002]" not in text
+    assert "promoted, into pat-9001" in agent.call("revise", "pat-002", "--to-user", code=1).err
+    agent.counted("pat-9001")
+    assert live(agent, "--user") == {"pat-9001": ("Keep functions small.", 1, 0)}
+
+
+def test_the_same_text_of_two_projects_becomes_one_bullet(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    other = Agent.in_folder(tmp_path / "b")
+    other.home = agent.home
+    agent.call("revise", "pat-002", "--to-user")
+    assert "exactly this already, as pat-9001" in other.call("revise", "pat-002", "--to-user").err
+    assert list(live(agent, "--user")) == ["pat-9001"]
+    for which in ([], ["--user"]):
+        agent.call(*which, "verify")
+        agent.call(*which, "rebuild", "--check")
+
+
+def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -> None:
+    for text in ("Read the log first.", "Always read the log first."):
+        agent.call("--user", "add", "pat", text)
+    for asked, code, named in (
+        ("show pat-9001", 0, "reflector --user blame pat-9001"),
+        ("blame zzzz-77", 2, "reflector --user list --all"),
+        ("show nobody", 2, "reflector --user log"),
+        ("proposals find", 0, "reflector --user proposals decide"),
+        ("undo 4000..4001", 1, "reflector --user log"),
+        ("remove pat-9002", 0, "reflector --user undo"),
+        ("revise pat-9002 Other.", 1, "bring it back with `reflector --user undo pat-9002`"),
+    ):
+        told = agent.call("--user", *asked.split(), code=code)
+        assert named in told.out + told.err, asked
+
+
+def test_a_project_whose_name_has_a_blank_is_named_so_that_it_can_be_typed(agent: Agent, tmp_path: Path) -> None:
+    shop = tmp_path / "my shop"
+    (shop / ".claude").mkdir(parents=True)
+    undo = agent.json("--project", shop, "add", "pat", "Read the log first.")["undo"]
+    agent.call(*shlex.split(undo)[1:])
+    assert agent.json("--project", shop, "list") == []

@@ -28,8 +28,7 @@ def ids(agent: Agent) -> list[str]:
 
 
 def test_lessons_are_listed_with_their_worth_and_filtered(agent: Agent, ids: list[str]) -> None:
-    told = agent.call("lessons").out
-    assert ids[0][:8] in told
+    assert ids[0][:8] in agent.call("lessons").out
     found = agent.json("lessons")
     assert [one["id"] for one in found] == ids
     assert (found[0]["effectiveness"], found[0]["worth"], found[0]["times_applied"]) == (0.68, [0.6, 0.68], 1)
@@ -86,15 +85,10 @@ def test_a_promoted_lesson_is_a_proposal_with_the_lesson_as_its_evidence(agent: 
     assert [event["type"] for event in one["events"]][-3:] == ["change.proposed", "change.approved", "bullet.added"]
 
 
-def test_diff_shows_what_became_of_lessons(agent: Agent, ids: list[str]) -> None:
+def test_diff_and_stats_show_what_became_of_lessons(agent: Agent, ids: list[str]) -> None:
     at = agent.json("show", ids[0])["position"]
-    told = agent.call("diff", f"{at}..").out
-    assert "worth 0.5 → 0.68" in told
+    assert "worth 0.5 → 0.68" in agent.call("diff", f"{at}..").out
     assert {one["id"] for one in agent.json("diff", f"{at}..")["lessons"]} == set(ids)
-
-
-@pytest.mark.usefixtures("ids")
-def test_stats_have_the_figures_of_the_bank(agent: Agent) -> None:
     assert agent.json("stats")["lessons"]["average_lesson_effectiveness"] == 0.68
     assert re.search(r"^lessons stored +1$", agent.call("stats").out, re.MULTILINE)
 

@@ -20,9 +20,11 @@ from mcp.server import MCPServer
 
 from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
+from reflector.ledger.store import Ledger
 from reflector.lessons.recall import bullets_about
+from reflector.lessons.recording import record_lesson
 from reflector.playbook.bullet import Bullet
-from tests.processes import REFLECTOR, Popen
+from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -72,25 +74,20 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return [bullet["name"] for bullet in found]
 
 
-def test_four_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agent: Agent) -> None:
-    async def run() -> tuple[Any, Any]:
-        command = [*REFLECTOR, "mcp"]
-        server = StdioServerParameters(command=command[0], args=command[1:], env=agent.env(), cwd=agent.project)
-        with open(agent.home / "stderr.txt", "w+") as stderr:
-            async with stdio_client(server, errlog=stderr) as (read, write), ClientSession(read, write) as session:
-                told = await session.initialize()
-                assert "cite its name" in (told.instructions or "")
-                return (await session.list_tools()).tools, await session.call_tool("propose_change", ADVICE)
+def test_four_tools_are_offered_over_pipes_as_the_page_says_and_those_that_only_read_say_so(agent: Agent) -> None:
+    async def run() -> Any:
+        server = StdioServerParameters(command=REFLECTOR[0], args=[*REFLECTOR[1:], "mcp"], env=agent.env())
+        async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            return await session.list_tools()
 
-    listed, proposed = anyio.run(run)
+    listed = anyio.run(run).tools
     assert {tool.name: tool.annotations.read_only_hint for tool in listed} == {
         "search_playbook": True,
         "why": True,
         "propose_change": False,
         "lesson_outcome": False,
     }
-    for tool in listed:
-        assert tool.description
     page = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| `(\w+)\((.*?)\)` \|", page, re.MULTILINE))
     schemas = {tool.name: tool.input_schema for tool in listed}
@@ -98,27 +95,16 @@ def test_four_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agent
         name: ", ".join(key if key in schema.get("required", ()) else f"{key}?" for key in schema["properties"])
         for name, schema in schemas.items()
     }
-    assert answer_of(proposed)["state"] == "waiting"
-    assert [one["change"]["text"] for one in agent.json("proposals")] == [ADVICE["text"]]
 
 
 def test_a_search_finds_bullets_of_both_playbooks_by_their_words(agent: Agent) -> None:
     agent.call("--user", "add", "pref", "Show a failing test before the fix.")
     found = ask(agent, "search_playbook", query="failing test")
     assert names(found) == ["pat-001", "pref-9001"]
-    assert found[0] == {
-        "name": "pat-001",
-        "section": "PATTERNS & APPROACHES",
-        "text": "Write the failing test first.",
-        "helpful": 0,
-        "harmful": 0,
-    }
+    assert (found[0]["section"], found[0]["helpful"]) == ("PATTERNS & APPROACHES", 0)
     assert names(ask(agent, "search_playbook", query="failing", section="pref")) == ["pref-9001"]
     assert ask(agent, "search_playbook", query="zebra") == []
     assert names(ask(agent, "search_playbook", query=""))[0] == "pat-002"
-
-
-def test_an_answer_is_bounded(agent: Agent) -> None:
     bullets = [{"name": f"oth-{n:03d}", "text": f"advice {n}", "helpful": 0, "harmful": 0} for n in range(1, 100)]
     agent.write_playbook({"OTHERS": bullets})
     assert len(ask(agent, "search_playbook", query="advice")) == 20
@@ -128,116 +114,25 @@ def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_pat
     agent.call("--user", "add", "pref", "Be brief.")
     agent.call("ingest", Session().cites("pat-001").cites("pref-9001", "harmful").write(tmp_path / "1.jsonl"))
     for name, verdict, counts in (("pat-001", "helpful", (1, 0)), ("pref-9001", "harmful", (0, 1))):
-        answer = ask(agent, "why", name=name)
+        answer = ask(agent, "why", name=f"[{name}]")
         (step,) = answer["steps"]
         assert answer["bullet"].startswith(f"[{name}] ")
         assert (step["verdict"], step["helpful"], step["harmful"]) == (verdict, *counts)
-        assert step["why"]
     assert "no bullet is or was called 'pat-777'" in refused(agent, "why", name="pat-777")
 
 
-def test_a_proposal_waits_until_a_person_approves_it(agent: Agent) -> None:
-    proposed = ask(agent, "propose_change", **ADVICE)
-    assert proposed["state"] == "waiting"
-    assert len(agent.json("list")) == 3
-    assert ADVICE["text"] not in agent.hook("SessionStart")
-    (waiting,) = agent.json("proposals")
-    assert waiting["id"].startswith(proposed["proposal"])
-    assert ADVICE["text"] in agent.call("proposals").out
-    assert f"add in pat: {ADVICE['text']}" in agent.call("log").out
-    approved = agent.call("proposals", "approve", waiting["id"][:4]).out
-    assert approved == f"[pat-003] helpful=0 harmful=0 :: {ADVICE['text']}\n"
-    assert ADVICE["text"] in agent.hook("SessionStart")
-    assert agent.json("proposals") == []
-    (decided,) = agent.json("proposals", "--all")
-    assert (decided["state"], decided["name"]) == ("approved", "pat-003")
-    agent.call("verify")
-    agent.call("rebuild", "--check")
-
-
-def test_a_rejected_proposal_is_told_with_the_reason_when_it_is_made_again(agent: Agent) -> None:
-    proposed = ask(agent, "propose_change", **ADVICE)["proposal"]
-    agent.call("proposals", "reject", proposed, "--why", "It takes too long here.")
-    again = ask(agent, "propose_change", **{**ADVICE, "reason": "I still think so"})
-    assert (again["state"], again["why"]) == ("rejected", "It takes too long here.")
-    assert agent.json("proposals") == []
-    assert len(agent.events("change.proposed")) == 1
-    assert "was rejected already" in agent.call("proposals", "approve", proposed, code=1).err
-    agent.call("verify")
-    agent.call("rebuild", "--check")
-
-
-def test_the_same_proposal_twice_is_one(agent: Agent) -> None:
-    first, second = (ask(agent, "propose_change", **{**ADVICE, "reason": why}) for why in ("a", "b"))
-    assert first == second
-    assert [one["reason"] for one in agent.json("proposals")] == ["a"]
-
-
-def test_where_it_is_configured_a_proposal_is_added_at_once(agent: Agent) -> None:
-    agent.environ["REFLECTOR_PROPOSALS"] = "accept"
-    assert ask(agent, "propose_change", **ADVICE)["name"] == "pat-003"
-    assert ask(agent, "propose_change", "--user", **ADVICE)["name"] == "pat-9001"
-    assert agent.counters()["pat-003"] == (0, 0)
-    (added,) = agent.json("log", "--type", "bullet.added")
-    assert (added["actor"], added["data"]["origin"]) == ("agent", "proposal")
-    agent.environ["REFLECTOR_PROPOSALS"] = "yes"
-    assert "ask, accept" in agent.call("list", code=2).err
-
-
-@pytest.mark.parametrize(
-    ("fields", "wanted"),
-    [
-        ({"text": "Keep functions small."}, "pat-002 says exactly this already"),
-        ({"text": " "}, "the text is empty"),
-        ({"text": "red \x1b[31m"}, "U+001B"),
-        ({"text": "Log in with ghp_" + "a1B2" * 9}, "looks like a secret"),
-        ({"section": "habits"}, "section"),
-    ],
-)
-def test_a_proposal_that_cannot_be_a_bullet_is_refused_in_words(
-    agent: Agent, fields: dict[str, str], wanted: str
-) -> None:
-    assert wanted in refused(agent, "propose_change", **{**ADVICE, **fields})
-    assert agent.events("change.proposed") == []
-
-
-def test_the_reason_of_a_proposal_is_bounded_before_it_is_looked_at(agent: Agent) -> None:
-    token = "ghp_" + "a1B2" * 9
-    ask(agent, "propose_change", **{**ADVICE, "reason": f"It is {token} " + "word " * 400_000})
-    (proposed,) = agent.events("change.proposed")
-    assert proposed["data"]["reason"].startswith("It is [redacted:github-token] word")
-    assert len(proposed["data"]["reason"]) <= 1_000
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["test \U0001f600 \udfff", *(pytest.param(q, marks=pytest.mark.slow) for q in ("test", "test \ud800"))],
-    ids=ascii,
-)
-def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(
-    agent: Agent, query: str
-) -> None:
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
-    }
-    wanted = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
-    wanted["params"] = {"name": "search_playbook", "arguments": {"query": query}}
+def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent) -> None:
+    info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked = {"name": "search_playbook", "arguments": {"query": "test \U0001f600 \udfff"}}
+    lines: list[dict[str, Any]] = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked},
+    ]
     # A playbook that was edited by hand into something else gives a note for the person.
     agent.call("drain")
     agent.playbook.write_text("{")
-    lines = [hello, {"jsonrpc": "2.0", "method": "notifications/initialized"}, wanted]
-    with Popen(
-        [*REFLECTOR, "mcp"],
-        cwd=agent.project,
-        env=agent.env(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with agent.start("mcp", stdin=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout
         assert process.stderr
@@ -248,9 +143,9 @@ def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_i
             answers.append(json.loads(process.stdout.readline()))
         process.stdin.close()
         rest, err = process.stdout.read(), process.stderr.read()
-    assert process.returncode == 0
-    assert rest == ""
+    assert (process.returncode, rest) == (0, "")
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
+    assert "cite its name" in answers[0]["result"]["instructions"]
     assert "is unchanged, and counting continues" in err
 
 
@@ -280,8 +175,9 @@ def test_a_search_takes_a_sentence_and_finds_other_forms_of_its_words() -> None:
     ("tool", "arguments", "wanted"),
     [
         ("search_playbook", {"query": "x", "section": "habits"}, "'habits' is not a section; the sections are pat"),
-        ("propose_change", {**ADVICE, "section": "habits"}, "is not a section"),
-        ("propose_change", {**ADVICE, "text": "long " * 200}, "at most 500"),
+        ("propose_change", {**ADVICE, "text": "Log in with ghp_" + "a1B2" * 9}, "looks like a secret"),
+        ("propose_change", {**ADVICE, "kind": "move"}, "must be one of add, revise, merge, remove"),
+        ("propose_change", {**ADVICE, "kind": "revise"}, "names has 0 names; revise needs the name of one bullet"),
         ("lesson_outcome", {"lesson": "x", "outcome": "fine", "why": "x"}, "it must be one of good, bad"),
     ],
 )
@@ -289,17 +185,10 @@ def test_a_wrong_value_gets_one_readable_line(agent: Agent, tool: str, arguments
     said = refused(agent, tool, **arguments)
     assert wanted in said
     assert "\n" not in said.strip()
-
-
-def test_a_name_is_taken_as_it_is_cited(agent: Agent) -> None:
-    agent.call("list")
-    assert ask(agent, "why", name="[pat-001]")["bullet"].startswith("[pat-001]")
+    assert agent.events("change.proposed") == []
 
 
 def test_the_agent_says_whether_a_lesson_helped(agent: Agent) -> None:
-    from reflector.ledger.store import Ledger
-    from reflector.lessons.recording import record_lesson
-
     with Ledger.open_file(agent.ledger) as ledger:
         id = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine", task="api_design")
     answer = ask(agent, "lesson_outcome", lesson=id[:8], outcome="good", why="the test passes")
@@ -317,3 +206,6 @@ def test_a_setting_that_changes_while_the_server_runs_holds_for_the_next_call(ag
         return [answer_of(one)["state"] for one in (first, second)]
 
     assert talk(agent, conversation) == ["waiting", "approved"]
+    (added,) = agent.json("log", "--type", "bullet.added")
+    assert (added["actor"], added["data"]["origin"]) == ("agent", "proposal")
+    assert ask(agent, "propose_change", "--user", **ADVICE)["name"] == "pat-9001"

@@ -1,4 +1,4 @@
-"""Heads are published in git, and prove the ledger from there."""
+"""Heads are published, in a file or in git, and prove later that nothing before them was changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.road.agent import Agent
+from reflector.ledger.store import Ledger
+from reflector.proof.heads import NoAnchor, head_at
+from tests.ledger.events import history
+from tests.road.agent import Agent, Ran
 from tests.road.sessions import Session
 
 
@@ -24,21 +27,31 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
+def commit(folder: Path, *added: str) -> None:
+    git(folder, "add", "-f", *added)
+    git(folder, "commit", "-q", "-m", "Published")
+
+
 @pytest.fixture
 def in_git(lived: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     """A project under version control whose heads were committed and tagged, and are gone from the folder."""
     project = lived.project
     git(project, "init", "-q", "-b", "main")
-    (lived.claude / "playbook.head.json").write_text(lived.call("ledger", "head", "--json").out)
-    (project / "docs").mkdir()
-    (project / "docs" / "published.txt").write_text(lived.call("ledger", "head").out)
+    published = (lived.claude / "playbook.head.json", project / "docs" / "published.txt")
+    published[1].parent.mkdir()
+    for path, form in zip(published, (["--json"], []), strict=True):
+        path.write_text(lived.call("ledger", "head", *form).out)
     git(project, "add", "-A")
-    git(project, "commit", "-q", "-m", "Published the head")
+    commit(project)
     git(project, "tag", "-a", "v1.2", "-m", "1.2")
-    (lived.claude / "playbook.head.json").unlink()
-    (project / "docs" / "published.txt").unlink()
+    for path in published:
+        path.unlink()
     monkeypatch.chdir(project)
     return lived
+
+
+def verify(agent: Agent, anchor: str | Path, code: int = 0) -> Ran:
+    return agent.call("--project", agent.project, "verify", f"--anchor={anchor}", code=code)
 
 
 def began_anew(agent: Agent) -> None:
@@ -52,13 +65,15 @@ def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent) -> None:
     refs += ["v1.2:docs/published.txt", "main:./docs/published.txt"]
     in_git.counted("pat-002")
     for ref in refs:
-        in_git.call("--project", in_git.project, "verify", "--anchor", ref)
+        verify(in_git, ref)
     began_anew(in_git)
     for ref in refs:
-        assert "[anchor]" in in_git.call("--project", in_git.project, "verify", "--anchor", ref, code=1).out, ref
+        assert "[anchor]" in verify(in_git, ref, code=1).out, ref
 
 
 def test_a_ref_that_is_not_there_is_named_with_the_way_out(in_git: Agent) -> None:
+    (in_git.project / "large.txt").write_text("#\n" * 2**23)
+    commit(in_git.project, "large.txt")
     for ref, told in (
         ("v9.9", "a branch, tag or commit here"),
         ("v9.9:x", "a branch, tag or commit here"),
@@ -69,23 +84,20 @@ def test_a_ref_that_is_not_there_is_named_with_the_way_out(in_git: Agent) -> Non
         ("", "no branch, tag or commit"),
         ("a\nb", "no branch, tag or commit"),
         (":docs/gone", "not in the index"),
+        ("HEAD:large.txt", "bytes, more than"),
     ):
-        assert told in in_git.call("--project", in_git.project, "verify", "--anchor", ref, code=2).err, ref
+        assert told in verify(in_git, ref, code=2).err, ref
+    git(in_git.project, "rm", "-q", "--cached", ".claude/playbook.head.json")
+    commit(in_git.project)
+    told = verify(in_git, "main", code=2).err
+    assert ".claude/playbook.head.json" in told
+    assert "main:PATH" in told
 
 
 def test_no_ref_becomes_an_option_or_a_command(in_git: Agent) -> None:
     for ref in ("--help", "-v", "--upload-pack=touch pwned", "--output=pwned:x", "HEAD;touch pwned", "$(x)"):
-        told = in_git.call("--project", in_git.project, "verify", f"--anchor={ref}", code=2).err
-        assert "--anchor" in told, ref
+        assert "--anchor" in verify(in_git, ref, code=2).err, ref
         assert list(in_git.project.rglob("pwned*")) == [], ref
-
-
-def test_a_ref_without_published_heads_says_where_they_are_looked_for(in_git: Agent) -> None:
-    git(in_git.project, "rm", "-q", "--cached", ".claude/playbook.head.json")
-    git(in_git.project, "commit", "-q", "-m", "Took it away")
-    told = in_git.call("--project", in_git.project, "verify", "--anchor", "main", code=2).err
-    assert ".claude/playbook.head.json" in told
-    assert "main:PATH" in told
 
 
 def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(in_git: Agent, tmp_path: Path) -> None:
@@ -94,19 +106,17 @@ def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(in_git: A
     below.write_playbook({})
     below.call("--project", below.project, "ingest", Session("b").cites("pat-001").write(tmp_path / "b.jsonl"))
     (below.claude / "playbook.head").write_text(below.call("--project", below.project, "ledger", "head").out)
-    git(below.project, "add", "-f", ".claude/playbook.head")
-    git(below.project, "commit", "-q", "-m", "Published the other head")
-    below.call("--project", below.project, "verify", "--anchor", "main")
+    commit(below.project, ".claude/playbook.head")
+    verify(below, "main")
 
 
 def test_a_replaced_commit_is_not_taken_for_the_published_one(in_git: Agent) -> None:
     published = git(in_git.project, "rev-parse", "main").strip()
     began_anew(in_git)
     (in_git.claude / "playbook.head.json").write_text(in_git.call("ledger", "head", "--json").out)
-    git(in_git.project, "add", "-A")
-    git(in_git.project, "commit", "-q", "-m", "Another history")
+    commit(in_git.project, ".claude/playbook.head.json")
     git(in_git.project, "replace", published, "main")
-    assert "[anchor]" in in_git.call("--project", in_git.project, "verify", "--anchor", published, code=1).out
+    assert "[anchor]" in verify(in_git, published, code=1).out
 
 
 def test_outside_git_and_without_git_the_error_says_so(lived: Agent, tmp_path: Path) -> None:
@@ -115,34 +125,40 @@ def test_outside_git_and_without_git_the_error_says_so(lived: Agent, tmp_path: P
     assert "not installed" in lived.call("verify", "--anchor", "v1.2", code=2).err
 
 
-def test_a_blob_that_is_too_large_is_not_read(in_git: Agent) -> None:
-    (in_git.project / "large.txt").write_text("#\n" * 2**23)
-    git(in_git.project, "add", "large.txt")
-    git(in_git.project, "commit", "-q", "-m", "Large")
-    assert (
-        "bytes, more than"
-        in in_git.call("--project", in_git.project, "verify", "--anchor", "HEAD:large.txt", code=2).err
-    )
+def test_every_head_of_a_file_is_proved_and_anything_else_in_it_is_refused(lived: Agent) -> None:
+    file = lived.project / "heads.txt"
+    lines = []
+    for number in range(3):
+        lived.counted(id=f"s-{number}")
+        lines.append(lived.call("ledger", "head").out)
+    file.write_text(f"# weekly\n\n{''.join(lines)}")
+    heads = [line.strip() for line in lines]
+    for anchor in (file, *heads):
+        assert verify(lived, anchor).out == ""
+    position, chain = heads[0].split(":", 1)
+    assert lived.call("ledger", "head", "--as-of", position).out == lines[0]
+    assert lived.json("verify", "--anchor", heads[0])["anchors"] == [{"position": int(position), "chain": chain}]
+    signed = "example.com/demo\n13\n6zB3v6IU=\nhash-chain pl1\n\n\N{EM DASH} example.com/demo nUGHoiBH\n"
+    for text, told in (
+        *((text, "--anchor") for text in ("", "# nothing\n", "hello", "3:pl1:abc", "{}", "{", "\0")),
+        (f"{lines[0]}and more\n", "'and more'"),
+        (signed, "a signed note of an earlier version"),
+        (f"{lines[0]}\N{EM DASH} x y\n", "a signed note of an earlier version"),
+    ):
+        (lived.project / "bad.txt").write_text(text, "utf-8")
+        assert told in verify(lived, lived.project / "bad.txt", code=2).err
+    began_anew(lived)
+    assert verify(lived, file, code=1).out.count("[anchor]") == 3
 
 
-def test_an_old_signed_note_is_named_as_one(lived: Agent, tmp_path: Path) -> None:
-    head = lived.call("ledger", "head").out
-    note = tmp_path / "note.txt"
-    note.write_text(
-        "example.com/demo\n13\n6zB3v6IU=\nhash-chain pl1\n\n\N{EM DASH} example.com/demo nUGHoiBH\n", "utf-8"
-    )
-    assert "a signed note of an earlier version" in lived.call("verify", "--anchor", note, code=2).err
-    note.write_text(f"{head}\N{EM DASH} x y\n", "utf-8")
-    assert "a signed note of an earlier version" in lived.call("verify", "--since", note, code=2).err
-
-
-def test_a_head_of_then_is_that_of_now(lived: Agent) -> None:
-    first = lived.call("ledger", "head").out
-    lived.counted("pat-002")
-    assert lived.call("ledger", "head", "--as-of", first.split(":")[0]).out == first != lived.call("ledger", "head").out
-    found = lived.json("verify", "--anchor", first)["anchors"]
-    position, chain = first.strip().split(":", 1)
-    assert found == [{"position": int(position), "chain": chain}]
+def test_the_head_of_each_position_is_that_of_then(ledger: Ledger) -> None:
+    heads = []
+    for event in history()[:4]:
+        heads.append(ledger.head())
+        ledger.append([event])
+    assert [head_at(ledger, n).chain for n in range(4)] == [head.chain for head in heads]
+    with pytest.raises(NoAnchor, match="ends at 4"):
+        head_at(ledger, 5)
 
 
 @pytest.mark.parametrize(

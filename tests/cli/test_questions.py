@@ -1,50 +1,97 @@
-"""An export of a moment, and what `list` finds and sorts."""
+"""What `log` and `list` find, follow and sort, an export of a moment, and the first question after an upgrade."""
 
 from __future__ import annotations
 
+import json
+import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from reflector.cli import app
+from reflector.ledger.statements import CODE_VERSION
+from tests.processes import REFLECTOR
 from tests.road.agent import Agent
+from tests.terminal import sent
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Agent:
-    agent = Agent(tmp_path / "demo", tmp_path / "home")
-    agent.home.mkdir()
-    agent.call("demo", "--keep", agent.project)
-    return agent
+def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:
+    demo = Agent(tmp_path / "demo", tmp_path / "home")
+    demo.home.mkdir()
+    demo.call("demo", "--keep", demo.project)
 
+    def exports() -> list[str]:
+        moments = ("7", "b83e4d11", "2199-01-01")
+        return [demo.call("--project", demo.project, "export", "--as-of", moment).out for moment in moments]
 
-@pytest.mark.parametrize("moment", ["7", "b83e4d11", "2199-01-01"])
-def test_an_export_of_a_moment_is_the_file_of_then(demo: Agent, moment: str) -> None:
-    before = demo.call("--project", demo.project, "export", "--as-of", moment).out
+    before = exports()
+    assert before[-1].encode() == demo.playbook.read_bytes()
     demo.call("--project", demo.project, "ledger", "policy", "once_per_session")
     demo.call("--project", demo.project, "add", "oth", "Something new")
-    after = demo.call("--project", demo.project, "export", "--as-of", moment).out
-    assert after == before or moment == "2199-01-01"
-    if moment == "2199-01-01":
-        assert after.encode() == demo.playbook.read_bytes()
+    assert exports() == [*before[:-1], demo.playbook.read_text()]
 
 
-def test_list_finds_sorts_and_cuts(lived_in: Agent) -> None:
-    def names(*options: str) -> list[str]:
-        return [row["name"] for row in lived_in.json("list", *options)]
-
-    assert names("--section", "mistakes") == ["mis-001"]
-    assert names("--search", "failing TEST")[0] == "pat-001"
-    assert names("--search", "zebra") == []
-    assert len(names("--limit", "2")) == 2
-    assert names("--sort", "used")[0] == "pat-001"
-    assert "pat-001" not in names("--stale", "1")
-    assert "mis-001" in names("--stale", "1")
+def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_in: Agent) -> None:
+    for options, names in (
+        ("--section mistakes", ["mis-001"]),
+        ("--search zebra", []),
+        ("--stale 1", ["mis-001", "ctx-001"]),
+        ("--sort used --limit 1", ["pat-001"]),
+    ):
+        assert [row["name"] for row in lived_in.json("list", *options.split())] == names, options
+    assert lived_in.json("list", "--search", "failing TEST")[0]["name"] == "pat-001"
     assert "No bullet matches." in lived_in.call("list", "--search", "zebra").err
-
-
-def test_list_shows_how_often_and_when_a_bullet_was_used(lived_in: Agent) -> None:
     row = next(row for row in lived_in.json("list") if row["name"] == "pat-001")
     assert (row["used"], row["told"]) == (2, True)
     header, *rows = lived_in.call("list").out.splitlines()
     assert header.split() == ["name", "helpful", "harmful", "used", "trend", "text"]
     assert any(line.startswith("pat-001") and "+." in line for line in rows)
+
+
+def test_what_comes_is_told_as_it_comes_and_ctrl_c_ends_it_quietly(agent: Agent) -> None:
+    agent.call("drain")
+    agent.counted()
+    assert len(agent.json("log", "-n", "1")) == 1
+    process = agent.start("log", "--follow", "--type", "bullet.tagged", "--json")
+    for_people = agent.start("log", "--follow")
+    assert process.stdout is not None
+    assert for_people.stdout is not None
+    first = json.loads(process.stdout.readline())
+    assert "playbook.imported" in for_people.stdout.readline()
+    agent.counted("mis-001", "harmful", id="s-2")
+    second = json.loads(process.stdout.readline())
+    for one in (process, for_people):
+        one.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    for_people.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")
+    assert [event["data"]["name"] for event in (first, second)] == ["pat-001", "mis-001"]
+    assert first["position"] < second["position"]
+
+
+def test_there_must_be_something_to_follow(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    agent = Agent(tmp_path / "project", tmp_path)
+    assert "no ledger to follow" in agent.call("--project", agent.project, "log", "--follow", code=2).err
+
+
+def test_an_upgrade_that_takes_long_is_told_once_and_a_terminal_shows_a_bar(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_by_an_older_version() -> None:
+        with sqlite3.connect(agent.ledger) as connection:
+            connection.execute("UPDATE projection SET code_version = ? WHERE name = 'tables'", (CODE_VERSION - 1,))
+        connection.close()
+
+    agent.call("list")
+    made_by_an_older_version()
+    assert agent.call("list").err == ""
+    made_by_an_older_version()
+    assert "upgrading the ledger" in sent(agent, 80, [*REFLECTOR, "list"])
+    made_by_an_older_version()
+    monkeypatch.setattr(app, "_LONG_S", -1)
+    told = agent.call("list").err
+    assert told.startswith("reflector: upgrading the ledger once: ")
+    assert told.count("upgrading") == 1
+    assert agent.call("list").err == ""

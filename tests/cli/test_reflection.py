@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from reflector.events import event as ev
 from reflector.ledger.store import Ledger
-from reflector.proof.verify import verify
 from reflector.reflection import answers, reparsing
 from reflector.reflection.backends.fixtures import request_sha256
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.runner import Runner
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 SAID = '{"analysis": "It went well.", "bullet_tags": [{"name": "pat-001", "tag": "helpful", "rationale": "it did"}]}'
 
@@ -43,18 +40,11 @@ def say(agent: Agent, text: str) -> None:
                 file.write(json.dumps(line) + "\n")
 
 
-def test_a_failure_is_listed_with_its_reason_and_its_next_try(agent: Agent) -> None:
-    (failure,) = agent.json("status", code=1)["failures"]
-    assert (failure["session_id"], failure["state"], failure["attempts"]) == ("s-1", "failed", 1)
-    assert failure["stage"] == "fixtures"
-    assert failure["next_try"] > failure["failed_at"]
-    told = agent.call("status", code=1).out
-    assert "no answer for this request" in told
-
-
 def test_a_drain_by_hand_does_not_wait_for_the_backoff_and_one_by_a_hook_does(agent: Agent) -> None:
     agent.call("drain", "--background")
-    assert agent.json("status", code=1)["failures"][0]["attempts"] == 1
+    (failure,) = agent.json("status", code=1)["failures"]
+    assert (failure["session_id"], failure["state"], failure["attempts"]) == ("s-1", "failed", 1)
+    assert "no answer for this request" in agent.call("status", code=1).out
     agent.call("drain", code=1)
     assert agent.json("status", code=1)["failures"][0]["attempts"] == 2
     say(agent, SAID)
@@ -71,35 +61,18 @@ def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None
     assert failure["next_try"] is None
     say(agent, SAID)
     assert "pat-001 helpful" in agent.call("reflect", "s-1").out
-    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("reflect")["reflected"] == []
     assert "Judged already" in agent.call("reflect", "s-1").err
-    assert agent.counters()["pat-001"] == (1, 0)
-    assert agent.call("verify").out == ""
-
-
-def test_giving_up_what_is_not_open_changes_nothing(agent: Agent) -> None:
-    say(agent, SAID)
-    agent.call("drain")
     assert "Nothing of s-1 is open" in agent.call("reflect", "--give-up", "s-1", "--why", "no").err
-    assert agent.json("status")["failures"] == []
-    assert "no session" in agent.call("reflect", "--give-up", "s-9", "--why", "no", code=2).err
+    assert agent.counters()["pat-001"] == (1, 0)
 
 
 def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent) -> None:
     before = agent.json("status", code=1)
     shown = agent.call("reflect", "s-1", "--backend", "anthropic", "--dry-run")
-    assert '"bullet_tags"' in shown.out
     assert "Write the failing test first." in shown.out
-    assert "[pat-001]" in shown.out
-    assert shown.err.startswith("about ")
-    assert "nothing was sent" in shown.err
+    assert (shown.err.startswith("about "), "nothing was sent" in shown.err) == (True, True)
     assert agent.json("status", code=1) == before
-
-
-def test_without_a_name_everything_open_is_judged(agent: Agent) -> None:
-    say(agent, SAID)
-    assert "pat-001 helpful" in agent.call("reflect").out
-    assert agent.json("reflect")["reflected"] == []
 
 
 def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(
@@ -117,7 +90,6 @@ def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(
     assert (read["reading"], read["before"], read["after"]) == ("read", [], [["pat-001", "helpful"]])
     assert agent.counters()["pat-001"] == (1, 0)
     assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["same"]
-    assert agent.json("status")["failures"] == []
 
 
 def test_another_reading_takes_the_place_of_the_old_one(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,20 +99,8 @@ def test_another_reading_takes_the_place_of_the_old_one(agent: Agent, monkeypatc
     monkeypatch.setattr(reparsing, "parse_answer", lambda text: old(text.replace("helpful", "harmful")))
     assert "pat-001 harmful" in agent.call("reflect", "--reparse", "s-1").out
     assert agent.counters()["pat-001"] == (0, 1)
-    assert "read as before" in agent.call("reflect", "--reparse").err
-    told = agent.json("blame", "pat-001")
-    assert [(step["tag"], step["counted"]) for step in told if step["tag"]] == [("helpful", False), ("harmful", True)]
-    with Ledger.open_file(agent.ledger) as ledger:
-        assert list(verify(ledger)) == []
-        assert len(list(ledger.events(types=[ev.REFLECTION_ANSWERED]))) == 1
+    assert (agent.call("verify").out, len(agent.events("reflection.answered"))) == ("", 1)
     monkeypatch.setattr(reparsing, "parse_answer", old)
     agent.call("reflect", "--reparse")
     assert agent.counters()["pat-001"] == (1, 0)
     agent.call("rebuild", "--check")
-
-
-def test_a_session_that_was_skipped_stays_so_where_there_is_nothing_left_to_judge(agent: Agent, tmp_path: Path) -> None:
-    agent.call("ingest", Session("s-2").agent("I cite nothing.").write(tmp_path / "s-2.jsonl"))
-    agent.write_playbook({})
-    assert "skipped" in agent.call("reflect", "s-2").out
-    assert "skipped" in agent.call("reflect", "s-2").out

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import signal
-import sqlite3
 import subprocess
-import threading
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 
@@ -17,11 +14,9 @@ from reflector.ledger.readonly_sql import NotAQuestion, TooLong, asking
 from reflector.ledger.store import Ledger
 from reflector.ledger.views import VIEWS
 from reflector.proof.verify import verify
-from tests import processes
 from tests.ledger import sql
 from tests.ledger.events import added, history
 from tests.pages import section
-from tests.processes import REFLECTOR, Popen
 from tests.road.agent import Agent
 
 PAGE = section("machines.md", "SQL")
@@ -40,16 +35,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Agent:
 def ask(demo: Agent, *arguments: str, code: int = 0) -> tuple[str, str]:
     ran = demo.call("--project", demo.project, "sql", *arguments, code=code)
     return ran.out, ran.err
-
-
-def test_every_example_prints_what_the_page_shows(demo: Agent) -> None:
-    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    parts = [part for block in blocks for part in re.split(r"^\$ reflector ", block, flags=re.MULTILINE)[1:]]
-    assert len(parts) >= 5
-    for part in parts:
-        command, _, told = part.partition("\n")
-        ran = demo.call("--project", demo.project, *shlex.split(command), code=None)
-        assert (ran.out + ran.err).replace("\r\n", "\n") == told, command
 
 
 def test_the_page_tells_of_every_view_each_column_and_its_type(ledger: Ledger) -> None:
@@ -105,8 +90,7 @@ def test_every_query_that_would_write_is_refused_and_nothing_changed(ledger: Led
     ]
 
     def content() -> list[tuple[object, ...]]:
-        tables = (sql.rows(ledger, f"SELECT * FROM {table}") for table in ("tag", "bullet"))
-        return [*sql.content(ledger), *(row for rows in tables for row in rows)]
+        return sql.content(ledger) + sql.rows(ledger, "SELECT * FROM tag") + sql.rows(ledger, "SELECT * FROM bullet")
 
     ledger.append(history())
     for number, query in enumerate(queries):
@@ -141,16 +125,15 @@ def test_a_question_in_memory_is_held_to_reading_as_well_and_writing_goes_on_aft
 def test_all_queries_of_one_connection_see_one_state(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     with asking(ledger) as asker:
-        count = "SELECT count(*) FROM bullets"
-        before = list(asker.ask(count).pages)
+        before = list(asker.ask("SELECT count(*) FROM bullets").pages)
         ledger.append([added("mis-001")])
-        assert list(asker.ask(count).pages) == before == [[(1,)]]
+        assert list(asker.ask("SELECT count(*) FROM bullets").pages) == before == [[(1,)]]
 
 
 def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -> None:
     for query, told in (
         ("SELECT * FRM bullets", "does not understand the query: .*(syntax error|near)"),
-        ("SELECT * FROM nothing", "nothing.*`reflector sql --views` lists the views"),
+        ("SELECT * FROM nothing", "nothing.*`reflector sql` without a query lists the views"),
         ("SELECT nothing FROM bullets", "nothing"),
         ("", "the query is empty; try: reflector sql"),
         (" -- only words", "the query is empty"),
@@ -164,8 +147,7 @@ def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -
 def test_blanks_comments_semicolons_and_percent_signs_do_not_matter(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     with asking(ledger) as asker:
-        query = "/* a */ -- b\n SELECT name, 7 % 4 AS rest FROM bullets WHERE name LIKE 'pat%' ; ; "
-        answer = asker.ask(query)
+        answer = asker.ask("/* a */ -- b\n SELECT name, 7 % 4 AS rest FROM bullets WHERE name LIKE 'pat%' ; ; ")
         assert (answer.columns, list(answer.pages)) == (("name", "rest"), [[("pat-001", 3)]])
         assert list(asker.ask("SELECT 1 ; -- the end").pages) == [[(1,)]]
 
@@ -176,36 +158,31 @@ def test_a_query_is_ended_when_its_time_is_over(ledger: Ledger) -> None:
 
 
 def test_ctrl_c_ends_a_query(demo: Agent) -> None:
-    process = Popen(
-        [*REFLECTOR, "--project", str(demo.project), "sql", ENDLESS],
-        env=demo.env(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = demo.start("--project", demo.project, "sql", ENDLESS)
     # It is not asked whether the query runs yet: Ctrl-C comes again until it ends, at most for as long as a test may.
-    stopped = threading.Event()
-
-    def interrupt() -> None:
-        while not stopped.wait(1.5):
-            process.send_signal(signal.SIGINT)
-
-    threading.Thread(target=interrupt, daemon=True).start()
-    try:
-        _, err = process.communicate(timeout=60)
-    finally:
-        stopped.set()
-        process.kill()
+    for _ in range(40):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(1.5)
+            break
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=5)
     assert process.returncode == 130
     assert "stopped" in err
 
 
-def test_a_write_is_exit_2_with_the_way_out_and_a_query_too_long_exit_1(demo: Agent) -> None:
-    _, err = ask(demo, "DELETE FROM event", code=2)
-    assert "begins with 'DELETE'" in err
-    assert "`reflector add`, `undo`" in err
-    assert "--timeout" in ask(demo, "--timeout", "0.2", ENDLESS, code=1)[1]
-    assert "leave one of them out" in ask(demo, "--csv", "--json", "SELECT 1", code=2)[1]
+@pytest.mark.parametrize(
+    ("query", "code", "told"),
+    [
+        (["DELETE FROM event"], 2, "begins with 'DELETE'"),
+        (["DELETE FROM event"], 2, "`reflector add`, `undo`"),
+        (["--timeout", "0.2", ENDLESS], 1, "--timeout"),
+        (["--csv", "--json", "SELECT 1"], 2, "leave one of them out"),
+    ],
+)
+def test_a_write_and_a_query_too_long_are_refused_with_the_way_out(
+    demo: Agent, query: list[str], code: int, told: str
+) -> None:
+    assert told in ask(demo, *query, code=code)[1]
 
 
 def test_json_is_one_document_of_plain_values_with_every_column(demo: Agent) -> None:
@@ -225,33 +202,16 @@ def test_json_is_one_document_of_plain_values_with_every_column(demo: Agent) -> 
 
 def test_a_table_shows_no_control_characters_and_csv_no_formula(demo: Agent) -> None:
     out, _ = ask(demo, "SELECT char(27) || '[31mred' AS a, 'two' || char(10) || 'lines' AS b")
-    assert "\x1b" not in out
-    assert len(out.splitlines()) == 2
+    assert ("\x1b" in out, len(out.splitlines())) == (False, 2)
     assert ask(demo, "--csv", "SELECT '=1+1' AS a, -1 AS b, NULL AS c")[0] == "a,b,c\r\n'=1+1,-1,\r\n"
 
 
 def test_the_query_comes_from_stdin_and_without_one_the_views_are_listed(demo: Agent) -> None:
     def run(text: str, *arguments: str) -> str:
-        command = [*REFLECTOR, "--project", str(demo.project), "sql", *arguments]
-        return processes.run(command, env=demo.env(), input=text, capture_output=True, text=True).stdout
+        process = demo.start("--project", demo.project, "sql", *arguments, stdin=subprocess.PIPE)
+        return process.communicate(text)[0]
 
     assert run("SELECT count(*) AS bullets\nFROM bullets;\n") == "bullets\n      4\n"
     listed = json.loads(run("", "--json"))
     assert [one["view"] for one in listed] == list(VIEWS[1:])
     assert "rationale" in listed[1]["columns"]
-
-
-def test_a_project_without_a_playbook_answers_and_stays_untouched(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    agent = Agent(tmp_path / "empty", tmp_path)
-    assert ask(agent, "--json", "SELECT * FROM bullets")[0] == "[]\n"
-    assert list(agent.project.iterdir()) == []
-
-
-def test_a_ledger_that_another_process_writes_to_is_asked_meanwhile(demo: Agent) -> None:
-    with sqlite3.connect(demo.ledger, isolation_level=None) as writer:
-        writer.execute("BEGIN IMMEDIATE")
-        with Ledger.open_file(demo.ledger) as ledger, asking(ledger) as asker:
-            assert list(asker.ask("SELECT count(*) FROM bullets").pages) == [[(4,)]]
-        writer.execute("ROLLBACK")
-    writer.close()

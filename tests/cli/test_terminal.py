@@ -25,20 +25,8 @@ OBEYED = re.compile(
 )
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202etxet\u2066 \x9b2J \x00 \r over \u2028 \U000e0041"
 COMMANDS = (
-    ["list", "--all"],
-    ["log", "-n", "0"],
-    ["show", "pat-001"],
-    ["blame", "pat-001"],
-    ["show", "s-1"],
-    ["status"],
-    ["export", "--format", "md"],
-    ["export", "--format", "csv"],
-    ["verify"],
-    ["double-counts"],
-    ["stats"],
-    ["diff", "0.."],
-    ["list", "--counting", "once_per_session"],
-    ["ledger", "policy"],
+    *("list --all", "log -n 0", "show pat-001", "blame pat-001", "show s-1", "status", "export --format md"),
+    *("export --format csv", "verify", "double-counts", "stats", "diff 0..", "ledger policy"),
 )
 
 
@@ -67,25 +55,17 @@ def hostile(agent: Agent, tmp_path: Path) -> Agent:
 def test_foreign_text_never_brings_control_characters_to_a_terminal(hostile: Agent, tmp_path: Path) -> None:
     path = tmp_path / "a\x1b[31m\u202eb.jsonl"
     hostile.call("add", "oth", "Wide and tall:\n日本語のテキスト\n\tand tabs")
-    for command in (*COMMANDS, ["ingest", path], ["ingest", tmp_path / "no\x1b[31m.jsonl"], ["blame", HOSTILE[:9]]):
+    commands = [command.split() for command in COMMANDS]
+    odd = Session("odd").cites("pat-001").write(tmp_path / os.fsdecode(b"caf\xe9\x1b[31m.jsonl"))
+    files = (path, odd, tmp_path / "no\x1b[31m.jsonl")
+    for command in (*commands, *(["ingest", str(file)] for file in files), ["blame", HOSTILE[:9]]):
         ran = hostile.call(*command, code=None)
         shown = ran.out + ran.err
         if "csv" in command:  # a cell may have lines and tabs
             shown = shown.replace("\r\n", "\n").replace("\t", " ")
         assert not OBEYED.search(shown), (command, ran)
-    for command in COMMANDS[:6]:
-        told = hostile.call(*command, "--json", code=None).out
-        assert not OBEYED.search(told), command
-    assert not OBEYED.search(hostile.call("export", "--format", "ndjson").out)
-
-
-@pytest.mark.slow
-def test_an_invalid_file_name_is_shown_without_an_error_of_ours(agent: Agent, tmp_path: Path) -> None:
-    path = Session().cites("pat-001").write(tmp_path / os.fsdecode(b"caf\xe9.jsonl"))
-    ran = agent.run("ingest", path)
-    assert "caf\ufffd.jsonl" in ran.out
-    assert ran.err == ""
-    assert agent.call("log").err == ""
+    for command in (*([*command, "--json"] for command in commands[:6]), ["export", "--format", "ndjson"]):
+        assert not OBEYED.search(hostile.call(*command, code=None).out), command
 
 
 def on_terminal(agent: Agent, columns: int, *arguments: str) -> list[str]:
@@ -115,7 +95,6 @@ SWEPT = {
     "stats": "model day answers",
     "status": "",
     "lessons recall 'the cart'": "id kind",
-    "list --search 'the cart'": "name",
     "lessons": "id kind state",
     "sql 'SELECT name, text, section FROM bullets'": "",
     "sql 'SELECT * FROM bullets'": "",
@@ -135,7 +114,10 @@ for command in sys.argv[1:]:
 @pytest.mark.parametrize("columns", [60, 80])
 def test_what_identifies_a_row_is_whole_on_a_narrow_terminal(lived_in: Agent, columns: int) -> None:
     with Ledger.open_file(lived_in.ledger) as ledger:
-        record_lesson(ledger, "reflection", "Look at the file first, and only then say what is in it", actor="engine")
+        more = {"actor": "engine", "task": "a type of task with a long name"}
+        id = record_lesson(ledger, "reflection", "Look at the file first, and only then say what is in it", **more)
+        for key in range(12):
+            observe_outcome(ledger, id, "success", source="tests", key=[key])
     command = [sys.executable, "-c", PRINTS, *SWEPT]
     told = plain(sent(lived_in, columns, command, stderr=subprocess.DEVNULL))
     for asked, printed in re.findall(r"^--- (.*)\n((?:(?!--- ).*\n)*)", told, re.MULTILINE):
@@ -159,14 +141,7 @@ def identifying(document: object, keys: list[str]) -> set[str]:
     return found | {str(value)[:8] if key in ("session_id", "id") else str(value) for key, value in own.items()}
 
 
-TABLES = [
-    (60, "log -n 0"),
-    (132, "list"),
-    *(pytest.param(*one, marks=pytest.mark.slow) for one in ((80, "show pat-001"), (50, "list"))),
-]
-
-
-@pytest.mark.parametrize(("columns", "command"), TABLES)
+@pytest.mark.parametrize(("columns", "command"), [(60, "log -n 0"), (132, "list"), (50, "list")])
 def test_tables_fit_the_terminal(hostile: Agent, columns: int, command: str) -> None:
     hostile.call("add", "oth", "日本語のテキストは幅が二倍です。" * 8)
     lines = on_terminal(hostile, columns, *command.split())
@@ -176,16 +151,12 @@ def test_tables_fit_the_terminal(hostile: Agent, columns: int, command: str) -> 
     assert any(line.endswith("…") for line in rows)
 
 
-def test_a_pipe_gets_every_character_and_no_colour(agent: Agent) -> None:
-    text = "A long piece of advice. " * 40
-    agent.call("add", "oth", text.strip())
+def test_a_pipe_gets_every_character_and_a_terminal_of_no_width_something(agent: Agent) -> None:
+    text = ("A long piece of advice. " * 40).strip()
+    agent.call("add", "oth", text)
     ran = agent.call("list")
-    assert text.strip() in ran.out
+    assert text in ran.out
     assert "\x1b" not in ran.out
-
-
-def test_a_terminal_of_no_width_still_shows_something(agent: Agent) -> None:
-    agent.call("drain")
     assert len([line for line in on_terminal(agent, 1, "list") if line.strip()]) >= 3
 
 
@@ -211,12 +182,3 @@ def test_a_reason_is_told_whole_on_a_terminal_of_any_width(agent: Agent, tmp_pat
     # A word that is longer than the column is broken as well.
     why = "".join("".join(line[header.index("why") :].split()) for line in lines)
     assert "".join(step["rationale"].split()) in why
-
-
-def test_an_id_is_never_cut(agent: Agent) -> None:
-    with Ledger.open_file(agent.ledger) as ledger:
-        more = {"actor": "engine", "task": "a type of task with a long name"}
-        id = record_lesson(ledger, "reflection", "Look at the file first, and only then say what is in it", **more)
-        for key in range(12):
-            observe_outcome(ledger, id, "success", source="tests", key=[key])
-    assert any(id[:8] in line for line in on_terminal(agent, 60, "lessons"))

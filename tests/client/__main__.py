@@ -15,16 +15,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: The packages of the clients, what folders of theirs begin with, and what they need besides, by their executable.
-_PACKAGES = {
-    "claude": ("@anthropic-ai/claude-code", "claude-code", []),
-    "codex": ("@openai/codex", "codex", []),
-    "gemini": ("@google/gemini-cli", "gemini-cli", []),
-    "copilot": ("@github/copilot", "copilot", []),
-    "opencode": ("opencode-ai", "opencode", ["@opencode-ai/plugin@{number}"]),
-    "pi": ("@earendil-works/pi-coding-agent", "pi", ["node@22"]),
+#: The package of each client, by its executable, and what it needs besides.
+_PACKAGES: dict[str, tuple[str, list[str]]] = {
+    "claude": ("@anthropic-ai/claude-code", []),
+    "codex": ("@openai/codex", []),
+    "gemini": ("@google/gemini-cli", []),
+    "copilot": ("@github/copilot", []),
+    "opencode": ("opencode-ai", ["@opencode-ai/plugin@{number}"]),
+    "pi": ("@earendil-works/pi-coding-agent", ["node@22"]),
 }
-_LATEST = "latest"
 
 
 class Missing(Exception):
@@ -40,14 +39,14 @@ def main(arguments: list[str]) -> int:
     namespace: list[str] = []
     try:
         namespace = _namespace()
-        for name in names:
+    except Missing as error:
+        names, missing = [], [str(error)]
+    for name in names:
+        for version in os.environ.get(f"REFLECTOR_{name.upper()}_VERSIONS", "latest").split():
             try:
-                versions = os.environ.get(f"REFLECTOR_{name.upper()}_VERSIONS", _LATEST).split()
-                clients += [_installed(name, version) for version in versions]
+                clients.append(_installed(name, version))
             except Missing as error:
                 missing.append(f"{name}: {error}")
-    except Missing as error:
-        missing.append(str(error))
     for text in missing:
         print(f"SKIPPED: no scenario of a real client was run: {text}", file=sys.stderr)
     if not clients or (missing and os.environ.get("CI") == "true"):
@@ -73,36 +72,25 @@ def _namespace() -> list[str]:
 
 def _installed(name: str, version: str) -> Path:
     """The client's executable, installed where it is not there yet."""
-    package, prefix, besides = _PACKAGES[name]
-    cache = Path(os.environ.get("REFLECTOR_CLIENT_CACHE") or _user_cache())
+    package, besides = _PACKAGES[name]
+    own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reflector-clients"
     # Newer clients ask for a newer Node than they need: without a version npm would choose an older client.
-    number = _npm("view", f"{package}@{version}", "version").strip() if version == _LATEST else version
-    folder = cache / f"{prefix}-{number}"
+    number = _npm("view", f"{package}@{version}", "version").strip() if version == "latest" else version
+    folder = Path(os.environ.get("REFLECTOR_CLIENT_CACHE") or own) / f"{package.rpartition('/')[2]}-{number}"
     binary = folder / "node_modules" / ".bin" / name
     if not _runs(binary):
         folder.mkdir(parents=True, exist_ok=True)
         print(f"installing {package}@{number} into {folder}", file=sys.stderr)
-        _npm(
-            "install",
-            "--prefix",
-            str(folder),
-            "--no-audit",
-            "--no-fund",
-            f"{package}@{number}",
-            *(each.format(number=number) for each in besides),
-        )
+        wanted = [f"{package}@{number}", *(each.format(number=number) for each in besides)]
+        _npm("install", "--prefix", str(folder), "--no-audit", "--no-fund", *wanted)
         if not _runs(binary):
             raise Missing(f"{binary} does not run after its installation")
     return binary
 
 
-def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reflector-clients"
-
-
 def _runs(binary: Path) -> bool:
     environ = {**os.environ, "PATH": f"{binary.parent}{os.pathsep}{os.environ['PATH']}"}
-    version = [binary, "--version"]
+    version = [str(binary), "--version"]
     return binary.exists() and not subprocess.run(version, capture_output=True, env=environ, check=False).returncode
 
 

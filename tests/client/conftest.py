@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.client.apis import MessagesApi, serving
 from tests.client.client import Client
-from tests.client.messages_api import MessagesApi
 from tests.client.others import OTHERS, Other
-from tests.client.scripted import serving
 from tests.road.agent import Agent
 
 #: Read here: a test sees no variable of ours.

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, ClassVar
 
 from reflector.hooks.install import EVENTS
-from tests.client.client import MODEL, Terminal
-from tests.client.generate_api import GenerateApi
-from tests.client.messages_api import MessagesApi
-from tests.client.responses_api import ResponsesApi
-from tests.client.scripted import Scripted, Step, step
+from tests.client.apis import GenerateApi, MessagesApi, ResponsesApi, Scripted
+from tests.client.client import MODEL
 from tests.client.watched import Watched
-from tests.road.agent import PATIENCE, Agent
+
+Done = CompletedProcess[str]
 
 
 @dataclass
@@ -32,73 +26,48 @@ class Other(Watched):
     settings  its settings file below the home, where it has hooks in one
     timeout   of a hook, in the unit of its settings
     heard     events at which the observer keeps what hooks are given
-    tool      the name of its shell
     resume    words that go on with its last session
     """
 
-    binary: Path
-    agent: Agent
-    api: Scripted
     name: ClassVar[str]
     recorded: ClassVar[str]
     settings: ClassVar[str] = ""
     timeout: ClassVar[int] = 10
     heard: ClassVar[tuple[str, ...]] = ()
-    tool: ClassVar[str] = "bash"
     resume: ClassVar[tuple[str, ...]] = ("--continue",)
     stand_in: ClassVar[type[Scripted]] = MessagesApi
 
+    def __post_init__(self) -> None:
+        self.install()
+
     @abstractmethod
-    def prints(self, prompt: str, *arguments: str) -> str:
-        """Run the client on one prompt to its end; what it writes besides the answer."""
+    def prints(self, prompt: str, *arguments: str) -> Done:
+        """Run the client on one prompt to its end."""
 
     def install(self, settings: dict[str, Any] | None = None) -> None:
         """Install our hook behind an observer's."""
+        self.api.shell = "bash"
         if self.settings:
             path = self.agent.home / self.settings
             path.parent.mkdir(parents=True, exist_ok=True)
-            handler = {"type": "command", "command": self.observer(), "timeout": self.timeout}
-            hooks = {event: [{"hooks": [handler]}] for event in self.heard}
+            hooks = self.observers(*self.heard, timeout=self.timeout)
             path.write_text(json.dumps({**(settings or {}), "hooks": hooks}))
         self.agent.run("install", "--agent", self.name)
 
-    def asked(self, cue: str, *steps: Step) -> None:
-        """Script an answer whose steps call this client's own shell."""
-        for_it = [
-            [{**block, "name": self.tool} if block.get("name") == "Bash" else block for block in one.blocks]
-            for one in steps
-        ]
-        self.api.when(cue, *(step(*blocks) for blocks in for_it))
 
-    def run(self, *words: str, **told: str) -> str:
-        """Run the client to its end; what it writes besides the answer."""
-        environ = {"HOME": str(self.agent.home), "LANG": "C.UTF-8", "TERM": "xterm-256color"}
-        # A client may come with a Node of its own.
-        environ["PATH"] = f"{self.binary.parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            [self.binary, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env={**environ, **told},
-            cwd=self.agent.project,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
-        return done.stderr
-
-
-@dataclass
 class Codex(Other):
     """Codex CLI."""
 
-    name: ClassVar[str] = "codex"
-    recorded: ClassVar[str] = "codex"
-    stand_in: ClassVar[type[Scripted]] = ResponsesApi
-    resume: ClassVar[tuple[str, ...]] = ("resume", "--last")
-    settings: ClassVar[str] = ".codex/hooks.json"
-    heard: ClassVar[tuple[str, ...]] = (*EVENTS, "UserPromptSubmit")
+    name = "codex"
+    kept = (".codex/sessions", "rollout-*.jsonl")
+    given: ClassVar = {"STANDIN_KEY": "a-key"}
+    recorded = "codex"
+    stand_in = ResponsesApi
+    resume = ("resume", "--last")
+    settings = ".codex/hooks.json"
+    heard = (*EVENTS, "UserPromptSubmit")
+    # An interruption is written as an event and as a note to the model, and is read once.
+    repeats = frozenset({"duplicates"})
 
     def __post_init__(self) -> None:
         self.install()
@@ -109,40 +78,29 @@ class Codex(Other):
             f'[projects."{self.agent.project}"]\ntrust_level = "trusted"\n'
         )
 
-    def prints(self, prompt: str, *command: str) -> str:
+    def prints(self, prompt: str, *command: str) -> Done:
         # Trust in hooks is given in a terminal.
         unattended = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
-        return self.run("exec", *unattended, *command, prompt, STANDIN_KEY="a-key")
-
-    @contextmanager
-    def terminal(self) -> Iterator[Terminal]:
-        """Codex CLI in a terminal, without the server that would outlive it."""
-        environ = {"HOME": str(self.agent.home), "STANDIN_KEY": "a-key", "PATH": os.environ["PATH"]}
-        environ |= {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
-        pairs = [f"{name}={value}" for name, value in environ.items()]
-        terminal = Terminal(self.root / "tmux")
-        terminal.start(["env", "-i", *pairs, str(self.binary), "--no-daemon"], self.agent.project)
-        try:
-            yield terminal
-        finally:
-            terminal.close()
-
-    def transcripts(self) -> list[Path]:
-        return sorted((self.agent.home / ".codex/sessions").rglob("rollout-*.jsonl"))
+        return self.run("exec", *unattended, *command, prompt)
 
 
-@dataclass
 class Gemini(Other):
     """Gemini CLI."""
 
-    name: ClassVar[str] = "gemini"
-    recorded: ClassVar[str] = "gemini-cli"
-    stand_in: ClassVar[type[Scripted]] = GenerateApi
-    resume: ClassVar[tuple[str, ...]] = ("--resume", "latest")
-    settings: ClassVar[str] = ".gemini/settings.json"
-    timeout: ClassVar[int] = 10_000
-    heard: ClassVar[tuple[str, ...]] = ("SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd")
-    repeats: ClassVar[frozenset[str]] = frozenset({"duplicates"})  # a message that grows is written anew
+    name = "gemini"
+    kept = (".gemini/tmp", "chats/**/*.json*")
+    given: ClassVar = {
+        "GEMINI_API_KEY": "a-key",
+        "GOOGLE_GEMINI_BASE_URL": "{url}",
+        "GEMINI_CLI_NO_RELAUNCH": "1",
+    }
+    recorded = "gemini-cli"
+    stand_in = GenerateApi
+    resume = ("--resume", "latest")
+    settings = ".gemini/settings.json"
+    timeout = 10_000
+    heard = ("SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd")
+    repeats = frozenset({"duplicates"})  # a message that grows is written anew
 
     def __post_init__(self) -> None:
         settings = {
@@ -152,44 +110,41 @@ class Gemini(Other):
         }
         self.install(settings)
 
-    def prints(self, prompt: str, *flags: str) -> str:
+    def prints(self, prompt: str, *flags: str) -> Done:
         words = ["--skip-trust", "--yolo", "--model", "gemini-2.5-flash", *flags, "--prompt", prompt]
-        told = {"GEMINI_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": self.api.url, "GEMINI_CLI_NO_RELAUNCH": "1"}
-        return self.run(*words, **told)
-
-    def transcripts(self) -> list[Path]:
-        return sorted((self.agent.home / ".gemini" / "tmp").rglob("chats/**/*.json*"))
+        return self.run(*words)
 
 
-@dataclass
 class Copilot(Other):
     """Copilot CLI with a model of somebody else's, which needs no login."""
 
-    name: ClassVar[str] = "copilot"
-    recorded: ClassVar[str] = "copilot-cli"
-    teller: ClassVar[str] = "hook"
-    settings: ClassVar[str] = ".copilot/settings.json"
-    heard: ClassVar[tuple[str, ...]] = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd")
+    name = "copilot"
+    kept = (".copilot/session-state", "*/events.jsonl")
+    given: ClassVar = {
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_AUTO_UPDATE": "false",
+        "COPILOT_MODEL": MODEL,
+        "COPILOT_PROVIDER_TYPE": "anthropic",
+        "COPILOT_PROVIDER_API_KEY": "a-key",
+        "COPILOT_PROVIDER_BASE_URL": "{url}",
+    }
+    recorded = "copilot-cli"
+    teller = "hook"
+    settings = ".copilot/settings.json"
+    heard = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd")
 
-    def __post_init__(self) -> None:
-        self.install()
-
-    def prints(self, prompt: str, *flags: str) -> str:
-        told = {"COPILOT_OFFLINE": "true", "COPILOT_PROVIDER_BASE_URL": self.api.url, "COPILOT_AUTO_UPDATE": "false"}
-        told |= {"COPILOT_PROVIDER_TYPE": "anthropic", "COPILOT_PROVIDER_API_KEY": "a-key", "COPILOT_MODEL": MODEL}
-        return self.run("--allow-all-tools", *flags, "--prompt", prompt, **told)
-
-    def transcripts(self) -> list[Path]:
-        return sorted((self.agent.home / ".copilot" / "session-state").glob("*/events.jsonl"))
+    def prints(self, prompt: str, *flags: str) -> Done:
+        return self.run("--allow-all-tools", *flags, "--prompt", prompt)
 
 
-@dataclass
 class OpenCode(Other):
     """OpenCode."""
 
-    name: ClassVar[str] = "opencode"
-    recorded: ClassVar[str] = "opencode"
-    teller: ClassVar[str] = "hook"
+    name = "opencode"
+    kept = (".local/share/opencode/reflector", "*.json")
+    given: ClassVar = {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    recorded = "opencode"
+    teller = "hook"
 
     def __post_init__(self) -> None:
         self.install()
@@ -202,31 +157,26 @@ class OpenCode(Other):
         config = {"autoupdate": False, "model": f"anthropic/{MODEL}", "provider": {"anthropic": {"options": options}}}
         (folder / "opencode.json").write_text(json.dumps(config))
 
-    def prints(self, prompt: str, *flags: str) -> str:
-        return self.run("run", "--auto", *flags, prompt, OPENCODE_DISABLE_MODELS_FETCH="1")
-
-    def transcripts(self) -> list[Path]:
-        return sorted((self.agent.home / ".local/share/opencode/reflector").glob("*.json"))
+    def prints(self, prompt: str, *flags: str) -> Done:
+        return self.run("run", "--auto", *flags, prompt)
 
 
-@dataclass
 class Pi(Other):
     """pi."""
 
-    name: ClassVar[str] = "pi"
-    recorded: ClassVar[str] = "pi"
-    teller: ClassVar[str] = "hook"
+    name = "pi"
+    kept = (".pi/agent/sessions", "*.jsonl")
+    given: ClassVar = {"PI_OFFLINE": "1"}
+    recorded = "pi"
+    teller = "hook"
 
     def __post_init__(self) -> None:
         self.install()
         standin = {"baseUrl": self.api.url, "api": "anthropic-messages", "apiKey": "a-key", "models": [{"id": MODEL}]}
         (self.agent.home / ".pi/agent/models.json").write_text(json.dumps({"providers": {"standin": standin}}))
 
-    def prints(self, prompt: str, *flags: str) -> str:
-        return self.run("--model", f"standin/{MODEL}", *flags, "-p", prompt, PI_OFFLINE="1")
-
-    def transcripts(self) -> list[Path]:
-        return sorted((self.agent.home / ".pi/agent/sessions").rglob("*.jsonl"))
+    def prints(self, prompt: str, *flags: str) -> Done:
+        return self.run("--model", f"standin/{MODEL}", *flags, "-p", prompt)
 
 
 OTHERS: list[type[Other]] = [Codex, Gemini, Copilot, OpenCode, Pi]

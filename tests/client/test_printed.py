@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.client.apis import ADVICE, FIX, FIXED, ON, calls, says, step
 from tests.client.client import Client
-from tests.client.scripted import FIX, FIXED, ON, TAXED, calls, says, step
 
 
 @pytest.mark.parametrize("line", ["true", "false"])
@@ -20,24 +20,6 @@ def test_the_model_gets_the_same_text_with_and_without_the_line_for_its_person(c
     assert "playbook: 30 bullets" not in client.api.told(FIX)
     (ours,) = (hook["stdout"] for hook in printed.hooks if "This project keeps" in hook["stdout"])
     assert ('"systemMessage":"playbook: 30 bullets, ' in ours) == (line == "true")
-    client.check()
-
-
-def test_what_the_playbook_says_is_in_the_first_request_and_a_citation_counts_once(client: Client) -> None:
-    client.api.when(FIX, *FIXED)
-    printed = client.prints(FIX)
-    assert "[pat-001] helpful=0 harmful=0 :: Write the failing test first." in client.api.told(FIX)
-    assert [payload["hook_event_name"] for payload in client.payloads()] == [
-        "SessionStart",
-        "UserPromptSubmit",
-        "Stop",
-        "SessionEnd",
-    ]
-    (end,) = client.payloads("SessionEnd")
-    assert (end["session_id"], end["reason"]) == (printed.session_id, "other")
-    client.settle()
-    assert client.cited() == [("SessionEnd", "pat-001")]
-    assert client.agent.counters()["pat-001"] == (1, 0)
     client.check()
 
 
@@ -63,35 +45,21 @@ def test_a_subagent_is_told_the_playbook_and_its_citation_is_its_own(client: Cli
     assert "[pat-002] helpful=3 harmful=1 :: Keep functions small." in client.api.told(WATCH)
     (stop,) = client.payloads("SubagentStop")
     assert stop["agent_transcript_path"] != stop["transcript_path"]
-    client.settle()
-    assert client.cited() == [("SubagentStop", "pat-002")]
-    client.check()
+    client.check(("SubagentStop", "pat-002"))
 
 
 @pytest.mark.parametrize("words", [["--resume"], ["--continue"], ["--fork-session", "--resume"]])
 def test_a_session_that_goes_on_adds_only_what_is_new(client: Client, words: list[str]) -> None:
-    client.api.when(FIX, *FIXED)
-    client.api.when(ON, *TAXED)
     first = client.prints(FIX)
+    assert ADVICE in client.api.told(FIX)
+    heard = [payload["hook_event_name"] for payload in client.payloads()]
+    assert heard == ["SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"]
     client.settle()
     second = client.prints(ON, *words, *([first.session_id] if words[-1] == "--resume" else []))
     assert (second.session_id == first.session_id) == (len(words) == 1)
     how = "resume" if len(words) == 1 else "fork"
     assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", how]
-    client.settle()
-    assert client.cited() == [("SessionEnd", "pat-001"), ("SessionEnd", "mis-001")]
-    assert client.agent.counters()["pat-001"] == (1, 0)
-    client.check()
-
-
-def test_a_fork_that_is_taken_in_with_its_origin_counts_once(client: Client) -> None:
-    client.api.when(FIX, *FIXED)
-    client.api.when(ON, *TAXED)
-    client.agent.environ["REFLECTOR_NO_SPAWN"] = "1"
-    first = client.prints(FIX)
-    client.prints(ON, "--resume", first.session_id, "--fork-session")
-    client.check()
-    assert sorted(client.cited()) == [("SessionEnd", "mis-001"), ("SessionEnd", "pat-001")]
+    client.check(("SessionEnd", "pat-001"), ("SessionEnd", "mis-001"), helpful=1)
 
 
 def test_a_session_that_the_client_compacts_by_itself_counts_a_citation_once(client: Client) -> None:
@@ -102,16 +70,4 @@ def test_a_session_that_the_client_compacts_by_itself_counts_a_citation_once(cli
     client.prints(FIX)
     assert [payload["trigger"] for payload in client.payloads("PreCompact")] == ["auto"]
     assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", "compact"]
-    client.settle()
-    assert client.cited() == [("PreCompact", "pat-001")]
-    assert client.agent.counters()["pat-001"] == (1, 0)
-    client.check()
-
-
-def test_uninstalled_hooks_leave_the_settings_as_they_were(client: Client) -> None:
-    client.agent.run("uninstall")
-    client.api.when(FIX, *FIXED)
-    printed = client.prints(FIX)
-    assert len(printed.hooks) == len(client.payloads()) - 1  # the observer's, without SessionEnd's
-    assert "[pat-001]" not in client.api.told(FIX)
-    assert not client.agent.state.exists()
+    client.check(("PreCompact", "pat-001"), helpful=1)

@@ -7,18 +7,24 @@ in again counts nothing.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
-from abc import ABC, abstractmethod
+import tempfile
+import time
+from abc import ABC
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from reflector.transcripts.reading import scan
 from reflector.transcripts.telling import telling_of
-from tests.client.scripted import Scripted
-from tests.road.agent import Agent
+from tests.client.apis import Scripted
+from tests.road.agent import PATIENCE, Agent
 
 #: What stands beside ours in the settings: it keeps each payload with what lay on the disk at that moment.
 _OBSERVER = """\
@@ -38,12 +44,20 @@ os.rename(path + ".tmp", path)
 _TEXT = re.compile(r"This project keeps a playbook: .*? so that the next session knows\.", re.DOTALL)
 
 
+@dataclass
 class Watched(ABC):
-    """What is asked of every client."""
+    """What all clients have in common.
 
+    api    the stand-in that it asks
+    given  what its environment has besides
+    kept   where its transcripts are: a folder below the home, and a pattern in it
+    """
+
+    binary: Path
     agent: Agent
-    #: The stand-in that it asks.
     api: Scripted
+    given: ClassVar[dict[str, str]] = {}
+    kept: ClassVar[tuple[str, str]]
     #: What its transcripts say again and again, as a part of how it writes them.
     repeats: ClassVar[frozenset[str]] = frozenset()
     #: Who says what a session was told: its transcript, where that has an echo of it, else our hook.
@@ -57,15 +71,51 @@ class Watched(ABC):
     def observed(self) -> Path:
         return self.root / "observed"
 
-    def observer(self) -> str:
-        """The command of a hook that keeps its payload."""
+    def observers(self, *events: str, timeout: int = 10) -> dict[str, Any]:
+        """Hooks, as settings have them, that keep their payloads."""
         self.observed.mkdir(exist_ok=True)
         (self.root / "observer.py").write_text(_OBSERVER)
-        return shlex.join([sys.executable, "-I", "-S", str(self.root / "observer.py"), str(self.observed)])
+        command = shlex.join([sys.executable, "-I", "-S", str(self.root / "observer.py"), str(self.observed)])
+        handler = {"type": "command", "command": command, "timeout": timeout}
+        return {event: [{"hooks": [handler]}] for event in events}
 
-    @abstractmethod
+    def environ(self) -> dict[str, str]:
+        """The client's environment; nothing of the one that runs the tests."""
+        # A client may come with a Node of its own.
+        path = f"{self.binary.parent}{os.pathsep}{os.environ['PATH']}"
+        environ = {"HOME": str(self.agent.home), "LANG": "C.UTF-8", "TERM": "xterm-256color", "PATH": path}
+        return environ | {name: value.format(url=self.api.url, root=self.root) for name, value in self.given.items()}
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the client to its end, which is a good one."""
+        done = subprocess.run(
+            [self.binary, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self.environ(),
+            cwd=self.agent.project,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+        return done
+
+    @contextmanager
+    def terminal(self, *words: str) -> Iterator[Terminal]:
+        """The client in a terminal, which is closed at the end."""
+        pairs = [f"{name}={value}" for name, value in self.environ().items()]
+        terminal = Terminal(Path(tempfile.mkdtemp(dir=self.root)) / "tmux")
+        terminal.start(["env", "-i", *pairs, str(self.binary), *words], self.agent.project)
+        try:
+            yield terminal
+        finally:
+            terminal.close()
+
     def transcripts(self) -> list[Path]:
         """Every transcript the client wrote, of subagents, too."""
+        folder, pattern = self.kept
+        return sorted((self.agent.home / folder).rglob(pattern))
 
     def payloads(self, event: str | None = None) -> list[dict[str, Any]]:
         """What the client's hooks were given, oldest first; sizes under the key's name with an underscore."""
@@ -95,8 +145,8 @@ class Watched(ABC):
         self.agent.run("drain")
         assert not any(name.startswith("failed/") for name in self.agent.deliveries()), self.agent.deliveries()
 
-    def check(self) -> None:
-        """What holds after every scenario."""
+    def check(self, *cited: tuple[str, str], helpful: int | None = None) -> None:
+        """What holds after every scenario; what it cites, and how often pat-001 helped."""
         self.settle()
         for path in self.transcripts():
             tally = scan(path).tally
@@ -106,12 +156,78 @@ class Watched(ABC):
         assert self.agent.run("status").err == ""
         assert self.agent.run("verify") == self.agent.run("verify")
         before = self.cited(), self.agent.counters()
+        assert sorted(before[0]) == sorted(cited)
+        assert helpful is None or before[1]["pat-001"][0] == helpful
         if transcripts := self.transcripts():
             self.agent.run("ingest", *transcripts)
         assert (self.cited(), self.agent.counters()) == before
         tellings = self.agent.events("advice.told")
         assert {one["data"]["digest"]: one["data"]["bullets"] for one in tellings} == self.told()
         assert {one["data"]["source"] for one in tellings} <= {self.teller}
+
+
+class Terminal:
+    """A client in tmux."""
+
+    def __init__(self, socket: Path) -> None:
+        self._pid = socket.with_suffix(".pid")
+        self._tmux = ["tmux", "-S", str(socket), "-f", os.devnull]
+
+    def start(self, command: list[str], folder: Path) -> None:
+        """Start a command; its exit code is shown when it ends."""
+        client = shlex.join(["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(self._pid), *command])
+        shown = f"cd {shlex.quote(str(folder))} && {client}; echo ended with $?; exec sleep 1000"
+        self._run("new-session", "-d", "-x", "160", "-y", "50", shown)
+
+    def type(self, text: str) -> None:
+        """Type a line and send it. The client takes keys that come with the line's for a part of a paste."""
+        self._run("send-keys", "-l", text)
+        self.see(text)
+        time.sleep(0.5)
+        self._run("send-keys", "Enter")
+
+    def ask(self, prompt: str, answer: str) -> None:
+        """Type a prompt, and wait for the answer."""
+        self.type(prompt)
+        self.see(answer)
+
+    def press(self, *keys: str) -> None:
+        """Press keys, in tmux' words."""
+        for key in keys:
+            self._run("send-keys", key)
+            time.sleep(0.3)
+
+    def leave(self, *keys: str) -> None:
+        """Leave the client by keys, else by its command, which ends well."""
+        if keys:
+            self.press(*keys)
+        else:
+            self.type("/exit")
+        self.see("ended with 0")
+
+    def screen(self) -> str:
+        """What is shown."""
+        return self._run("capture-pane", "-p")
+
+    def see(self, text: str) -> str:
+        """Wait until something is shown; the screen then."""
+        end = time.monotonic() + PATIENCE
+        while text not in (screen := self.screen()):
+            assert time.monotonic() < end, f"{text!r} is not shown:\n{screen}"
+            time.sleep(0.1)
+        return screen
+
+    def client_pid(self) -> int:
+        """The client's process."""
+        return int(self._pid.read_text())
+
+    def close(self) -> None:
+        """Close the terminal as its window's cross does."""
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)
+
+    def _run(self, *arguments: str) -> str:
+        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, check=True)
+        return done.stdout
 
 
 def _strings(value: Any) -> Iterator[str]:

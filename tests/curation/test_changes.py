@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import apply, fault, preview
+from reflector.curation.changes import apply, fault, planned
 from reflector.curation.proposals import approve, find, proposals, propose, reopen
 from reflector.curation.undoing import last_change, undoing, undone
 from reflector.events import event as ev
-from reflector.events.fold import fold
-from reflector.ledger.as_of import Past
+from reflector.events.event import Event
+from reflector.events.registry import fold
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
@@ -39,6 +39,11 @@ def life() -> Ledger:
     ledger.append([first, *reflected("aa", first, ("pat-001", "helpful"), ("pat-002", "helpful"))])
     ledger.append([second, *reflected("bb", second, ("pat-002", "harmful"), ("pat-003", "helpful"))])
     return ledger
+
+
+def undo(ledger: Ledger, *events: Event) -> None:
+    found = undoing(ledger, events or last_change(ledger))
+    apply(ledger, found.changes, actor="human", target=found.targets, again=True)
 
 
 def chosen(rows: Sequence[BulletRow], kind: str, pick: Sequence[int], section: str, text: str) -> Change | None:
@@ -97,8 +102,7 @@ def test_undo_goes_back_step_by_step_to_what_was_there_first(wished: list[tuple[
                 states.append(said(ledger))
         while len(states) > 1:
             assert said(ledger) == states.pop()
-            found = undoing(ledger, last_change(ledger))
-            apply(ledger, found.changes, actor="human", target=found.targets, again=True)
+            undo(ledger)
         assert said(ledger) == states[0]
 
 
@@ -118,7 +122,7 @@ def test_a_preview_says_what_is_made_then(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.", helpful=2), added("pat-002", "Two."), first, second])
     ledger.append(reflected("aa", first, ("pat-001", "helpful"), ("pat-002", "helpful")))
     change = Change("merge", names=("pat-001", "pat-002"), section="mis", text="Both.")
-    (step,) = preview(ledger.rows(), [change], union=Past(ledger).together)
+    (step,) = planned(ledger, [change])
     assert step.lines == [
         "- [pat-001] helpful=3 harmful=0 :: One. (PATTERNS & APPROACHES)",
         "- [pat-002] helpful=1 harmful=0 :: Two. (PATTERNS & APPROACHES)",
@@ -128,47 +132,37 @@ def test_a_preview_says_what_is_made_then(ledger: Ledger) -> None:
     assert ledger.bullets() == step.after
 
 
-def test_what_came_since_is_named_and_nothing_is_undone(ledger: Ledger) -> None:
-    ledger.append([added("pat-001", "One.")])
-    (first,) = apply(ledger, [Change("revise", "pat-001", text="Two.")], actor="human")
-    (later,) = apply(ledger, [Change("revise", "pat-001", text="Three.")], actor="human")
-    head = ledger.head()
-    with pytest.raises(BulletRefused, match=rf"changed since, at position {later.position} \(bullet.revised: .*undo "):
-        undoing(ledger, ledger.at([first.position]))
-    assert ledger.head() == head
-
-
 def test_counts_that_came_since_a_recount_stay_when_it_is_undone(ledger: Ledger) -> None:
     first = window(1, "s1")
     ledger.append([added("pat-001", "One.", helpful=5, harmful=2)])
     (made,) = apply(ledger, [Change("recount", "pat-001", helpful=0, harmful=0)], actor="human")
     ledger.append([first, *reflected("aa", first, ("pat-001", "helpful"))])
-    found = undoing(ledger, ledger.at([made.position]))
-    apply(ledger, found.changes, actor="human", target=found.targets, again=True)
+    undo(ledger, *ledger.at([made.position]))
     assert [(b.helpful, b.harmful) for b in ledger.bullets()] == [(6, 2)]
 
 
-def test_what_was_undone_has_nothing_left_to_undo(ledger: Ledger) -> None:
-    ledger.append([added("pat-001", "One.")])
-    (made,) = apply(ledger, [Change("remove", "pat-001")], actor="human")
-    removal = ledger.at([made.position])
-    found = undoing(ledger, last_change(ledger))
-    apply(ledger, found.changes, actor="human", target=found.targets, again=True)
-    with pytest.raises(BulletRefused, match=f"nothing of position {made.position} is left to undo"):
-        undoing(ledger, removal)
-    found = undoing(ledger, last_change(ledger))
-    apply(ledger, found.changes, actor="human", target=found.targets, again=True)
-    with pytest.raises(BulletRefused, match="no change that is not undone"):
-        last_change(ledger)
+def test_what_came_since_what_was_undone_and_what_was_erased_is_not_undone(ledger: Ledger) -> None:
+    def revised(text: str) -> Event:
+        (made,) = apply(ledger, [Change("revise", "pat-001", text=text)], actor="human")
+        return ledger.at([made.position])[0]
 
-
-def test_a_text_that_was_erased_does_not_come_back(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "The password is on the wall.")])
-    (made,) = apply(ledger, [Change("revise", "pat-001", text="Ask Jo.")], actor="human")
+    first, later = revised("Two."), revised("Three.")
+    with pytest.raises(BulletRefused, match=rf"changed since, at position {later.position} \(bullet.revised: .*undo "):
+        undo(ledger, first)
+    undo(ledger)
+    with pytest.raises(BulletRefused, match=f"nothing of position {later.position} is left to undo"):
+        undo(ledger, later)
     ledger.redact(added("pat-001").event_id, reason="x", actor="human")
     with pytest.raises(BulletRefused, match="was erased"):
-        undoing(ledger, ledger.at([made.position]))
-    assert next(ledger.events(types=[ev.EVENT_REDACTED])).position == 3
+        undo(ledger)
+
+
+def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
+    ledger.append([added("pat-001", "One.")])
+    undo(ledger)
+    with pytest.raises(BulletRefused, match="no change that is not undone"):
+        last_change(ledger)
 
 
 def test_a_decision_that_was_taken_back_is_undone_with_what_it_made(ledger: Ledger) -> None:

@@ -10,7 +10,7 @@ from reflector.audit.targets import UnknownTarget, target_named
 from reflector.curation.counts import RetractionRefused, moved, retract, undo
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
-from reflector.events.fold import fold
+from reflector.events.registry import fold
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -62,39 +62,17 @@ def test_a_session_goes_out_of_the_count_with_all_its_windows_and_comes_back(tol
     assert list(verify(told)) == []
 
 
-def test_a_reflection_and_a_single_tag_go_out_by_themselves(told: Ledger) -> None:
+def test_a_window_a_reflection_and_a_tag_go_out_by_themselves_and_the_rest_with_the_session(told: Ledger) -> None:
     retract(told, target_named(told, "aa01").events, "misread")
     assert _counters(told) == {"pat-001": (1, 1), "mis-001": (0, 2)}
-    tag = next(told.events(types=[ev.BULLET_TAGGED], after=8))
-    retract(told, [tag], "misread too")
-    assert _counters(told)["pat-001"][0] + _counters(told)["pat-001"][1] == 1
-    assert fold(told.events()).bullets() == told.bullets()
-
-
-def test_retracting_the_rest_of_a_session_leaves_out_what_is_out_already(told: Ledger) -> None:
+    retract(told, list(told.events(types=[ev.BULLET_TAGGED], after=10))[:1], "misread too")
+    assert sum(_counters(told)["pat-001"]) == 1
     retract(told, [_event(told, FIRST)], "the first half")
     (one,) = retract(told, target_named(told, "s1").events, "the rest")
     assert told.at([one.position])[0].target_id == AGAIN.event_id
-    with pytest.raises(AlreadyRetracted, match=r"out of the count since position 13 \(the first half\)"):
+    with pytest.raises(AlreadyRetracted, match=r"out of the count since position \d+ \(the first half\)"):
         retract(told, target_named(told, "s1").events, "once more")
-
-
-def test_a_retraction_is_undone_by_its_own_name_and_can_be_taken_up_again(told: Ledger) -> None:
-    window_ = _event(told, FIRST)
-    (first,) = retract(told, [window_], "a")
-    retraction = told.at([first.position])[0]
-    whole = {"pat-001": (2, 1), "mis-001": (0, 3)}
-    without = {"pat-001": (1, 1), "mis-001": (0, 2)}
-    seen = []
-    for step in (retract, undo):
-        step(told, [retraction], "b")
-        seen.append(_counters(told))
-        with pytest.raises(LedgerError):
-            step(told, [retraction], "c")
-        retract(told, [window_], "d")
-        seen.append(_counters(told))
-    assert seen == [whole, without, whole, without]
-    assert list(verify(told)) == []
+    assert fold(told.events()).bullets() == told.bullets()
 
 
 @pytest.mark.parametrize("type_", [ev.BULLET_ADDED, ev.POLICY_ADOPTED, ev.REFLECTION_FAILED, ev.PLAYBOOK_IMPORTED])

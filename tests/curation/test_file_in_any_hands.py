@@ -271,6 +271,7 @@ class InAnyHands(RuleBasedStateMachine):
 
     def ask(self, *, write: bool) -> None:
         wanted, people = self.expected()
+        before = self.path.read_bytes() if self.path.exists() else None
         sync(self.ledger, self.project, write=write)
         live = self.live
         assert sorted((b.section, b.text, *b.counters) for b in live.values()) == sorted(wanted)
@@ -278,6 +279,7 @@ class InAnyHands(RuleBasedStateMachine):
         if write:
             self.wrote()
             return
+        assert (self.path.read_bytes() if self.path.exists() else None) == before
         if people:
             named = {b.text: name for name, b in live.items()}
             for one in self.edited.entries:

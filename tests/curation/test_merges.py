@@ -12,19 +12,16 @@ from hypothesis import strategies as st
 from reflector.audit.blame import blame
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
-from reflector.events.fold import Playbook, fold
+from reflector.events.registry import fold
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
-from tests.conftest import OpenLedger, examples
+from tests.conftest import Fresh, OpenLedger, examples
 from tests.curation.lives import KINDS, Life
-from tests.ledger.events import added, adopted, changed, merged, reflected, retracted, window
-from tests.ledger.histories import Fresh, fresh
-
-__all__ = ["fresh"]
+from tests.ledger.events import added, adopted, changed, merged, reflected, window
 
 
 def holds(ledger: Ledger) -> dict[str, tuple[object, ...]]:
@@ -43,6 +40,7 @@ def agree(ledger: Ledger, *moments: int) -> None:
     assert list(verify(ledger)) == []
     for position in (*moments, len(events)):
         past, book = Past(ledger, position), fold(events[:position])
+        assert (past.bullets(), past.counting, past.updated_at) == (book.bullets(), book.adopted, book.updated_at)
         for policy in COUNTINGS:
             counters = {name: book.counters(name, policy) for name in book.entries}
             assert past.counters(list(counters), policy) == counters, (position, policy)
@@ -65,114 +63,90 @@ def ledger(open_ledger: OpenLedger) -> Ledger:
     return ledger
 
 
-def counters(ledger: Ledger, name: str) -> tuple[int, int]:
-    row = ledger.row(name)
-    assert row is not None
-    return row.helpful, row.harmful
+def counters(ledger: Ledger, *names: str) -> list[tuple[int, int]]:
+    rows = holds(ledger)
+    return [rows[name][5:] for name in names]  # type: ignore[misc]
 
 
-def told(ledger: Ledger, number: int, *tags: tuple[str, str], session: str = "late") -> list[NewEvent]:
-    seen = window(number, session, [number])
-    events = [seen, *reflected(f"r{number}", seen, *tags)]
-    ledger.append(events)
-    return events
+def seen(number: int, *tags: tuple[str, str], session: str = "late") -> list[NewEvent]:
+    window_ = window(number, session, [number])
+    return [window_, *reflected(f"r{number}", window_, *tags)]
 
 
-def test_a_merged_bullet_counts_what_its_sources_counted_and_a_session_once(ledger: Ledger) -> None:
-    ledger.append([merged("pat-004", "pat-001", "pat-002")])
-    assert counters(ledger, "pat-004") == (4, 2)
-    ledger.append([adopted("once_per_session")])
-    assert counters(ledger, "pat-004") == (3, 2)
-    assert counters(ledger, "pat-001") == (3, 1)
+INNER, OUTER = merged("pat-004", "pat-001", "pat-002"), merged("pat-005", "pat-004", "pat-003")
+UNMERGED = changed(ev.BULLET_UNMERGED, "pat-004", 1)
+PRUNED = {"reason": "pruned", "into": None}
+LATE = seen(7, ("pat-001", "helpful"), ("pat-004", "harmful"))
+REMOVED_INTO = changed(ev.BULLET_REMOVED, "pat-001", 1, reason="merged", into="pat-002")
+
+#: Events, in the appends in which they come, and what becomes of the bullets that are named.
+HISTORIES: dict[str, tuple[list[list[NewEvent]], dict[str, tuple[str, int, int]]]] = {
+    "a merged bullet counts what its sources counted": (
+        [[INNER]],
+        {"pat-001": ("merged", 3, 1), "pat-002": ("merged", 1, 1), "pat-004": ("live", 4, 2)},
+    ),
+    "and a session once": (
+        [[INNER], [adopted("once_per_session")]],
+        {"pat-001": ("merged", 3, 1), "pat-004": ("live", 3, 2)},
+    ),
+    "late evidence on a source counts up the whole chain": (
+        [[INNER], [OUTER], LATE],
+        {"pat-001": ("merged", 4, 1), "pat-004": ("merged", 5, 3), "pat-005": ("live", 5, 3)},
+    ),
+    "an undone merge gives its sources back and keeps its own tags": (
+        [[INNER], seen(7, ("pat-004", "helpful")), [UNMERGED]],
+        {"pat-001": ("live", 3, 1), "pat-002": ("live", 1, 1), "pat-004": ("removed", 1, 0)},
+    ),
+    "an inner merge is undone while the outer one stands": (
+        [[INNER], [OUTER], [UNMERGED]],
+        {
+            "pat-001": ("live", 3, 1),
+            "pat-003": ("merged", 0, 0),
+            "pat-004": ("merged", 0, 0),
+            "pat-005": ("live", 0, 0),
+        },
+    ),
+    "counters set by hand hold what the sources had": (
+        [[INNER], [changed(ev.BULLET_RECOUNTED, "pat-004", 1, helpful=9, harmful=0)], seen(7, ("pat-001", "helpful"))],
+        {"pat-004": ("live", 10, 0), "pat-001": ("merged", 4, 1)},
+    ),
+    "a source that is not live or was never there stays what it is": (
+        [[changed(ev.BULLET_REMOVED, "pat-002", 1, **PRUNED)], [merged("pat-004", "pat-001", "pat-002", "pat-099")]],
+        {"pat-002": ("removed", 1, 1), "pat-004": ("live", 3, 1)},
+    ),
+    "and comes back alone": (
+        [
+            [changed(ev.BULLET_REMOVED, "pat-002", 1, **PRUNED), INNER],
+            [changed(ev.BULLET_RESTORED, "pat-001", 1), changed(ev.BULLET_RESTORED, "pat-002", 2)],
+        ],
+        {"pat-001": ("merged", 3, 1), "pat-002": ("live", 1, 1)},
+    ),
+    "a source that another machine removed stays gone when the merge is undone": (
+        [[INNER], [changed(ev.BULLET_REMOVED, "pat-001", 1, **PRUNED)], [UNMERGED]],
+        {"pat-001": ("removed", 3, 1), "pat-002": ("live", 1, 1)},
+    ),
+    "a bullet that was removed into another one is not followed": (
+        [[REMOVED_INTO], seen(7, ("pat-001", "helpful"))],
+        {"pat-001": ("removed", 4, 1), "pat-002": ("live", 1, 1)},
+    ),
+}
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_a_merge_counts_by_reference_and_is_undone_by_it(ledger: Ledger, history: str) -> None:
+    appends, wanted = HISTORIES[history]
+    for events in appends:
+        ledger.append(events)
+    rows = holds(ledger)
+    assert {name: (rows[name][2], *rows[name][5:]) for name in wanted} == wanted
     agree(ledger, 3, 6, 9)
-
-
-def test_late_evidence_on_a_source_counts_up_the_whole_chain(ledger: Ledger) -> None:
-    ledger.append([merged("pat-004", "pat-001", "pat-002")])
-    ledger.append([merged("pat-005", "pat-004", "pat-003")])
-    events = told(ledger, 7, ("pat-001", "helpful"), ("pat-004", "harmful"))
-    assert [counters(ledger, name) for name in ("pat-001", "pat-004", "pat-005")] == [(4, 1), (5, 3), (5, 3)]
-    ledger.append([retracted(events[0])])
-    assert [counters(ledger, name) for name in ("pat-001", "pat-004", "pat-005")] == [(3, 1), (4, 2), (4, 2)]
-    agree(ledger)
-
-
-def test_an_undone_merge_gives_every_source_back_and_keeps_the_tags_that_the_merged_one_got(ledger: Ledger) -> None:
-    before = holds(ledger)
-    ledger.append([merged("pat-004", "pat-001", "pat-002")])
-    told(ledger, 7, ("pat-004", "helpful"))
-    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
-    after = holds(ledger)
-    assert {name: after[name] for name in before} == before
-    assert after["pat-004"][2:] == ("removed", "unmerged", None, 1, 0)
-    agree(ledger)
-
-
-def test_an_inner_merge_can_be_undone_while_the_outer_one_stands(ledger: Ledger) -> None:
-    ledger.append([merged("pat-004", "pat-001", "pat-002")])
-    ledger.append([merged("pat-005", "pat-004", "pat-003")])
-    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
-    statuses = {name: row[2] for name, row in holds(ledger).items()}
-    assert statuses == {
-        "pat-001": "live",
-        "pat-002": "live",
-        "pat-003": "merged",
-        "pat-004": "merged",
-        "pat-005": "live",
-    }
-    assert counters(ledger, "pat-005") == (0, 0)
-    agree(ledger)
-
-
-def test_counters_set_by_hand_on_a_merged_bullet_hold_what_its_sources_had(ledger: Ledger) -> None:
-    ledger.append([merged("pat-004", "pat-001", "pat-002")])
-    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-004", 1, helpful=9, harmful=0)])
-    told(ledger, 7, ("pat-001", "helpful"))
-    assert [counters(ledger, name) for name in ("pat-004", "pat-001")] == [(10, 0), (4, 1)]
-    agree(ledger)
-    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
-    assert counters(ledger, "pat-001") == (4, 1)
-    agree(ledger)
-
-
-def test_a_source_that_is_not_live_stays_what_it_is(ledger: Ledger) -> None:
-    ledger.append([changed(ev.BULLET_REMOVED, "pat-002", 1, reason="pruned", into=None)])
-    ledger.append([merged("pat-004", "pat-001", "pat-002", "pat-099")])
-    assert holds(ledger)["pat-002"][2:4] == ("removed", "pruned")
-    assert counters(ledger, "pat-004") == (3, 1)
-    ledger.append([changed(ev.BULLET_RESTORED, "pat-001", 1)])
-    assert holds(ledger)["pat-001"][2] == "merged"
-    ledger.append([changed(ev.BULLET_RESTORED, "pat-002", 2)])
-    assert holds(ledger)["pat-002"][2:] == ("live", None, None, 1, 1)
-    agree(ledger)
-
-
-def test_a_source_that_another_machine_removed_stays_gone_when_the_merge_is_undone(ledger: Ledger) -> None:
-    ledger.append([merged("pat-004", "pat-001", "pat-002")])
-    before = counters(ledger, "pat-004")
-    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="pruned", into=None)])
-    assert counters(ledger, "pat-004") == before
-    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
-    assert {name: row[2:4] for name, row in holds(ledger).items() if name < "pat-003"} == {
-        "pat-001": ("removed", "pruned"),
-        "pat-002": ("live", None),
-    }
-    agree(ledger)
-
-
-def test_a_bullet_that_was_removed_into_another_one_is_not_followed(ledger: Ledger) -> None:
-    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="merged", into="pat-002")])
-    told(ledger, 7, ("pat-001", "helpful"))
-    assert counters(ledger, "pat-002") == (1, 1)
-    agree(ledger)
 
 
 def test_a_circle_of_pointers_that_somebody_forged_ends(ledger: Ledger) -> None:
     for name, into in (("pat-001", "pat-002"), ("pat-002", "pat-001")):
         ledger.append([changed(ev.BULLET_REMOVED, name, 1, reason="merged", into=into, follows=True)])
-    told(ledger, 7, ("pat-001", "helpful"))
-    book: Playbook = fold(ledger.events())
-    assert counters(ledger, "pat-001") == book.counters("pat-001") == (5, 2)
+    ledger.append(seen(7, ("pat-001", "helpful")))
+    assert counters(ledger, "pat-001") == [fold(ledger.events()).counters("pat-001")] == [(5, 2)]
     assert list(verify(ledger)) == []
 
 
@@ -230,8 +204,8 @@ def machines(fresh: Fresh) -> Iterator[tuple[Ledger, Ledger]]:
     with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
         a.append([added("pat-001", "One", helpful=1), added("pat-002", "Two"), added("pat-003", "Three")])
         load(b, list(exported(a)))
-        told(a, 1, ("pat-001", "helpful"), ("pat-002", "helpful"), session="a")
-        told(b, 2, ("pat-002", "helpful"), ("pat-003", "harmful"), session="b")
+        a.append(seen(1, ("pat-001", "helpful"), ("pat-002", "helpful"), session="a"))
+        b.append(seen(2, ("pat-002", "helpful"), ("pat-003", "harmful"), session="b"))
         yield a, b
 
 
@@ -246,49 +220,47 @@ def meet_both(a: Ledger, b: Ledger) -> None:
     )
 
 
-def test_the_same_merge_on_two_machines_is_one(machines: tuple[Ledger, Ledger]) -> None:
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "live"),
+    [
+        # The same merge is one; of two with one name and text the first counts; of two that share a source it has it.
+        (
+            merged("pat-004", "pat-001", "pat-002", text="Both"),
+            merged("pat-004", "pat-001", "pat-002", text="Both"),
+            {"Both": (4, 0), "Three": (0, 1)},
+        ),
+        (
+            merged("pat-004", "pat-002", "pat-003", text="Both"),
+            merged("pat-004", "pat-001", "pat-002", text="Both"),
+            {"Both": (4, 0), "Three": (0, 1)},
+        ),
+        (
+            merged("pat-004", "pat-001", "pat-002", text="One and two"),
+            merged("pat-004", "pat-002", "pat-003", text="Two and three"),
+            {"Two and three": (2, 1), "One and two": (2, 0)},
+        ),
+    ],
+)
+def test_merges_of_two_machines_become_one_playbook(
+    machines: tuple[Ledger, Ledger], of_a: NewEvent, of_b: NewEvent, live: dict[str, tuple[int, int]]
+) -> None:
+    a, b = machines
+    b.append([of_b])
+    a.append([of_a])
+    meet_both(a, b)
     for ledger in machines:
-        ledger.append([merged("pat-004", "pat-001", "pat-002", text="Both")])
-    meet_both(*machines)
-    a, b = machines
-    assert holds(a) == holds(b)
-    assert counters(a, "pat-004") == (4, 0)
-
-
-def test_of_two_merges_with_one_name_and_text_the_first_counts(machines: tuple[Ledger, Ledger]) -> None:
-    a, b = machines
-    a.append([merged("pat-004", "pat-001", "pat-002", text="Both")])
-    b.append([merged("pat-004", "pat-002", "pat-003", text="Both")])
-    meet_both(a, b)
-    assert holds(a) == holds(b)
-    assert {name: row[2] for name, row in holds(b).items()} == {
-        "pat-001": "merged",
-        "pat-002": "merged",
-        "pat-003": "live",
-        "pat-004": "live",
-    }
-    assert counters(b, "pat-004") == (4, 0)
-    assert counters(b, "pat-003") == (0, 1)
-
-
-def test_of_two_merges_that_share_a_source_the_first_has_it(machines: tuple[Ledger, Ledger]) -> None:
-    a, b = machines
-    b.append([merged("pat-004", "pat-002", "pat-003", text="Two and three")])
-    a.append([merged("pat-004", "pat-001", "pat-002", text="One and two")])
-    meet_both(a, b)
-    live = {row[1]: row[5:] for row in holds(a).values() if row[2] == "live"}
-    assert live == {"Two and three": (2, 1), "One and two": (2, 0)}
+        assert {row[1]: row[5:] for row in holds(ledger).values() if row[2] == "live"} == live
 
 
 def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_for_its_heir(fresh: Fresh) -> None:
     with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
         a.append([added("pat-001", "One"), added("pat-002", "Two"), adopted("once_per_session")])
         a.append([merged("pat-003", "pat-001", "pat-002")])
-        told(a, 1, ("pat-002", "helpful"), session="s1")
+        a.append(seen(1, ("pat-002", "helpful"), session="s1"))
         load(b, list(exported(a)))
-        told(a, 2, ("pat-001", "helpful"), session="s1")
+        a.append(seen(2, ("pat-001", "helpful"), session="s1"))
         b.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=1, harmful=0)])
-        told(b, 3, ("pat-001", "helpful"), ("pat-002", "helpful"), session="s2")
+        b.append(seen(3, ("pat-001", "helpful"), ("pat-002", "helpful"), session="s2"))
         meet_both(a, b)
         for ledger in (a, b):
-            assert [counters(ledger, name)[0] for name in ("pat-001", "pat-002", "pat-003")] == [2, 2, 3]
+            assert [helpful for helpful, _ in counters(ledger, "pat-001", "pat-002", "pat-003")] == [2, 2, 3]

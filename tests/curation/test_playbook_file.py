@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 
 from reflector import files
-from reflector.curation.playbook_file import WRITTEN, Kind, forget_counts, look, settle, sync
+from reflector.curation.playbook_file import Kind, forget_counts, look, settle, sync
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from reflector.project import Project
@@ -120,20 +119,6 @@ def test_a_file_is_one_of_eight_things_to_a_ledger(tmp_path: Path, how: str) -> 
         assert (project.playbook_json.read_bytes() == raw) == (kind in ("unreadable", "written"))
 
 
-def test_an_older_export_is_known_without_a_memory_of_having_written_it(tmp_path: Path) -> None:
-    project = Project.at(tmp_path)
-    with project.open_ledger() as ledger:
-        add_bullet(ledger, "pat", "one")
-        sync(ledger, project)
-        old = project.playbook_json.read_bytes()
-        add_bullet(ledger, "pat", "two")
-        sync(ledger, project)
-        ledger.set_checkpoint(WRITTEN, 0, "forgotten")
-        project.playbook_json.write_bytes(old)
-        assert sync(ledger, project).edits == 0
-        assert len(ledger.bullets()) == 2
-
-
 def test_an_older_export_does_not_bring_an_erased_text_back(tmp_path: Path) -> None:
     project, token = Project.at(tmp_path), "ghp_" + "a1B2" * 9
     with project.open_ledger() as ledger:
@@ -227,22 +212,6 @@ def test_a_file_of_another_ledger_is_reported_until_its_copy_is_removed_and_nobo
     assert by_human(agent) == []
 
 
-def test_sessions_taken_in_again_after_an_older_ledger_came_back_give_the_true_counters(agent: Agent) -> None:
-    agent.call("ingest", *sessions(agent, 0, 1, 2))
-    monday = agent.home / "monday.db"
-    shutil.copy(agent.ledger, monday)
-    agent.call("ingest", *sessions(agent, 3, 4, 5))
-    newer = agent.playbook.read_bytes()
-    shutil.copy(monday, agent.ledger)
-    assert listed(agent)["pat-001"] == (3, 0)
-    agent.call("ingest", *sessions(agent, 0, 1, 2, 3, 4, 5))
-    assert agent.counters()["pat-001"] == (6, 0)
-    assert by_human(agent) == []
-    assert agent.call("verify").out == ""
-    (kept,) = (agent.state / "kept").glob("another-ledger-*.json")
-    assert kept.read_bytes() == newer
-
-
 def configured(agent: Agent, url: str) -> None:
     (agent.home / ".config/reflector").mkdir(parents=True)
     (agent.home / ".config/reflector/config.toml").write_text(f'ledger_url = "{url}"\n')
@@ -280,52 +249,6 @@ def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_no
 
 
 # Edits
-
-
-def test_each_kind_of_edit_becomes_an_event_by_human_beside_what_a_session_counted(agent: Agent) -> None:
-    (transcript,) = sessions(agent, 1)
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
-    whole = document(agent)
-    pat, mis = whole["sections"][PAT], whole["sections"][MIS]
-    pat[0]["text"] = "Write the failing test before the fix."
-    pat[1]["helpful"] = 7
-    whole["sections"]["OTHERS"].append(mis.pop())
-    mis.append({"text": "Never skip hooks."})
-    save(agent, whole)
-    agent.call("drain")
-    added = {"name": "mis-002", "section": "mis", "text": "Never skip hooks.", "helpful": 0, "harmful": 0}
-    assert by_human(agent) == [
-        ("bullet.revised", {"name": "pat-001", "text": "Write the failing test before the fix."}),
-        ("bullet.recounted", {"name": "pat-002", "helpful": 7, "harmful": 1}),
-        ("bullet.added", {**added, "origin": "playbook.json"}),
-        ("bullet.moved", {"name": "mis-001", "section": "oth"}),
-    ]
-    assert agent.counters() == {"pat-001": (1, 0), "pat-002": (7, 1), "mis-002": (0, 0), "mis-001": (0, 0)}
-    agent.call("ingest", *sessions(agent, 2, name="pat-002"))
-    assert agent.counters()["pat-002"] == (8, 1)
-    steps = [step["disposition"] for step in agent.json("blame", "pat-002")]
-    assert steps == ["baseline", "baseline", "counted"]
-    assert agent.call("verify").out == ""
-
-
-def test_entries_without_a_name_or_counters_are_known_again_when_a_question_read_them(agent: Agent) -> None:
-    agent.call("ingest", *sessions(agent, 1))
-    whole = document(agent)
-    for entry in whole["sections"][PAT]:
-        del entry["helpful"], entry["harmful"]
-    whole["sections"][PAT] += ["Same.", "Same.", "Other."]
-    save(agent, whole)
-    before = listed(agent)
-    assert (before["pat-001"], before["pat-002"], len(before)) == ((1, 0), (3, 1), 6)
-    whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
-    save(agent, whole)
-    assert listed(agent) == before
-    whole["sections"][PAT].remove("Same.")
-    save(agent, whole)
-    assert len(listed(agent)) == 5
-    agent.call("drain")
-    assert agent.counters() == listed(agent)
-    assert [type_.partition(".")[2] for type_, _ in by_human(agent)] == [*["added"] * 3, "revised", "removed"]
 
 
 def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_path: Path) -> None:
@@ -419,18 +342,6 @@ def test_two_rebuilds_give_the_same_bytes_and_the_file_keeps_its_permissions(age
         agent.playbook.unlink()
     agent.call("rebuild")
     assert agent.call("rebuild", "--check").out == ""
-
-
-def test_last_updated_is_the_time_of_the_last_event_that_changed_a_bullet(agent: Agent) -> None:
-    imported = document(agent)["last_updated"]
-    assert imported == agent.events("playbook.imported")[0]["recorded_at"]
-    written = agent.playbook.stat()
-    agent.call("ingest", Session("s-0").user("Hello.").agent("Hello.").write(agent.home / "s-0.jsonl"))
-    agent.call("ingest", Session("s-9").cites("pat-001", None).write(agent.home / "s-9.jsonl"))
-    assert document(agent)["last_updated"] == imported
-    assert (agent.playbook.stat().st_mtime_ns, agent.playbook.stat().st_ino) == (written.st_mtime_ns, written.st_ino)
-    agent.call("ingest", *sessions(agent, 1))
-    assert document(agent)["last_updated"] == agent.events("bullet.tagged")[-1]["recorded_at"] > imported
 
 
 #: Whose method a write dies in, and whether it dies before the method has done anything.

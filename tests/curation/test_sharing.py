@@ -126,41 +126,12 @@ def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflic
     ]
 
 
-def test_ledgers_that_are_merged_after_git_renamed_a_bullet_count_what_each_was_cited_for(
-    first: Clone, second: Clone, tmp_path: Path
-) -> None:
-    for clone, text, session in ((first, "From the first.", "a"), (second, "From the second.", "b")):
-        clone.call("add", "pat", text)
-        clone.cites("pat-002", session)
-        clone.publish("Added a bullet")
-    first.push()
-    second.pull("--no-rebase")
-    second.call("list")
-    second.cites("pat-003", "c")
-    second.push()
-    first.pull("--ff-only")
-    first.call("list")
-    for clone, name in ((first, "a"), (second, "b")):
-        (tmp_path / name).write_text(clone.call("export", "--format", "ndjson").out)
-    for clone, name in ((first, "b"), (second, "a"), (first, "b")):
-        clone.call("import", tmp_path / name)
-        assert clone.counts() == {
-            "pat-001": ("Run the tests.", 0, 0),
-            "pat-002": ("From the first.", 1, 0),
-            "pat-003": ("From the second.", 2, 0),
-        }
-        assert clone.call("verify").out == ""
-
-
-def test_a_session_of_a_shared_playbook_is_told_the_ledgers_counts(first: Clone) -> None:
+def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(first: Clone) -> None:
     first.cites("pat-001", "s-1")
     assert b"helpful" not in first.playbook.read_bytes()
-    assert "[pat-001] helpful=1 harmful=0 :: Run the tests." in first.hook("SessionStart", session_id="s-2")
-    os.utime(first.playbook, ns=(1, 1))
-    assert "[pat-001] helpful=1 harmful=0 :: Run the tests." in first.hook("SessionStart", session_id="s-3")
-
-
-def test_a_session_is_not_told_a_name_that_its_ledger_has_retired(first: Clone) -> None:
+    for _ in range(2):
+        assert "[pat-001] helpful=1 harmful=0 :: Run the tests." in first.hook("SessionStart", session_id="s-2")
+        os.utime(first.playbook, ns=(1, 1))
     first.call("add", "pat", "Two.")
     first.publish("Added")
     first.git("revert", "--no-edit", "HEAD")
@@ -211,76 +182,19 @@ def test_what_a_colleague_removed_or_reworded_is_removed_and_reworded_by_git(fir
     assert second.actors() == {"git", "rules"}
 
 
-def test_a_revert_to_what_a_stash_had_shown_is_taken_in(first: Clone) -> None:
-    first.call("add", "pat", "Two.")
-    first.git("stash", "-q")
-    assert len(first.counts()) == 2
-    first.git("stash", "pop", "-q")
-    first.publish("Added")
-    assert len(first.counts()) == 2
-    first.git("revert", "--no-edit", "HEAD")
-    assert first.counts().keys() == {"pat-001"}
-
-
-def test_an_edit_that_was_taken_in_is_taken_back_by_a_checkout_and_not_by_a_stash(first: Clone) -> None:
+def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a_stash(first: Clone) -> None:
     edited = first.playbook.read_text().replace("Run the tests.", "Run all tests.")
     for command, text in (("checkout", "Run the tests."), ("stash", "Run all tests.")):
         first.playbook.write_text(edited)
         assert first.counts()["pat-001"][0] == "Run all tests."
         first.git(command, "-q", *(["--", first.playbook] if command == "checkout" else []))
         assert first.counts()["pat-001"][0] == text
-    assert first.actors() == {"human"}
-
-
-def test_another_branch_that_is_checked_out_takes_nothing_from_the_ledger_and_stays_clean(first: Clone) -> None:
-    first.call("add", "pat", "Two.")
-    first.publish("Added")
-    first.playbook.write_text(first.playbook.read_text().replace("Run the tests.", "Run all tests."))
-    first.call("drain")
+    first.git("stash", "pop", "-q")
     first.publish("Reworded")
-    before = first.counts()
-    for older in ("HEAD~1", "HEAD~2"):
-        first.git("checkout", "-q", older)
-        assert first.counts() == before
-        first.cites("pat-001", f"s-{older[-1]}")
-        assert first.is_clean()
-        first.git("checkout", "-q", "-")
-        assert first.is_clean()
-        before = first.counts()
-    assert before == {"pat-001": ("Run all tests.", 2, 0), "pat-002": ("Two.", 0, 0)}
-    assert first.actors() == {"human", "rules"}
-
-
-def test_a_bullet_that_was_never_committed_is_removed_by_hand(first: Clone) -> None:
-    committed = first.playbook.read_bytes()
-    first.call("add", "pat", "Two.")
-    first.playbook.write_bytes(committed)
-    first.call("drain")
-    assert first.counts().keys() == {"pat-001"}
-    assert first.is_clean()
-
-
-def test_a_question_after_a_checkout_leaves_an_unshared_playbook_clean(tmp_path: Path) -> None:
-    subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
-    clone = cloned(tmp_path, "one")
-    for text in ("One.", "Two."):
-        clone.call("add", "pat", text)
-        clone.publish(text)
-    clone.git("checkout", "-q", "HEAD~1")
-    for question in (["list"], ["show", "pat-001"], ["blame", "pat-002"], ["log"], ["status"]):
-        clone.call(*question)
-        assert clone.is_clean()
-    clone.git("checkout", "-q", "-")
-    assert len(clone.counts()) == 2
-    assert "reflector install --git" in clone.call("doctor", code=None).out
-
-
-def test_a_clone_without_the_merge_driver_is_told_so(first: Clone, tmp_path: Path) -> None:
-    assert "merged bullet by bullet" in first.call("doctor", code=None).out
-    clone = cloned(tmp_path, "second")
-    told = clone.call("doctor", code=None).out
-    assert "this clone merges it line by line" in told
-    assert "reflector install --git" in told
+    assert first.counts()["pat-001"][0] == "Run all tests."
+    first.git("revert", "--no-edit", "HEAD")
+    assert first.counts()["pat-001"][0] == "Run the tests."
+    assert first.actors() == {"human", "git"}
 
 
 def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clone, second: Clone) -> None:
@@ -306,28 +220,6 @@ def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clon
     assert first.playbook.read_bytes() == second.playbook.read_bytes()
     second.git("checkout", "-q", "HEAD~3")
     assert second.counts().keys() == {"pat-001", "pat-003"}
-
-
-def test_a_shared_file_that_is_edited_after_a_question_is_compared_with_what_the_question_read(first: Clone) -> None:
-    def edit(old: str, new: str) -> None:
-        first.playbook.write_text(first.playbook.read_text().replace(old, new))
-
-    edit('tests."\n      }', 'tests."\n      },\n      {"name": "pat-002", "text": "Nwe."}')
-    assert first.counts()["pat-002"] == ("Nwe.", 0, 0)
-    edit("Nwe.", "New.")
-    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-002": ("New.", 0, 0)}
-    first.git("stash", "-q")
-    assert first.counts().keys() == {"pat-001", "pat-002"}
-    first.git("stash", "pop", "-q")
-    edit("Run the tests.", "Run all tests.")
-    before = {"pat-001": ("Run all tests.", 0, 0), "pat-002": ("New.", 0, 0)}
-    assert first.counts() == before
-    first.publish("Edited")
-    first.git("checkout", "-q", "HEAD~1")
-    assert first.counts() == before
-    first.git("checkout", "-q", "-")
-    first.call("drain")
-    assert first.counts() == before
 
 
 ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py text\r\n*.md text"}
@@ -359,12 +251,6 @@ def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(tmp_path: Path,
     assert seen() == before
 
 
-def test_outside_a_repository_nothing_is_shared(tmp_path: Path) -> None:
-    agent = Agent.in_folder(tmp_path)
-    assert "git init" in agent.call("install", "--git", code=1).err
-    assert not (agent.claude / ".gitattributes").exists()
-
-
 def test_a_restored_ledger_writes_the_file_that_is_shared_and_takes_newer_advice_from_git_again(
     first: Clone, tmp_path: Path
 ) -> None:
@@ -372,31 +258,12 @@ def test_a_restored_ledger_writes_the_file_that_is_shared_and_takes_newer_advice
     first.call("add", "pat", "Ask first.")
     first.publish("Added a bullet")
     newer = first.playbook.read_bytes()
-    assert (
-        "after `git checkout .claude/playbook.json`"
-        in first.call("ledger", "restore", "--force", tmp_path / "b.db").err
-    )
+    told = first.call("ledger", "restore", "--force", tmp_path / "b.db").err
+    assert "after `git checkout .claude/playbook.json`" in told
     assert "Ask first." not in first.playbook.read_text()
     first.git("checkout", "-q", ".claude/playbook.json")
     first.cites("pat-002", "s-1")
     assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-002": ("Ask first.", 1, 0)}
-    assert first.playbook.read_bytes() == newer
-
-
-def test_a_preserved_ledger_writes_the_file_that_is_shared(first: Clone, tmp_path: Path) -> None:
-    (tmp_path / "ledger.ndjson").write_text(first.call("export", "--format", "ndjson").out)
-    first.call("add", "pat", "Ask first.")
-    first.share("Added a bullet")
-    other = cloned(tmp_path, "other")
-    other.call("import", tmp_path / "ledger.ndjson")
-    assert list(other.counts()) == ["pat-001"]
-    assert "Ask first." not in other.playbook.read_text()
-    other.git("checkout", "-q", ".claude/playbook.json")
-    assert list(other.counts()) == ["pat-001", "pat-002"]
-
-
-def test_a_rebuild_writes_a_shared_file_that_cannot_be_read(first: Clone) -> None:
-    whole = first.playbook.read_bytes()
     first.playbook.write_text("<<<<<<< ours\n" + first.playbook.read_text())
     first.call("rebuild")
-    assert first.playbook.read_bytes() == whole
+    assert first.playbook.read_bytes() == newer

@@ -1,20 +1,19 @@
-"""The registry: each event type is one value, and a type that leaves something out cannot be imported."""
+"""The registry: each event type is one value, from which documents, columns and renamings follow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from reflector.events.effects import ChangesNothing
-from reflector.events.kinds import EventType, Field, Merge
+from reflector.events.kinds import Field, Merge
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, fields_of, names_in
 from reflector.events.state import Entry
-from reflector.exchange.renames import renamed
+from reflector.exchange.agreement import renamed
 from tests.ledger import sql
-from tests.ledger.events import history
 from tests.reference import PAGE, written
 
 
@@ -22,20 +21,6 @@ def test_the_tables_of_the_page_are_those_of_the_types() -> None:
     page = PAGE.read_text("utf-8")
     assert page.count("<!-- generated: ") == 2
     assert written(page) == page, "run `make docs`"
-
-
-@pytest.mark.parametrize("left_out", ["effect", "summary", "meaning", "since", "name"])
-def test_a_type_without_one_of_its_parts_is_refused(left_out: str) -> None:
-    with pytest.raises(TypeError, match="needs a name, a meaning, a revision, an effect and a summary"):
-        replace(EVENT_TYPES["bullet.added"], **{left_out: "" if left_out in ("name", "meaning") else 0})
-    with pytest.raises(TypeError, match=left_out):
-        EventType(  # type: ignore[call-arg]
-            **{
-                one.name: getattr(EVENT_TYPES["bullet.added"], one.name)
-                for one in fields(EventType)
-                if one.name != left_out
-            }
-        )
 
 
 def test_a_type_that_changes_nothing_says_why_it_is_recorded() -> None:
@@ -72,13 +57,6 @@ def test_names_are_renamed_wherever_an_event_may_hold_one(type_: str) -> None:
     assert names_in(type_, there) == set(names.values())
     assert renamed(type_, there, {new: old for old, new in names.items()}) == data
     assert (there is data) == (not names)
-
-
-def test_names_are_renamed_in_a_history() -> None:
-    for event in history():
-        names = {name: f"{name[:-3]}9{name[-2:]}" for name in names_in(event.type, event.data)}
-        there = renamed(event.type, event.data, names)
-        assert renamed(event.type, there, {new: old for old, new in names.items()}) == event.data
 
 
 def test_a_bullet_given_to_the_users_playbook_keeps_the_name_that_it_has_there() -> None:

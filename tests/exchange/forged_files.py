@@ -8,7 +8,7 @@ from reflector.events.event import NewEvent
 from reflector.exchange.transfer import exported
 from reflector.ledger.canonical import canonical, digest, next_chain
 from reflector.ledger.store import Ledger
-from tests.ledger.histories import sqlite_file
+from tests.conftest import sqlite_file
 
 
 def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -80,29 +80,15 @@ def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(path: Path, 
 
 
 def test_a_backup_under_load_is_one_state_with_everything_before_it(path: Path, tmp_path: Path) -> None:
-    stop = threading.Event()
-    errors: list[Exception] = []
+    def write(number: int) -> int:
+        with Ledger.open_file(path) as ledger:
+            first = window(number, f"s{number}")
+            return len(ledger.append([first, *reflected(f"r{number}", first, ("pat-001", "helpful"))]))
 
-    def write() -> None:
-        try:
-            with Ledger.open_file(path) as ledger:
-                number = 100
-                while not stop.is_set():
-                    number += 1
-                    first = window(number, f"s{number}")
-                    ledger.append([first, *reflected(f"r{number}", first, ("pat-001", "helpful"))])
-        except Exception as error:  # noqa: BLE001  told by the test
-            errors.append(error)
-
-    with _told(path) as ledger:
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            ends = [(ledger.head().position, backup(ledger, tmp_path / f"{n}.db").position) for n in range(5)]
-        finally:
-            stop.set()
-            writer.join()
-        assert errors == []
+    with _told(path) as ledger, ThreadPoolExecutor(1) as beside:
+        writes = [beside.submit(write, number) for number in range(100, 120)]
+        ends = [(ledger.head().position, backup(ledger, tmp_path / f"{n}.db").position) for n in range(5)]
+        assert [one.result() for one in writes] == [3] * 20
         assert ledger.head().position > ends[0][1]
         for number, (before, end) in enumerate(ends):
             assert end >= before
@@ -130,8 +116,12 @@ def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Pat
         with pytest.raises(WouldLose, match=f"up to position {end.position + 1} that .* lacks"):
             restore(tmp_path / "b.db", path, "default")
         assert _content(path) == now
-        restored = restore(tmp_path / "b.db", path, "default", force=True)
-        assert restored.position == end.position
+        with ledger.asking() as reading:  # who reads meanwhile reads on in the old state
+            count = "SELECT count(*) FROM event WHERE playbook_id = ?"
+            before_that = reading.run(count).fetchone()
+            restored = restore(tmp_path / "b.db", path, "default", force=True)
+            assert reading.run(count).fetchone() == before_that == (end.position + 1,)
+        assert restored.head.position == end.position
         assert _content(path) == before
         assert restored.kept is not None
         assert restored.kept.stat().st_mode & 0o777 == 0o600
@@ -141,31 +131,17 @@ def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Pat
         assert list(verify(ledger)) == []
 
 
-def test_who_reads_while_a_backup_comes_back_reads_on_in_the_old_state(path: Path, tmp_path: Path) -> None:
-    with _told(path) as ledger:
-        end = backup(ledger, tmp_path / "b.db")
-        ledger.append([added("oth-009")])
-        with ledger.asking() as sql_:
-            count = "SELECT count(*) FROM event WHERE playbook_id = ?"
-            before = sql_.run(count).fetchone()
-            restore(tmp_path / "b.db", path, "default", force=True)
-            assert sql_.run(count).fetchone() == before == (end.position + 1,)
-        assert ledger.head().position == end.position
-
-
-def test_a_ledger_that_only_grew_in_the_backup_is_restored_without_force(path: Path, tmp_path: Path) -> None:
+def test_a_history_that_the_backup_holds_is_replaced_without_force_and_another_one_is_not(
+    path: Path, tmp_path: Path
+) -> None:
+    with _told(tmp_path / "other.db") as stranger:
+        backup(stranger, tmp_path / "stranger.db")
     with _told(path) as ledger:
         backup(ledger, tmp_path / "old.db")
         ledger.append([added("oth-009")])
         backup(ledger, tmp_path / "new.db")
     restore(tmp_path / "old.db", path, "default", force=True)
-    assert restore(tmp_path / "new.db", path, "default").position == len(history()) + 1
-
-
-def test_another_playbooks_history_is_not_replaced_unseen(path: Path, tmp_path: Path) -> None:
-    with _told(tmp_path / "other.db") as stranger:
-        backup(stranger, tmp_path / "stranger.db")
-    _told(path).close()
+    assert restore(tmp_path / "new.db", path, "default").head.position == len(history()) + 1
     with pytest.raises(WouldLose):
         restore(tmp_path / "stranger.db", path, "default")
     with pytest.raises(LedgerUnavailable, match="holds no playbook 'mine', but default"):
@@ -179,9 +155,8 @@ def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path:
     with Ledger.open_file(tmp_path / "b.db") as copy, sql.triggers_off(copy) as connection:
         connection.exec_driver_sql("UPDATE event SET data = '{}' WHERE position = 2")
     raw = (tmp_path / "b.db").read_bytes()
-    (tmp_path / "cut.db").write_bytes(raw[: len(raw) // 2])
-    (tmp_path / "text.db").write_text("no database, whatever its name says" * 100)
-    (tmp_path / "empty.db").touch()
+    for name, content in {"cut": raw[: len(raw) // 2], "text": b"no database" * 100, "empty": b""}.items():
+        (tmp_path / f"{name}.db").write_bytes(content)
     with closing(sqlite_module().connect(tmp_path / "strange.db")) as strange:
         strange.execute("CREATE TABLE mine (x)")
     for name in ("b.db", "cut.db", "text.db", "empty.db", "strange.db"):
@@ -198,13 +173,11 @@ def test_a_ledger_that_is_gone_or_broken_is_replaced_and_its_remains_are_kept(
 ) -> None:
     with _told(path) as ledger:
         backup(ledger, tmp_path / "b.db")
-    before = _content(path)
-    for part in path.parent.glob("ledger.db-*"):
+    before, broken = _content(path), b"broken" * 1000
+    for part in path.parent.glob("ledger.db*"):
         part.unlink()
-    if damage == "missing":
-        path.unlink()
-    else:
-        path.write_bytes(b"" if damage == "empty" else b"broken" * 1000)
+    if damage != "missing":
+        path.write_bytes(b"" if damage == "empty" else broken)
     if damage == "broken":
         with pytest.raises(WouldLose, match="cannot be read"):
             restore(tmp_path / "b.db", path, "default")
@@ -213,7 +186,7 @@ def test_a_ledger_that_is_gone_or_broken_is_replaced_and_its_remains_are_kept(
     assert path.stat().st_mode & 0o777 == 0o600
     if damage == "broken":
         assert restored.kept is not None
-        assert restored.kept.read_bytes() == b"broken" * 1000
+        assert restored.kept.read_bytes() == broken
 
 
 def test_a_ledger_on_a_server_is_told_to_use_the_servers_tools(open_ledger: OpenLedger, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""`reflector bench-reflection`: its figures, and the files that it takes."""
+"""`reflector lab bench`: its figures, and the files that it takes."""
 
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,17 +21,13 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["rulebased", "fixtures"])
+@pytest.mark.parametrize(("name", "line"), [("rulebased", vectors.BENCH), ("fixtures", vectors.BENCH_FIXTURES)])
 def test_two_examples_ship_and_print_their_exact_lines(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    name: str, line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    wanted = {"rulebased": vectors.BENCH, "fixtures": vectors.BENCH_FIXTURES}[name]
-    assert printed(capsys, "-c", name, "-n", "3") == f"{wanted}\n"
-    assert printed(capsys, "-c", str(EXAMPLES[name])) == f"{wanted}\n"
+    assert printed(capsys, "-c", name, "-n", "3") == printed(capsys, "-c", str(EXAMPLES[name])) == f"{line}\n"
     assert printed(capsys) == f"{vectors.BENCH}\n"
-    (tmp_path / "c.yaml").write_text("# nothing\n")
-    assert printed(capsys, "-c", "c.yaml") == f"{vectors.BENCH}\n"
 
 
 @pytest.mark.parametrize(("topk", "length"), list(enumerate([4, 10, 15, 21, 25, 29, 29])))
@@ -47,14 +44,14 @@ def test_the_figures_are_those_of_the_settings() -> None:
     assert figures["reason"] == "reflect_error:FixtureMissingError"
 
 
+@pytest.mark.parametrize(
+    ("ci", "asked", "shown"), [("", ["--raw-time"], True), ("", [], False), ("true", ["--raw-time"], False)]
+)
 def test_time_is_shown_where_it_is_asked_for_and_not_under_ci(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ci: str, asked: list[str], shown: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)
-    assert json.loads(printed(capsys, "--raw-time"))["ms"] > 0
-    assert json.loads(printed(capsys))["ms"] == 0
-    monkeypatch.setenv("CI", "true")
-    assert json.loads(printed(capsys, "--raw-time"))["ms"] == 0
+    monkeypatch.setenv("CI", ci)
+    assert (json.loads(printed(capsys, *asked))["ms"] > 0) is shown
 
 
 @pytest.mark.parametrize(
@@ -82,14 +79,11 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     [
         ("missing.yaml", None, "missing.yaml cannot be read (No such file or directory)"),
         ("c.ini", "", "c.ini is none of .yaml, .yml, .toml, .json"),
-        ("c.yaml", "t3: [", "c.yaml cannot be parsed"),
         ("c.yaml", "!!python/object/apply:os.system ['true']", "c.yaml cannot be parsed"),
         ("c.yaml", "[" * 500, "c.yaml cannot be parsed"),
         ("c.yaml", f"{BOMB}t3: *i\n", "c.yaml: t3 is ["),
         ("c.json", "[1]", "c.json: the settings are [1]; they take a mapping"),
         ("c.json", "[" * 100_000, "c.json cannot be parsed"),
-        ("c.toml", "t3 = ", "c.toml cannot be parsed"),
-        ("c.toml", "t3.reflection.summary_token = 1", "c.toml: t3.reflection.summary_token: unknown key (did you mean"),
         ("c.json", '{"t3": {"reflection": {"log": "maybe", "embed": 2}}}', "c.json: t3.reflection.embed is 2"),
     ],
 )
@@ -103,8 +97,6 @@ def test_a_file_that_cannot_be_used_is_an_error_of_usage(
 
 
 def test_without_pyyaml_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "yaml", None)
     (tmp_path / "c.yaml").touch()
     with pytest.raises(ConfigError, match=r"YAML needs PyYAML .*; run: .*install .*; or write"):

@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from reflector.gated import (
-    ReflectionBundle,
-)
+from reflector.gated import ReflectionBundle
 
+WORLD, TABS = "Hello, World! This is a Test.", "don't_stop  café — naïve\n\ttabs"
 #: utterance, snippets, topk, tokens, summary, summary_len, used_topk
 SUMMARIES: list[tuple[str, list[Any], int, int, str, int, int]] = [
-    (
-        "Hello, World! This is a Test.",
-        ["Alpha--beta", "Gamma... delta"],
-        2,
-        8,
-        "hello world this is a test alpha beta",
-        8,
-        2,
-    ),
+    (WORLD, ["Alpha--beta", "Gamma... delta"], 2, 8, "hello world this is a test alpha beta", 8, 2),
     ("A B C D E F G H I J", ["k", "l", "m"], 1, 5, "a b c d e", 5, 1),
     ("Hello THERE!", ["alpha", "beta", "gamma"], 3, 128, "hello there alpha beta gamma", 5, 3),
     ("", [], 3, 128, "", 0, 0),
     ("Budget test", ["x", "y"], 3, 0, "", 0, 2),
-    (
-        "don't_stop  café — naïve\n\ttabs",
-        ["snake_case OK"],
-        3,
-        128,
-        "don t_stop café naïve tabs snake_case ok",
-        7,
-        1,
-    ),
+    (TABS, ["snake_case OK"], 3, 128, "don t_stop café naïve tabs snake_case ok", 7, 1),
     ("日本語、テスト！", ["a\u00a0b"], 3, 128, "日本語 テスト a b", 4, 1),
     ("hi", ["a", None, "b"], 2, 128, "hi a", 2, 1),
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import HOOK, Popen
+from tests.processes import HOOK
 
 
 @dataclass
@@ -38,14 +38,12 @@ class Project:
     def fallback(self) -> Path:
         return self.home / ".local/state/reflector/spool"
 
-    def start(
-        self, command: list[str] | None = None, *, forked: bool = False, **options: Any
-    ) -> subprocess.Popen[bytes]:
+    def start(self, command: list[str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
         """A hook that runs, or another command in its place."""
         base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.path)}
         base["TMPDIR"] = str(self.path.parent)
         options.setdefault("cwd", self.path)
-        return (Popen if forked else subprocess.Popen)(
+        return subprocess.Popen(
             command or HOOK,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -56,7 +54,7 @@ class Project:
 
     def hook(self, payload: dict[str, Any] | bytes, **options: Any) -> tuple[bytes, bytes]:
         """Run the hook to its end; what it wrote to stdout and stderr. It exits 0, always."""
-        process = self.start(forked=True, **options)
+        process = self.start(**options)
         raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         out, err = process.communicate(raw, timeout=30)
         assert process.returncode == 0
@@ -65,7 +63,7 @@ class Project:
     def write_playbook(self, *bullets: tuple[str, str, int, int], title: str = "OTHERS") -> None:
         """One section of (name, text, helpful, harmful)."""
         entries = [dict(zip(("name", "text", "helpful", "harmful"), bullet, strict=True)) for bullet in bullets]
-        self.claude.mkdir(exist_ok=True)
+        self.claude.mkdir(parents=True, exist_ok=True)
         document = {"version": "1.0", "last_updated": None, "sections": {title: entries}}
         (self.claude / "playbook.json").write_text(json.dumps(document), "utf-8")
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,13 +52,18 @@ class Drains:
     def command(self) -> list[str]:
         return [str(self.python), "-I", "-S", SCRIPT]
 
-    def started(self, count: int) -> list[dict[str, object]]:
+    def started(self, count: int) -> list[dict[str, Any]]:
         """What the drains saw, once `count` of them have started."""
         for _ in range(24_000):
             if len(found := sorted(self.seen.glob("*.started"))) >= count:
                 return [json.loads(path.read_text()) for path in found]
             time.sleep(0.005)
         raise AssertionError(f"{len(found)} drains started, not {count}")
+
+    def hook_after(self, project: Project, code: str) -> tuple[bytes, bytes]:
+        """What a hook prints in an interpreter that ran some code first."""
+        script = f"import posix, runpy, sys\n{code}\nrunpy.run_path({fast.__file__!r}, run_name='__main__')"
+        return project.hook(event("SessionEnd"), command=[str(self.python), "-I", "-S", "-c", script])
 
     def release(self) -> None:
         (self.seen / "release").touch()
@@ -77,7 +83,7 @@ def drains(tmp_path: Path, project: Project) -> Iterator[Drains]:
 def test_the_hook_returns_while_its_drain_still_runs(project: Project, drains: Drains, name: str) -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)
-    process = project.start(drains.command, pass_fds=[write])
+    process = project.start(drains.command, pass_fds=[write], start_new_session=True)
     os.close(write)
     assert process.communicate(json.dumps(event(name)).encode(), timeout=60) == (b"", b"")
     assert process.returncode == 0
@@ -86,15 +92,7 @@ def test_the_hook_returns_while_its_drain_still_runs(project: Project, drains: D
     os.close(read)
     assert seen["argv"] == ["--project", str(project.path), "drain", "--background"]
     assert (seen["leader"], seen["cwd"], seen["isolated"]) == (True, "/", 1)
-    streams = seen["open"]
-    assert isinstance(streams, dict)
-    assert {fd: streams[fd] for fd in "012"} == dict.fromkeys("012", "/dev/null")
-
-
-def test_a_drain_outlives_the_kill_of_the_agents_process_group(project: Project, drains: Drains) -> None:
-    process = project.start(drains.command, start_new_session=True)
-    process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=60)
-    drains.started(1)
+    assert [seen["open"][fd] for fd in "012"] == ["/dev/null"] * 3
     with pytest.raises(ProcessLookupError):  # the drain is in no group of the hook's
         os.killpg(process.pid, 9)
     drains.release()
@@ -103,11 +101,10 @@ def test_a_drain_outlives_the_kill_of_the_agents_process_group(project: Project,
 
 def test_a_start_drains_what_an_earlier_session_left_and_only_then(project: Project, drains: Drains) -> None:
     def hook(name: str, **environ: str) -> None:
-        process = project.start(["env", *(f"{key}={value}" for key, value in environ.items()), *drains.command])
-        process.communicate(json.dumps(event(name)).encode(), timeout=60)
+        command = ["env", *(f"{key}={value}" for key, value in environ.items()), *drains.command]
+        project.hook(event(name), command=command)
 
-    process = project.start(drains.command)
-    process.communicate(b"{", timeout=60)
+    project.hook(b"{", command=drains.command)
     hook("SessionStart")
     hook("Stop")
     hook("SubagentStart")
@@ -120,25 +117,15 @@ def test_a_start_drains_what_an_earlier_session_left_and_only_then(project: Proj
 
 
 def test_a_drain_that_cannot_start_costs_the_hook_nothing(project: Project, drains: Drains) -> None:
-    code = f"import sys, runpy; sys.executable = '/nowhere'; runpy.run_path({fast.__file__!r}, run_name='__main__')"
-    process = project.start([str(drains.python), "-I", "-S", "-c", code])
-    out, err = process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=60)
-    assert (out, process.returncode) == (b"", 0)
-    assert err.count(b"\n") == 1
-    assert b"drain" in err
+    out, err = drains.hook_after(project, "sys.executable = '/nowhere'")
+    assert (out, err.count(b"\n"), b"drain" in err) == (b"", 1, True)
     assert len(list(project.spool.glob("*.json"))) == 1
 
 
 def test_where_the_system_cannot_spawn_into_a_session_the_drain_is_detached_all_the_same(
     project: Project, drains: Drains
 ) -> None:
-    code = (
-        "import posix, runpy\ndef refuse(*_, **__): raise NotImplementedError\nposix.posix_spawn = refuse\n"
-        f"runpy.run_path({fast.__file__!r}, run_name='__main__')"
-    )
-    process = project.start([str(drains.python), "-I", "-S", "-c", code])
-    process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=60)
+    drains.hook_after(project, "def refuse(*_, **__): raise NotImplementedError\nposix.posix_spawn = refuse")
     (seen,) = drains.started(1)
     assert (seen["leader"], seen["cwd"]) == (True, "/")
-    assert isinstance(seen["open"], dict)
-    assert {seen["open"][fd] for fd in "012"} == {"/dev/null"}
+    assert [seen["open"][fd] for fd in "012"] == ["/dev/null"] * 3

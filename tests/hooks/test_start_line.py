@@ -1,8 +1,10 @@
-"""The line that Claude Code shows a person when a session starts; what its agent is told stays the same."""
+"""The line that Claude Code shows a person when a session starts, and as its status line, read without a ledger; what
+its agent is told stays the same."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,8 @@ import pytest
 
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.recording import Reflected
-from reflector.sessions.injection import LIMIT
 from reflector.sessions.last_session import leave, leave_waiting
-from tests.hooks.test_starts import characters
+from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -29,6 +30,20 @@ def start(agent: Agent, source: str = "startup", **environ: str) -> dict[str, An
     return told
 
 
+def status_line(agent: Agent, stdin: str = "", **environ: str) -> str:
+    done = subprocess.run(
+        [*REFLECTOR, "statusline"], input=stdin, env=agent.env(**environ), capture_output=True, text=True, cwd="/"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def assert_said(agent: Agent, line: str) -> None:
+    """A person sees the line at a start and as the status line."""
+    assert start(agent)["systemMessage"] == line
+    assert status_line(agent) == f"{line}\n"
+
+
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "fork"])
 def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it(agent: Agent, source: str) -> None:
     text = agent.hook("SessionStart")
@@ -38,84 +53,36 @@ def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it
     }
 
 
-def test_the_line_says_how_many_key_points_do_not_fit(agent: Agent) -> None:
-    long = [{"name": f"oth-{n:03d}", "text": "ü😀" * 400, "helpful": 0, "harmful": 0} for n in range(1, 31)]
-    agent.write_playbook({"OTHERS": long})
-    shown = agent.hook("SessionStart").count("] helpful=")
-    told = start(agent)
-    assert told["systemMessage"] == f"playbook: 30 bullets, {shown} shown"
-    assert characters(told["hookSpecificOutput"]["additionalContext"]) <= LIMIT
-
-
 def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_processed(agent: Agent) -> None:
-    session = Session("s-0").cites("pat-001").write(agent.home / "s-0.jsonl")
-    agent.hook("Stop", session_id="s-0", transcript_path=str(session))
-    assert start(agent)["systemMessage"] == "playbook: 3 bullets"  # it only stopped
+    agent.hands("Stop", Session("s-0").cites("pat-001").write(agent.home / "s-0.jsonl"))
+    agent.call("list")
+    assert_said(agent, "playbook: 3 bullets")  # it only stopped
     agent.ended()
-    assert start(agent)["systemMessage"] == "playbook: 3 bullets · last session: still being processed"
+    assert_said(agent, "playbook: 3 bullets · last session: still being processed")
     agent.call("drain")
-    assert start(agent)["systemMessage"] == "playbook: 3 bullets · last session: pat-001 helpful"
+    assert_said(agent, "playbook: 3 bullets · last session: pat-001 helpful")
     agent.ended("mis-001", "harmful", id="s-2")
     agent.call("list")  # a question processes it as well
-    assert start(agent)["systemMessage"] == "playbook: 3 bullets · last session: mis-001 harmful"
+    assert_said(agent, "playbook: 3 bullets · last session: mis-001 harmful")
 
 
-@pytest.fixture
-def proposal(agent: Agent) -> str:
-    """The id of a proposal that waits: two bullets say the same."""
+def test_a_proposal_that_waits_is_said_until_it_is_decided_also_without_a_playbook(agent: Agent) -> None:
     same = [{"name": f"pat-00{n}", "text": "Write the test first", "helpful": 0, "harmful": 0} for n in (1, 2)]
     agent.write_playbook({"PATTERNS & APPROACHES": same})
     agent.call("proposals", "find")
-    (waiting,) = agent.json("proposals")
-    return str(waiting["id"])
-
-
-@pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_a_proposal_that_waits_is_said_until_it_is_decided(agent: Agent, proposal: str, decision: str) -> None:
-    line = start(agent)["systemMessage"]
-    assert line == "playbook: 2 bullets · 1 proposal waits: reflector proposals"
+    assert start(agent)["systemMessage"] == "playbook: 2 bullets · 1 proposal waits: reflector proposals"
     assert "proposal" not in agent.hook("SessionStart")
-    assert agent.json("status")["proposals"] == 1
-    assert "waiting   1 proposal: reflector proposals" in agent.call("status").out
-    agent.call("proposals", decision, proposal, *(["--why", "no"] if decision == "reject" else []))
-    assert "waits" not in start(agent)["systemMessage"]
-    assert agent.json("status")["proposals"] == 0
-    assert "\nwaiting " not in agent.call("status").out
-
-
-@pytest.mark.usefixtures("proposal")
-def test_a_proposal_is_said_beside_what_the_last_session_brought_and_alone_without_a_playbook(agent: Agent) -> None:
     agent.ended()
     agent.call("drain")
     said = "last session: pat-001 helpful · 1 proposal waits: reflector proposals"
     assert start(agent)["systemMessage"] == f"playbook: 2 bullets · {said}"
+    whole = agent.playbook.read_bytes()
     agent.playbook.write_text('{"sections": {}}')
     assert start(agent)["systemMessage"] == "1 proposal waits: reflector proposals"
-
-
-def test_the_users_own_proposals_name_the_users_playbook(tmp_path: Path) -> None:
-    leave_waiting(tmp_path, 2, is_users=True)
-    left = tmp_path / ".claude/reflector/waiting.txt"
-    assert left.read_text() == "2 proposals wait: reflector --user proposals\n"
-    for _ in range(2):
-        leave_waiting(tmp_path, 0, is_users=True)
-    assert not left.exists()
-
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        (("pat-001",), "pat-001 cited, undecided: reflector judge"),
-        (("pat-001", "mis-001"), "pat-001 and mis-001 cited, undecided: reflector judge"),
-        (("pat-001", "mis-001", "oth-001"), "3 bullets cited, undecided: reflector judge"),
-    ],
-)
-def test_what_was_cited_and_not_decided_is_named(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
-    leave(tmp_path, [Reflected("w", "completed", "", "s-1", undecided=names)])
-    left = tmp_path / ".claude/reflector/last-session.txt"
-    assert left.read_text().splitlines()[0] == said
-    leave(tmp_path, [Reflected("v", "completed", "pat-001 helpful", "s-1")])
-    assert left.read_text().splitlines()[0] == "pat-001 helpful"
+    agent.playbook.write_bytes(whole)
+    (waiting,) = agent.json("proposals")
+    agent.call("proposals", "reject", waiting["id"], "--why", "no")
+    assert "waits" not in start(agent)["systemMessage"]
 
 
 def test_a_compaction_interrupts_nobody_and_another_agent_gets_no_line(agent: Agent) -> None:
@@ -127,29 +94,42 @@ def test_a_compaction_interrupts_nobody_and_another_agent_gets_no_line(agent: Ag
     }
 
 
-@pytest.mark.parametrize("where", ["project", "user", "environment"])
-def test_the_line_can_be_turned_off(agent: Agent, where: str) -> None:
-    text = agent.hook("SessionStart")
-    if where == "environment":
-        assert start(agent, REFLECTOR_START_MESSAGE="false") == {"text": text}
-        return
-    agent.call("config", "set", *(["--global"] if where == "user" else []), "start_message", "false")
-    assert start(agent) == {"text": text}
+@pytest.mark.parametrize("where", [[], ["--global"]])
+def test_the_line_can_be_turned_off(agent: Agent, where: list[str]) -> None:
+    agent.call("config", "set", *where, "start_message", "false")
+    assert start(agent) == {"text": agent.hook("SessionStart")}
     assert "systemMessage" in start(agent, REFLECTOR_START_MESSAGE="true")
-
-
-def test_without_anything_to_cite_a_person_is_told_nothing(agent: Agent) -> None:
-    agent.write_playbook({"OTHERS": []})
-    assert start(agent) == {"text": ""}
 
 
 def test_a_playbook_that_cannot_be_read_is_said_with_the_place(agent: Agent) -> None:
     agent.call("list")
-    agent.playbook.write_text(agent.playbook.read_text().replace('"pat-001",', '"pat-001"'))
+    whole = agent.playbook.read_text()
+    agent.playbook.write_text(whole.replace('"pat-001",', '"pat-001"'))
+    said = "playbook: .claude/playbook.json cannot be read: line 8, column 9"
+    assert status_line(agent) == f"{said}; see `reflector doctor`\n"
     told = start(agent)
-    assert told["systemMessage"].startswith("playbook: .claude/playbook.json cannot be read: line 8, column 9: ")
+    assert told["systemMessage"].startswith(f"{said}: ")
     assert told["systemMessage"].endswith("; see `reflector doctor`")
     assert "[pat-001]" in told["hookSpecificOutput"]["additionalContext"]  # as the ledger knows it
+    agent.playbook.write_text(whole)
+    assert_said(agent, "playbook: 3 bullets")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "line"),
+    [
+        ('{"workspace": {"project_dir": "%s"}}', "playbook: 3 bullets\n"),
+        ('{"cwd": "%s"}', "playbook: 3 bullets\n"),
+        ("not JSON", ""),
+        ('{"cwd": 7}', ""),
+        ('{"workspace": "x", "cwd": "/"}', ""),
+    ],
+)
+def test_the_status_line_is_that_of_the_project_that_the_agent_names(agent: Agent, stdin: str, line: str) -> None:
+    agent.call("list")
+    folder = agent.project / "src"
+    folder.mkdir()
+    assert status_line(agent, stdin.replace("%s", str(folder)), CLAUDE_PROJECT_DIR="") == line
 
 
 def test_a_rendered_text_that_cannot_be_stored_is_said_with_its_path(
@@ -173,26 +153,38 @@ def test_a_line_obeys_nobody(agent: Agent) -> None:
     assert len(line) < 500
 
 
+def test_what_waits_is_left_until_nothing_does(tmp_path: Path) -> None:
+    left = tmp_path / ".claude/reflector/waiting.txt"
+    leave_waiting(tmp_path, 2, is_users=True)
+    assert left.read_text() == "2 proposals wait: reflector --user proposals\n"
+    leave_waiting(tmp_path, 0, is_users=True)
+    assert not left.exists()
+
+
+def done(detail: str = "", session: str | None = "s-1", outcome: Any = "completed", undecided: int = 0) -> Reflected:
+    return Reflected("w", outcome, detail, session, undecided=("pat-001", "mis-001", "oth-001")[:undecided])
+
+
 @pytest.mark.parametrize(
     ("rounds", "said"),
     [
-        ([[("s-1", "completed", "pat-001 helpful, mis-001 harmful")]], "pat-001 helpful, mis-001 harmful"),
-        ([[("s-1", "completed", "")]], "nothing decided"),
-        ([[("s-1", "skipped", CITES_NOTHING)]], "nothing cited"),
-        ([[("s-1", "skipped", "the playbook is empty")]], "not judged: the playbook is empty"),
-        ([[("s-1", "failed", "transport: away")]], "judging it failed, see `reflector status`"),
-        ([[("s-1", "waiting", "")], [("s-1", "completed", "pat-001 helpful")]], "pat-001 helpful"),
-        ([[("s-1", "completed", "pat-001 helpful"), ("s-2", "completed", "")]], "nothing decided"),
-        ([[("s-1", "completed", "pat-001 helpful")], [("s-1", "skipped", CITES_NOTHING)]], "pat-001 helpful"),
-        ([[("s-1", "completed", "pat-001 helpful")], [("s-2", "skipped", CITES_NOTHING)]], "nothing cited"),
-        (
-            [[("s-1", "completed", "pat-001 helpful, pat-002 helpful")], [("s-1", "completed", "pat-001 harmful")]],
-            "pat-001 harmful, pat-002 helpful",
-        ),
-        ([[("s-1", "completed", "pat-001 helpful")], [(None, "waiting", "")]], "pat-001 helpful"),
+        ([[done("pat-001 helpful, mis-001 harmful")]], "pat-001 helpful, mis-001 harmful"),
+        ([[done()]], "nothing decided"),
+        ([[done(undecided=1)]], "pat-001 cited, undecided: reflector judge"),
+        ([[done(undecided=3)]], "3 bullets cited, undecided: reflector judge"),
+        ([[done(undecided=1)], [done("pat-001 helpful")]], "pat-001 helpful"),
+        ([[done(CITES_NOTHING, outcome="skipped")]], "nothing cited"),
+        ([[done("transport: away", outcome="failed")]], "judging it failed, see `reflector status`"),
+        ([[done("pat-001 helpful"), done(session="s-2")]], "nothing decided"),
+        ([[done("pat-001 helpful")], [done(CITES_NOTHING, outcome="skipped")]], "pat-001 helpful"),
+        ([[done("pat-001 helpful")], [done(CITES_NOTHING, "s-2", "skipped")]], "nothing cited"),
+        ([[done("pat-001 helpful, pat-002 helpful"), done("pat-001 harmful")]], "pat-001 harmful, pat-002 helpful"),
+        ([[done("pat-001 helpful")], [done(session=None, outcome="waiting")]], "pat-001 helpful"),
     ],
 )
-def test_what_a_session_brought_is_said_of_all_its_windows(tmp_path: Path, rounds: list[Any], said: str) -> None:
+def test_what_a_session_brought_is_said_of_all_its_windows(
+    tmp_path: Path, rounds: list[list[Reflected]], said: str
+) -> None:
     for reflected in rounds:
-        leave(tmp_path, [Reflected("w", outcome, detail, session) for session, outcome, detail in reflected])
+        leave(tmp_path, reflected)
     assert (tmp_path / ".claude/reflector/last-session.txt").read_text().splitlines()[0] == said

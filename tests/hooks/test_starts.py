@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import socket
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from reflector import handover
 from reflector.hooks import fast
-from reflector.playbook.bullet import Bullet, best_first
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS
 from reflector.resources import resource_dir
 from reflector.sessions.injection import LIMIT, render, write_injection
@@ -45,67 +44,37 @@ def test_a_start_prints_the_playbook_as_text_and_a_subagents_as_one_json_object(
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "said"),
     [
-        b'{"sections": []}',
-        b'{"sections": {"OTHERS": [null, 5, {}, {"name": "x", "text": "y"}, {"name": "oth-001"}]}}',
-        b'{"sections": {"OTHERS": []}}',
-        None,
+        (b'{"sections": []}', ""),
+        (b'{"sections": {"OTHERS": [null, 5, {}, {"name": "x", "text": "y"}, {"name": "oth-001"}]}}', ""),
+        (b"{", "line 1, column 2: is not JSON"),
+        (b"{}", "the file: has neither sections nor key_points"),
     ],
 )
-def test_where_there_is_nothing_to_print_nothing_is_printed(project: Project, content: bytes | None) -> None:
-    if content is not None:
-        project.claude.mkdir()
-        (project.claude / "playbook.json").write_bytes(content)
-    for name in ("SessionStart", "SubagentStart"):
-        assert project.hook(event(name))[0] == b""
-
-
-UNREADABLE = {
-    b"": "the file: is empty",
-    b"{": "line 1, column 2: is not JSON",
-    b"[]": "the file: is not a JSON object",
-    b"{}": "the file: has neither sections nor key_points",
-    b"\xff\xfe": "the file: is UTF-16",
-    b"[" * 100_000: "the file: is nested too deeply",
-}
-
-
-@pytest.mark.parametrize("content", UNREADABLE, ids=lambda content: repr(content[:30]))
-def test_a_playbook_that_cannot_be_read_is_named_with_the_place(project: Project, content: bytes) -> None:
-    project.write_playbook(("oth-001", "the last good text", 0, 0))
-    assert b"the last good text" in project.hook(event("SessionStart"))[0]
-    (project.claude / "playbook.json").write_bytes(content)
+def test_a_playbook_without_bullets_says_nothing_and_one_that_cannot_be_read_where(
+    project: Project, content: bytes, said: str
+) -> None:
+    project.write_playbook(TEXT)
+    playbook = project.claude / "playbook.json"
+    before = playbook.stat().st_mtime_ns
+    assert b":: text" in project.hook(event("SessionStart"))[0]
+    changed = playbook.with_suffix(".new")  # of the same time
+    changed.write_bytes(content)
+    os.utime(changed, ns=(0, before))
+    changed.replace(playbook)
     for name in ("SessionStart", "SubagentStart"):
         out, err = project.hook(event(name))
-        assert f".claude/playbook.json cannot be read: {UNREADABLE[content]}" in out.decode()
-        assert b"the last good text" not in out
-        assert err == b""
+        assert (b":: text" in out, err) == (False, b"")
+        assert (f".claude/playbook.json cannot be read: {said}" in out.decode()) if said else out == b""
 
 
-def test_entries_that_are_not_bullets_do_not_hide_the_others(project: Project) -> None:
-    project.write_playbook(("oth-001", "kept", 1, 0), ("oth-002", "\x1b[31m", 1, 0), ("no name", "text", 1, 0))
-    out, _ = project.hook(event("SessionStart"))
-    assert out.decode() == PACKAGED.replace("{key_points}", "## OTHERS\n[oth-001] helpful=1 harmful=0 :: kept")
-    (project.claude / "playbook.json").write_text('{"key_points": ["bare", {"name": "kpt_001", "text": "named"}]}')
-    out, _ = project.hook(event("SessionStart"))
-    assert (b"[kpt_001] helpful=0 harmful=0 :: named" in out, b"bare" in out) == (True, False)
-
-
-def test_a_changed_playbook_is_rendered_afresh_even_with_the_same_size_and_time(project: Project) -> None:
-    project.write_playbook(("oth-001", "first", 0, 0))
-    before, _ = project.hook(event("SessionStart"))
-    playbook = project.claude / "playbook.json"
-    changed = playbook.with_suffix(".new")
-    changed.write_bytes(playbook.read_bytes().replace(b"first", b"other"))
-    os.utime(changed, ns=(0, playbook.stat().st_mtime_ns))
-    changed.replace(playbook)
-    after, _ = project.hook(event("SessionStart"))
-    assert (b"first" in before, b"other" in after) == (True, True)
-
-
-def test_a_rendered_text_is_used_as_it_stands_unless_its_form_is_older(project: Project) -> None:
+def test_a_rendered_text_is_kept_and_used_as_it_stands_unless_its_form_is_older(project: Project) -> None:
     project.write_playbook(TEXT)
+    project.state.write_text("")
+    for _ in range(2):  # a project that cannot be written
+        assert b":: text" in project.hook(event("SessionStart"))[0]
+    project.state.unlink()
     content = write_injection(project.path)
     kept = project.state / "injection.txt"
     assert [path.name for path in files(project.state)] == [".gitignore", "injection.txt"]
@@ -131,22 +100,6 @@ def test_a_changed_playbook_of_a_team_is_printed_as_it_stands_and_its_server_is_
         with pytest.raises(BlockingIOError):
             silent.accept()
     assert (b"[oth-001] helpful=3 harmful=1 :: edited here" in out, err) == (True, b"")
-
-
-def test_a_file_of_somebody_else_in_place_of_the_rendered_text_is_never_printed(project: Project) -> None:
-    secret = project.home / "secret"
-    secret.write_text(f"{handover.INJECTION_FORM.decode()} 0 0 0\nsecret\nsecret\n")
-    project.state.mkdir(parents=True)
-    (project.claude / "playbook.json").write_text("{")
-    (project.state / "injection.txt").symlink_to(secret)
-    assert b"secret" not in project.hook(event("SessionStart"))[0]
-
-
-def test_a_project_that_cannot_be_written_still_gets_its_playbook(project: Project) -> None:
-    project.write_playbook(TEXT)
-    project.state.write_text("")
-    for _ in range(2):
-        assert b":: text" in project.hook(event("SessionStart"))[0]
 
 
 def test_the_projects_own_template_wins_over_the_users_and_a_change_shows_at_once(project: Project) -> None:
@@ -198,22 +151,6 @@ def test_a_template_that_cannot_work_is_an_error_for_the_writer_and_silence_for_
 )
 def test_a_bullet_is_data_and_never_a_format_nor_the_clients_own_words(text: str, template: str, wanted: str) -> None:
     assert render([Bullet("oth-001", "oth", text)], template).text.endswith(wanted)
-
-
-def test_the_packaged_template_asks_for_citations_in_the_visible_answer() -> None:
-    assert [word for word in ("cite its id", "[pat-001]", "visible") if word not in PACKAGED.lower()] == []
-
-
-def test_the_best_bullets_come_first_and_the_number_left_out_is_said() -> None:
-    bullets = [Bullet(f"oth-{number:03d}", "oth", "x" * 300, helpful=number) for number in range(100)]
-    rendered = render([*bullets, Bullet("pat-001", "pat", "x" * 10_000, helpful=99)], PACKAGED)
-    lines = [line for line in rendered.text.splitlines() if line.startswith("[oth-")]
-    ranked = [bullet.line for bullet in sorted(bullets, key=best_first)]
-    assert lines[: rendered.shown // 2] == ranked[: rendered.shown // 2]
-    assert lines == sorted(lines, key=ranked.index)
-    assert "[pat-001] helpful" not in rendered.text  # it is too long for any text
-    assert re.search(rf"\({rendered.left_out} more bullets were left out .* by draw [0-9a-f]{{8}};", rendered.text)
-    assert characters(rendered.json) > LIMIT - 400
 
 
 _texts = st.text(max_size=40) | st.builds(

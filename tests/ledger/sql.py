@@ -69,21 +69,6 @@ def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
         create_triggers(connection.connection.driver_connection, connection.dialect.name)
 
 
-@contextmanager
-def triggers_down(ledger: Ledger, *names: str) -> Iterator[None]:
-    """A while in which some triggers of PostgreSQL are down, for other connections too."""
-    tables = {name: table for name, table in standing_triggers(ledger) if name in names}
-    run(ledger, *(f"ALTER TABLE {table} DISABLE TRIGGER {name}" for name, table in tables.items()))
-    yield
-    run(ledger, *(f"ALTER TABLE {table} ENABLE TRIGGER {name}" for name, table in tables.items()))
-
-
-def standing_triggers(ledger: Ledger) -> list[tuple[str, str]]:
-    """(trigger, its table), as the catalogue has them."""
-    with ledger.engine.alchemy().connect() as connection:
-        return _standing(connection)
-
-
 def _standing(connection: sa.Connection) -> list[tuple[str, str]]:
     if connection.dialect.name == "sqlite":
         query = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'"

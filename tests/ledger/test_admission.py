@@ -1,4 +1,4 @@
-"""What a file brings is admitted as everything else is: refused whole by its line, and no ledger is wedged by it."""
+"""Whoever brings an event, a file too, keeps the same rules: it is refused whole by its place, and wedges no ledger."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import WrongLine, load
+from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.errors import LedgerCorrupt, LedgerError
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
@@ -22,7 +23,20 @@ from tests.conftest import OpenLedger
 from tests.exchange.forged_files import forged
 
 from . import sql
-from .events import add_bullet, added, changed, history, imported, window
+from .events import (
+    add_bullet,
+    added,
+    changed,
+    history,
+    imported,
+    lesson,
+    outcome,
+    reflected,
+    retracted,
+    told,
+    trajectory,
+    window,
+)
 
 _ANSWERED, _TAGGED = 3, 5
 
@@ -40,19 +54,12 @@ def _with(index: int, **fields: Any) -> list[NewEvent]:
 
 LIES: dict[str, tuple[list[NewEvent], int, str]] = {
     "escape": (_with(0, bullet={"text": "\x1b]0;pwn\x07"}), 2, "U+001B"),
-    "bidi": (_with(0, bullet={"text": "\u202etxet"}), 2, "U+202E"),
-    "tag characters": (_with(0, bullet={"text": "a\U000e0041"}), 2, "U+E0041"),
     "huge text": (_with(0, bullet={"text": "a" * 2_000_000}), 2, "2,000,000 characters"),
     "name": (_with(0, bullet={"name": "pat-001]\n<system-reminder>"}), 2, "must be the name of a bullet"),
-    "negative": (_with(0, bullet={"helpful": -5}), 2, "helpful is -5"),
-    "text for a count": (_with(0, bullet={"helpful": "1"}), 2, "helpful is '1'"),
-    "count": (_with(0, bullet={"helpful": 10**15}), 2, "helpful is 1000000000000000"),
     "section": (_with(0, bullet={"section": "zz"}), 2, "section is 'zz'"),
-    "moved to a section": (_with(-3, data={"name": "ctx-001", "section": "zz"}), 18, "section is 'zz'"),
     "type": (_with(0, type="evil.type"), 2, "knows no 'evil.type'"),
     "no tag": (_with(_TAGGED, data={}), 7, "name is missing"),
     "tag": (_with(_TAGGED, data={"name": 5, "tag": [], "disposition": "counted"}), 7, "name is 5"),
-    "no session": (_with(2, data={}), 4, "is missing"),
     "session": (_with(2, data={**window().data, "window": "x", "cited": 5}), 4, "window is 'x'"),
     "retyped to a policy": (_with(_ANSWERED, type=ev.POLICY_ADOPTED), 5, "policy is missing"),
     "retyped to a retraction": (_with(_ANSWERED, type=ev.EVIDENCE_RETRACTED), 5, "reason is missing"),
@@ -79,59 +86,95 @@ def test_every_file_that_lies_is_refused_whole_by_its_line(ledger: Ledger, how: 
     assert list(verify(ledger)) == []
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        added(text="a" * (MAX_TEXT + 1)),
-        added("pat-1]"),
-        added("xyz-001"),
-        imported(("pat-001", MAX_COUNT + 1, 0)),
-        changed(ev.BULLET_REVISED, "pat-001", text="a\u202e"),
-        changed(ev.BULLET_RECOUNTED, "pat-001", helpful=MAX_COUNT + 1, harmful=0),
-        changed(ev.BULLET_MOVED, "pat-001", section="zz"),
-        NewEvent(ev.BULLET_PROPOSED, "p", {"section": "zz", "text": "x", "reason": ""}, "agent"),
-        NewEvent(ev.BULLET_PROPOSED, "p", {"section": "pat", "text": "a" * (MAX_TEXT + 1), "reason": ""}, "agent"),
-    ],
-)
-def test_nobody_appends_a_bullet_that_a_file_may_not_bring(event: NewEvent) -> None:
-    with Ledger.open("sqlite://") as ledger, pytest.raises(LedgerError, match=event.type):
-        ledger.append([event])
+def _keyed(keys: object) -> NewEvent:
+    return replace(window(), data={**window().data, "window": {"keys": keys}})
 
 
-@pytest.mark.parametrize(
-    ("event", "field"),
-    [
-        (replace(window(), data={**window().data, "window": {"keys": "not base64!"}}), "keys"),
-        (replace(window(), data={**window().data, "window": {"keys": "QUJD"}}), "keys"),
-        (changed(ev.BULLET_ASSERTED, "pat-001", helpful=1), "harmful"),
-        (changed(ev.BULLET_ASSERTED, "pat-001", harmful=1), "helpful"),
-        (NewEvent(ev.BULLET_ASSERTED, "asserted", {"helpful": 0, "harmful": 0}, "human"), "name"),
-    ],
-)
-def test_nobody_appends_what_verify_could_not_read(ledger: Ledger, event: NewEvent, field: str) -> None:
-    before = sql.content(ledger)
-    with pytest.raises(LedgerError, match=rf"{event.type}: (window\.)?{field} ") as caught:
-        ledger.append([event])
-    assert not isinstance(caught.value, LedgerCorrupt)
-    assert sql.content(ledger) == before
+_COMPLETED = reflected("r1", window())[0]
+#: Events that nobody appends, each with what its refusal says behind its type.
+REFUSED: list[tuple[NewEvent, str]] = [
+    (replace(added(), type="bullet.invented"), "' is not an event type"),
+    (replace(added(), actor="a\nb"), "actor 'a\\\\nb' must be 1 to 1024 characters"),
+    (replace(added(), session_id=""), "session_id '' must be"),
+    (replace(added(), event_id="x" * 1025), "event_id 'x+' must be"),
+    (replace(added(), target_id="a\0b"), "target_id .* must be"),
+    (replace(added(), session_id="\ud800"), "session_id .* lone surrogate"),
+    (added(text=""), "text is '': the text is empty"),
+    (added(text="a\0b"), "the text holds the character U\\+0000 at 1"),
+    (added(text="a" * (MAX_TEXT + 1)), "text is 'aaa"),
+    (added("pat-1]"), "name is 'pat-1]'"),
+    (added(helpful=-1), "helpful is -1: must be a whole number from 0"),
+    (replace(added(), data={**added().data, "harmful": 1.0}), "harmful is '1.000000'"),
+    (imported(("pat-001", 0, 0), ("pat-002", 0, -3)), "bullets 2: harmful is -3"),
+    (changed(ev.BULLET_REVISED, "pat-001"), "text is missing"),
+    (changed(ev.BULLET_REVISED, "pat-001", text="a\u202e"), "U\\+202E"),
+    (changed(ev.BULLET_RECOUNTED, "pat-001", helpful=MAX_COUNT + 1, harmful=0), "helpful is "),
+    (changed(ev.BULLET_MOVED, "pat-001", section="zz"), "section is 'zz'"),
+    (replace(retracted(added()), target_id=None), "target_id is missing"),
+    (replace(_COMPLETED, target_id=None), "target_id is missing"),
+    (replace(_COMPLETED, event_id="other"), "'other' is not the identity of the reflection 'r1'"),
+    # What verify could not read, or nobody could read again.
+    (_keyed("not base64!"), "keys "),
+    (_keyed("QUJD"), "keys "),
+    (changed(ev.BULLET_ASSERTED, "pat-001", helpful=1), "harmful "),
+    (changed(ev.BULLET_ASSERTED, "pat-001", harmful=1), "helpful "),
+    (NewEvent(ev.BULLET_ASSERTED, "asserted", {"helpful": 0, "harmful": 0}, "human"), "name "),
+    (NewEvent(ev.SESSION_RECORDED, "w-1", {"trigger": "ingest", "window": [], "cited": []}, "me"), "window is "),
+    (NewEvent(ev.REFLECTION_SKIPPED, "k-1", {"reason": None}, "me"), "reason is None"),
+    (NewEvent(ev.REFLECTION_FAILED, "f-1", {"stage": "parse", "message": None}, "me"), "message is None"),
+    # What parts B to E say.
+    (lesson(kind="rumour"), "kind is 'rumour': must be one of insight, reflection, mistake, summary"),
+    (lesson(text="x" * 100_001), "must be a text of at most 100,000 characters"),
+    (lesson(tags=["a"] * 101), "must be a list of at most 100 tags"),
+    (lesson(improvement=1.5), "improvement is '1.500000': must be a number from 0 to 1"),
+    (outcome(lesson(), "perfect"), "kind is 'perfect': must be one of retry_improved"),
+    (outcome(lesson(), why="x" * 100_001), "why is 'xxx"),
+    (told(lesson(), via="rumour"), "via is 'rumour'"),
+    (trajectory(status="done"), "status is 'done': must be one of success, failure"),
+    (trajectory(query="x" * 4_000_001), "must be a text of at most 4,000,000 characters"),
+    (trajectory(cited=["../x"]), "must be a list of names of bullets"),
+]
+
+
+def test_every_event_that_could_not_be_folded_or_read_is_refused_at_the_door(ledger: Ledger) -> None:
+    ledger.append([lesson("there")])
+    for event, message in REFUSED:
+        with pytest.raises(LedgerError, match=f"{event.type}.*{message}") as caught:
+            pytest.fail(f"appended {ledger.append([added('oth-001'), event])} ({message})")
+        assert not isinstance(caught.value, LedgerCorrupt)
+        assert ledger.head().position == 1, message
+    for value in (float("nan"), 2**53, "\ud800", object()):
+        with pytest.raises(NotCanonical):
+            ledger.append([NewEvent(ev.REFLECTION_SKIPPED, "x", {"value": value}, "rules")])
+    assert ledger.head().position == 1
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> Any:
+    """Appends as an older version did, which checked nothing."""
+
+    def append(*events: NewEvent) -> None:
+        with monkeypatch.context() as older:
+            older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
+            ledger.append(events)
+
+    return append
 
 
 @pytest.mark.parametrize(
     ("event", "fault"),
     [
-        (replace(window(), data={**window().data, "window": {"keys": None}}), ""),
+        (_keyed(None), ""),
         (changed(ev.BULLET_ASSERTED, "pat-001", helpful=1), "harmful is missing"),
         (changed(ev.BULLET_REVISED, "pat-001", text=5), "text is 5: must be a text"),
         (NewEvent(ev.REFLECTION_FAILED, "f-1", {"stage": "parse", "message": 5}, "me"), "message is 5"),
     ],
 )
 def test_an_event_that_cannot_be_read_changes_nothing_and_is_named(
-    ledger: Ledger, event: NewEvent, fault: str, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, unchecked: Any, event: NewEvent, fault: str
 ) -> None:
     ledger.append([added("pat-001")])
-    with monkeypatch.context() as older:
-        older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
-        ledger.append([event])
+    unchecked(event)
     assert [one.type for one in ledger.events()] == [ev.BULLET_ADDED, event.type][: 1 if fault else 2]
     (shown,) = ledger.at([2], unreadable=True)
     assert (shown.fault.startswith(fault), shown.data is None) == (True, bool(fault))
@@ -143,15 +186,10 @@ def test_an_event_that_cannot_be_read_changes_nothing_and_is_named(
     assert ledger.rows()[0].text == added("pat-001").data["text"]
 
 
-def test_a_ledger_that_an_older_version_wedged_goes_on(
-    ledger: Ledger, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as older:
-        older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
-        ledger.append([added("pat-001"), replace(added("pat-002"), data={**added("pat-002").data, "section": "zz"})])
-    sql.run(ledger, "UPDATE bullet SET section = 'zz' WHERE name = 'pat-002'")
-    sql.run(ledger, "DROP INDEX bullet_merged")
-    sql.run(ledger, "UPDATE alembic_version SET version_num = '0002'")
+def test_a_ledger_that_an_older_version_wedged_goes_on(ledger: Ledger, unchecked: Any, open_ledger: OpenLedger) -> None:
+    unchecked(added("pat-001"), replace(added("pat-002"), data={**added("pat-002").data, "section": "zz"}))
+    older = "UPDATE bullet SET section = 'zz' WHERE name = 'pat-002'", "DROP INDEX bullet_merged"
+    sql.run(ledger, *older, "UPDATE alembic_version SET version_num = '0002'")
     again = open_ledger()
     assert [(row.name, row.section) for row in again.rows()] == [("pat-001", "pat"), ("pat-002", "oth")]
     assert add_bullet(again, "pat", "It goes on.").name == "pat-003"
@@ -160,12 +198,10 @@ def test_a_ledger_that_an_older_version_wedged_goes_on(
     assert list(verify(again)) == []
 
 
-def test_what_a_file_could_bring_before_is_read(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_file_could_bring_before_is_read(ledger: Ledger, unchecked: Any) -> None:
     bare: dict[str, object] = {"trigger": "ingest", "window": {}, "cited": None}
-    with monkeypatch.context() as older:
-        older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
-        old = [imported(("pat-001", 10**12, 0)), NewEvent(ev.SESSION_RECORDED, "w-1", bare, "import", session_id="s-1")]
-        ledger.append(old)
+    old = [imported(("pat-001", 10**12, 0)), NewEvent(ev.SESSION_RECORDED, "w-1", bare, "import", session_id="s-1")]
+    unchecked(*old)
     assert [event.data for event in ledger.events()] == [event.data for event in old]
     ledger.rebuild()
     assert ledger.bullets()[0].helpful == 10**12
@@ -174,25 +210,8 @@ def test_what_a_file_could_bring_before_is_read(ledger: Ledger, monkeypatch: pyt
     assert judged.outcome == "skipped"
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        NewEvent(ev.SESSION_RECORDED, "w-1", {"trigger": "ingest", "window": [], "cited": []}, "me", session_id="s-1"),
-        NewEvent(ev.REFLECTION_SKIPPED, "k-1", {"reason": None}, "me"),
-        NewEvent(ev.REFLECTION_FAILED, "f-1", {"stage": "parse", "message": None}, "me"),
-    ],
-)
-def test_what_could_not_be_read_again_is_not_appended(ledger: Ledger, event: NewEvent) -> None:
-    with pytest.raises(LedgerError, match=event.type):
-        ledger.append([event])
-    assert ledger.head().position == 0
-
-
-def test_a_name_with_a_number_beyond_counting_is_not_the_last_of_its_section(ledger: Ledger) -> None:
-    ledger.append([added("pat-" + "9" * 60), added("pat-999999999"), added("pat-007")])
-    assert [add_bullet(ledger, "pat", text).name for text in ("One.", "Two.")] == ["pat-1000000000", "pat-1000000001"]
-
-
-def test_an_identity_that_a_forged_event_took_does_not_keep_anybody_from_adding(ledger: Ledger) -> None:
+def test_neither_an_odd_number_nor_a_forged_identity_keeps_anybody_from_adding(ledger: Ledger) -> None:
     load(ledger, forged(replace(added("pat-001"), event_id=identity(ev.BULLET_ADDED, "pat-002"))))
     assert add_bullet(ledger, "pat", "It goes on.").name == "pat-003"
+    ledger.append([added("pat-" + "9" * 60), added("pat-999999999")])
+    assert [add_bullet(ledger, "pat", text).name for text in ("One.", "Two.")] == ["pat-1000000000", "pat-1000000001"]

@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from reflector.events import event as ev
-from reflector.events.event import Appended
 from reflector.ledger import append
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerUnavailable, translated
 from reflector.ledger.store import Ledger
@@ -23,6 +22,9 @@ _COLUMNS = (
     " reflection_id, target_id, data, data_hash, meta, chain"
 )
 
+ON_A_SERVER = pytest.mark.parametrize(
+    "ledger_url", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
+)
 NO_COPIES_ON_CITUS = pytest.mark.skipif(
     ON_CITUS,
     reason="Citus 13.2 plans no INSERT … SELECT into a table with a default of its own; no code of ours sends one",
@@ -37,34 +39,25 @@ def _copied(verb: str, where: str = "position = 2", **changes: str) -> str:
 
 ON_BOTH = [
     "UPDATE event SET data = '{}' WHERE position = 2",
-    "UPDATE event SET data = data",
     "UPDATE event SET data = NULL WHERE position = 2",
-    "UPDATE event SET actor = 'somebody' WHERE position = 2",
     "UPDATE event SET meta = '{}'",
     "UPDATE event SET position = position + 100",
-    "UPDATE event SET chain = 'x' WHERE position = 1",
-    "DELETE FROM event",
     "DELETE FROM event WHERE position = (SELECT max(position) FROM event)",
     "DELETE FROM playbook",
     "UPDATE playbook SET position = position - 1",
-    "UPDATE playbook SET position = 0, chain = 'x'",
     "UPDATE playbook SET origin = 'x'",
     "UPDATE playbook SET name = 'x'",
-    "UPDATE playbook SET id = 7",
     "UPDATE playbook SET chain = 'x'",
-    "UPDATE playbook SET recorded_at = '1999'",
     "UPDATE playbook SET recorded_at = '1999', position = position + 1",
     _copied("INSERT"),
     _copied("INSERT", position="position + 100", event_id="'new'"),
     _copied("INSERT", position="0", event_id="'new'"),
-    _copied("INSERT", position="-1", event_id="'new'"),
     _copied("INSERT", position="(SELECT max(position) + 1 FROM event)"),
     _copied("INSERT", "type = 'evidence.retracted'", position="(SELECT max(position) + 1 FROM event)", event_id="'x'"),
 ]
 
 ON_SQLITE = [
     _copied("INSERT OR REPLACE", data="'{}'"),
-    _copied("REPLACE", data="'{}'"),
     _copied("INSERT OR REPLACE", position="(SELECT max(position) + 1 FROM event)", data="'{}'"),
     _copied("INSERT OR REPLACE", event_id="'new'"),
     _copied(
@@ -130,30 +123,7 @@ def test_a_refused_change_of_the_head_names_the_command_that_finds_the_cause(tol
         connection.execute("UPDATE playbook SET position = position - 1")
 
 
-@pytest.mark.postgres
-@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
-@pytest.mark.parametrize("change", ["gap", "collision"])
-def test_copy_cannot_bring_events_in_beside_the_order(told: Ledger, change: str) -> None:
-    import psycopg
-
-    before = sql.content(told)
-    position = 1000 if change == "gap" else 2
-    with told.engine.alchemy().connect() as connection:
-        cursor = connection.connection.cursor()
-        row = (1, position, "new", "bullet.added", 1, "t", "t", "me", None, None, None, "{}", "h", "{}", "c")
-        with (
-            pytest.raises(psycopg.Error, match="append-only" if change == "gap" else "event_pkey"),
-            cursor.copy(f"COPY event ({_COLUMNS}) FROM STDIN") as copy,
-        ):
-            copy.write_row(row)
-    assert sql.content(told) == before
-
-
-ON_A_SERVER = pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
-
-
 @NO_COPIES_ON_CITUS
-@pytest.mark.postgres
 @ON_A_SERVER
 def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger) -> None:
     """PostgreSQL looks for a table without a schema among the session's temporary ones first."""
@@ -169,26 +139,24 @@ def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger)
     assert sql.content(told) == before
 
 
-@pytest.mark.postgres
 @ON_A_SERVER
 def test_an_event_from_a_clock_that_is_far_ahead_is_refused_by_the_server(
     told: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = sql.content(told)
-    monkeypatch.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
-    with pytest.raises(LedgerUnavailable, match=r"more than a minute ahead of the server's clock.*correct the clock"):
-        told.append([added("pat-009")])
+    with monkeypatch.context() as ahead:
+        ahead.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
+        with pytest.raises(LedgerUnavailable, match=r"more than a minute ahead of the server's clock.*correct the cl"):
+            told.append([added("pat-009")])
     assert sql.content(told) == before
-    monkeypatch.undo()
     told.append([added("pat-009")])
 
 
-@pytest.mark.postgres
 @ON_A_SERVER
 def test_the_server_says_who_recorded_an_event_and_refuses_another_word(told: Ledger) -> None:
     before = sql.content(told)
     assert {event.recorded_by for event in told.events()} == {sql.rows(told, "SELECT session_user")[0][0]}
-    forged = _copied("INSERT", position="(SELECT max(position) + 1 FROM event)", event_id="'forged'")
+    forged = _copied("INSERT", position=f"{_BEHIND} + 1", event_id="'forged'")
     forged = forged.replace(f"({_COLUMNS})", f"({_COLUMNS}, recorded_by)")
     for word in ("'somebody'", "NULL"):
         with pytest.raises(DBAPIError, match="the server says who recorded"):
@@ -200,41 +168,27 @@ _BEHIND = "(SELECT max(position) FROM event)"
 
 
 @NO_COPIES_ON_CITUS
-@pytest.mark.postgres
 @ON_A_SERVER
-@pytest.mark.parametrize(
-    ("positions", "is_refused"),
-    [
-        ((1,), False),
-        ((1, 2), False),
-        ((2, 1), False),
-        ((2,), True),
-        ((1, 3), True),
-        ((2, 3), True),
-        ((1, 100), True),
-        ((1, -100), True),
-    ],
-)
-def test_the_events_of_one_statement_follow_the_last_one_without_a_gap(
-    told: Ledger, positions: tuple[int, ...], is_refused: bool
-) -> None:
+def test_the_events_of_one_statement_follow_the_last_one_without_a_gap(told: Ledger) -> None:
     """Whoever brings several at once is looked at once, and no row of theirs stays behind."""
     before = sql.content(told)
     one = _copied("INSERT", position=f"{_BEHIND} + more", event_id="'new ' || more")
-    rows = ", ".join(f"({position})" for position in positions)
-    statement = one.replace(
-        "FROM event WHERE playbook_id", f"FROM event, (VALUES {rows}) AS v (more) WHERE playbook_id"
-    )
-    if is_refused:
+
+    def insert(*positions: int) -> None:
+        rows = ", ".join(f"({position})" for position in positions)
+        sql.run(
+            told,
+            one.replace("FROM event WHERE playbook_id", f"FROM event, (VALUES {rows}) AS v (more) WHERE playbook_id"),
+        )
+
+    for gap in ((2,), (1, 3), (1, -100)):
         with pytest.raises(DBAPIError, match="one above the last"):
-            sql.run(told, statement)
+            insert(*gap)
         assert sql.content(told) == before
-    else:
-        sql.run(told, statement)
-        assert len(sql.content(told)) == len(before) + len(positions)
+    insert(2, 1)
+    assert len(sql.content(told)) == len(before) + 2
 
 
-@pytest.mark.postgres
 @ON_A_SERVER
 def test_a_text_that_no_event_says_is_refused_in_the_table_that_the_agents_read(told: Ledger) -> None:
     before = told.rows()
@@ -253,8 +207,6 @@ def test_a_text_that_no_event_says_is_refused_in_the_table_that_the_agents_read(
         with pytest.raises(DBAPIError, match="text is that of an event"):
             sql.run(told, f"SET LOCAL ROLE {other}", statement)
     sql.run(told, f"DROP OWNED BY {other}", f"DROP ROLE {other}")
-    assert told.rows() == before
-    told.rebuild()
     assert told.rows() == before
 
 
@@ -275,62 +227,28 @@ def test_counters_below_zero_are_refused_by_the_table(told: Ledger) -> None:
 # -- the one opening ------------------------------------------------------------------------------------------
 
 
-def _with_redaction(ledger: Ledger) -> Appended:
-    """A history whose completed reflection may be erased."""
-    ledger.append(history())
-    (completed,) = [e for e in ledger.events() if e.type == ev.REFLECTION_COMPLETED and e.reflection_id == "r1"]
-    ledger.append([redacted(completed.event_id)])
-    return Appended(completed.event_id, completed.position, added=False)
-
-
-def test_the_opening_lets_nothing_through_but_the_erasure(ledger: Ledger) -> None:
-    target = _with_redaction(ledger)
-    changes = [
-        "data = '{}'",
-        "data = ''",
-        "data = NULL, data_hash = 'x'",
-        "data = NULL, meta = '[]'",
-        "data = NULL, actor = 'x'",
-        "data = NULL, chain = 'x'",
-        "data = NULL, position = 900",
-        "data = NULL, event_id = 'x'",
-        "data = NULL, session_id = NULL",
-        "data = NULL, target_id = NULL",
-        "data = NULL, reflection_id = NULL",
-        "data = NULL, recorded_at = 'x'",
-        "data = NULL, occurred_at = 'x'",
-        "data = NULL, type = 'x'",
-        "data = NULL, schema_version = 2",
-        "meta = '{}'",
+def test_the_opening_is_the_erasure_of_the_announced_event_and_shut_afterwards(told: Ledger) -> None:
+    (target,) = [e for e in told.events(types=[ev.REFLECTION_COMPLETED]) if e.reflection_id == "r1"]
+    told.append([redacted(target.event_id)])
+    erase, here = "UPDATE event SET data = NULL", f"WHERE position = {target.position}"
+    others = {"position": "900", "schema_version": "2", "session_id": "NULL"}
+    columns = [column for column in _COLUMNS.split(", ") if column not in ("playbook_id", "data")]
+    refused = [
+        *(erase, f"{erase} WHERE position = {target.position + 1}"),
+        *(f"{erase}, {column} = {others.get(column, repr('x'))} {here}" for column in columns),
+        *(f"UPDATE event SET {change} {here}" for change in ("data = '{}'", "data = ''", "meta = '{}'")),
     ]
-    assert _accepted(ledger, [f"UPDATE event SET {one} WHERE position = {target.position}" for one in changes]) == []
-
-
-def test_the_opening_is_for_the_announced_event_alone_and_shut_afterwards(ledger: Ledger) -> None:
-    target = _with_redaction(ledger)
-    erase = "UPDATE event SET data = NULL"
-    assert _accepted(ledger, [erase, f"{erase} WHERE position = {target.position + 1}"]) == []
-    sql.run(ledger, f"{erase} WHERE position = {target.position}")
-    again = [
-        f"UPDATE event SET {change} WHERE position = {target.position}"
-        for change in ("data = NULL", "data = '{}'", "actor = actor")
-    ]
-    assert _accepted(ledger, again) == []
+    assert _accepted(told, refused) == []
+    sql.run(told, f"{erase} {here}")
+    again = [f"UPDATE event SET {change} {here}" for change in ("data = NULL", "data = '{}'", "actor = actor")]
+    assert _accepted(told, again) == []
 
 
 def test_facts_that_counts_rest_on_cannot_be_erased_with_a_text(ledger: Ledger) -> None:
     ledger.append([*history(), redacted(window().event_id)])
     types = [
-        ev.BULLET_TAGGED,
-        ev.BULLET_MOVED,
-        ev.BULLET_REMOVED,
-        ev.BULLET_ASSERTED,
-        ev.EVENT_REDACTED,
-        ev.PLAYBOOK_IMPORTED,
-        ev.BULLET_ADDED,
-        ev.BULLET_REVISED,
-        ev.SESSION_RECORDED,
-        ev.REFLECTION_FAILED,
+        *(ev.BULLET_TAGGED, ev.BULLET_MOVED, ev.BULLET_REMOVED, ev.BULLET_ASSERTED, ev.EVENT_REDACTED),
+        *(ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED, ev.SESSION_RECORDED, ev.REFLECTION_FAILED),
     ]
     targets = [next(event for event in ledger.events() if event.type == type_) for type_ in types]
     ledger.append([redacted(target.event_id) for target in targets])
@@ -347,7 +265,7 @@ def test_an_announcement_in_another_playbook_opens_nothing(ledger: Ledger) -> No
     assert _accepted(ledger, ["UPDATE event SET data = NULL WHERE playbook_id = 1 AND position = 3"]) == []
 
 
-def test_a_playbook_that_moved_takes_nothing_and_says_where_it_went(told: Ledger) -> None:
+def test_a_playbook_that_moved_says_where_it_went_and_takes_nothing_until_it_arrives(told: Ledger) -> None:
     seal = moved("postgresql://other/ledger")
     told.append([seal])
     sealed = sql.content(told)
@@ -360,12 +278,6 @@ def test_a_playbook_that_moved_takes_nothing_and_says_where_it_went(told: Ledger
     assert sql.content(told) == sealed
     assert [one.added for one in told.append([seal])] == [False]
     assert list(verify(told)) == []
-
-
-def test_a_playbook_that_arrived_takes_events_again(told: Ledger) -> None:
-    seal = moved()
-    told.append([seal])
-    assert told.moved() is not None
     told.append([arrived(seal), added("oth-001")])
     assert told.moved() is None
     told.append([added("oth-002")])

@@ -72,24 +72,18 @@ def test_each_answer_is_the_same_with_the_row_and_from_the_start(
     assert len(rows) > 3
 
 
-def test_a_row_that_is_far_behind_of_another_version_or_ahead_counts_for_nothing(grown: Ledger) -> None:
+def test_a_row_counts_for_nothing_where_it_is_not_of_this_version_and_near_and_verify_finds_a_wrong_one(
+    grown: Ledger,
+) -> None:
     for number in range(4):
         grown.append(_session(number))
     found = _answers(grown)
-    (position, _), *others = _row(grown)
-    assert (position, others) == (grown.head().position, [])
-    wrong = json.dumps([[7, 7, {}], cached.EMPTY[1]])
+    assert [position for position, _ in _row(grown)] == [grown.head().position]
+    wrong = f"UPDATE cached_usage SET state = '{json.dumps([[7, 7, {}], cached.EMPTY[1]])}'"
     for change in ("position = 3", "code_version = 99", f"position = {grown.head().position + 1}"):
-        sql.run(grown, f"UPDATE cached_usage SET state = '{wrong}', {change}")
+        sql.run(grown, f"{wrong}, {change}")
         assert _answers(grown) == found, change
-
-
-def test_a_row_that_was_changed_is_found_and_a_rebuild_and_a_redaction_remove_it(grown: Ledger) -> None:
-    for number in range(4):
-        grown.append(_session(number))
-    found = _answers(grown)
-    wrong = json.dumps([[7, 7, {}], cached.EMPTY[1]])
-    sql.run(grown, f"UPDATE cached_usage SET state = '{wrong}'")
+    sql.run(grown, wrong)
     assert [finding.remedy for finding in verify(grown)] == ["run `reflector rebuild`"]
     grown.rebuild()
     assert _row(grown) == []

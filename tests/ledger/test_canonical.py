@@ -17,16 +17,7 @@ from hypothesis import strategies as st
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys, unpack_keys
 from reflector.ledger import append
-from reflector.ledger.canonical import (
-    MAX_DEPTH,
-    MAX_INT,
-    NotCanonical,
-    canonical,
-    digest,
-    genesis,
-    next_chain,
-    plain,
-)
+from reflector.ledger.canonical import MAX_DEPTH, MAX_INT, NotCanonical, canonical, digest, genesis, next_chain, plain
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
@@ -95,15 +86,10 @@ def _reversed(value: Any) -> Any:
 
 
 @given(_OBJECTS)
-def test_equal_values_have_equal_texts_whatever_the_order_and_the_container(value: dict[str, Any]) -> None:
-    assert canonical(_reversed(value)) == canonical(value)
-
-
-@given(_OBJECTS)
-def test_a_canonical_text_reads_back_as_its_value_and_is_its_own_canonical_form(value: dict[str, Any]) -> None:
+def test_a_text_reads_back_as_its_value_and_is_the_same_for_any_order_and_container(value: dict[str, Any]) -> None:
     text = canonical(value)
     assert json.loads(text) == value == plain(value)
-    assert canonical(json.loads(text)) == text
+    assert canonical(json.loads(text)) == canonical(_reversed(value)) == text
 
 
 @given(_OBJECTS, _OBJECTS)
@@ -126,12 +112,6 @@ def test_a_float_becomes_a_string_of_six_decimals_that_reads_back_as_such(value:
     assert math.isclose(float(text), value, rel_tol=1e-15, abs_tol=5.1e-7)
 
 
-def test_the_value_given_is_not_changed() -> None:
-    value = {"a": 1.5, "b": [{"c": 2.5}]}
-    assert plain(value) == {"a": "1.500000", "b": [{"c": "2.500000"}]}
-    assert value == {"a": 1.5, "b": [{"c": 2.5}]}
-
-
 class _Colour(IntEnum):
     RED = 1
 
@@ -148,17 +128,13 @@ def _nested(depth: int) -> dict[str, Any]:
     [
         ({"a": float("nan")}, "a: nan has no canonical form"),
         ({"a": [0, float("inf")]}, r"a\[1\]: inf"),
-        ({"a": {"b": -float("inf")}}, "a.b: -inf"),
         ({"a": 2**53}, "a: the integer 9007199254740992 is beyond"),
-        ({"a": -(2**53)}, "beyond"),
         ({"a": "x\ud800"}, "lone surrogate"),
         ({"\udfff": 1}, "lone surrogate"),
         ({1: "x"}, "the key 1 is not a string"),
         ({"a": {None: 1}}, "a: the key None is not a string"),
         ({"a": b"x"}, "a: bytes has no canonical form"),
-        ({"a": {1, 2}}, "a: set has no canonical form"),
         ({"a": _Colour.RED}, "a: _Colour has no canonical form"),
-        ({"a": 1j}, "a: complex"),
         (_nested(MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH}"),
     ],
 )
@@ -167,11 +143,8 @@ def test_a_value_that_readers_would_disagree_about_is_refused(value: Any, messag
         canonical(value)
 
 
-def test_the_deepest_nesting_allowed_has_a_form() -> None:
+def test_the_deepest_nesting_allowed_has_a_form_and_a_value_that_contains_itself_has_none() -> None:
     assert canonical(_nested(MAX_DEPTH)) == '{"in":' * (MAX_DEPTH - 1) + "{}" + "}" * (MAX_DEPTH - 1)
-
-
-def test_a_value_that_contains_itself_is_refused() -> None:
     value: dict[str, Any] = {}
     value["a"] = value
     with pytest.raises(NotCanonical, match="nested deeper"):

@@ -19,6 +19,7 @@ from reflector.ledger.errors import (
     AlreadyRetracted,
     HeadMisplaced,
     LedgerAway,
+    LedgerError,
     LedgerUnavailable,
     NoSuchTarget,
     translated,
@@ -47,81 +48,61 @@ def url(postgres: Postgres) -> Iterator[str]:
         yield url
 
 
+_AWAY = "needs the Citus server w2:5432, which does not answer"
+_MEND = "let the owner of the ledger run `reflector rebuild --mend`"
+_LOST = "connection to the remote node me@w2:5432 failed"
+_COMMAND = "while executing command on w2:5432"
+
+
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("code", "words", "behind", "wanted", "told"),
     [
-        ("append-only: the next position is one above the last (position: 20)", HeadMisplaced),
-        ("append-only: recorded more than a minute ahead of the server's clock (2999)", LedgerUnavailable),
-        ('violates "event_target_once_102008"', AlreadyRetracted),
-        ('in table "event_102008" violates foreign key constraint "event_target_exists_102008"', NoSuchTarget),
-        ('verletzt Fremdschlüssel-Constraint "event_target_exists_102008"', NoSuchTarget),
+        # A worker's refusal of many rows at once loses its code on the way; its words say what it was.
+        ("XX000", "append-only: the next position is one above the last", "", HeadMisplaced, "."),
+        ("XX000", "append-only: recorded more than a minute ahead", "", LedgerUnavailable, "clock of this machine"),
+        ("XX000", 'violates "event_target_once_102008"', "", AlreadyRetracted, "."),
+        ("XX000", 'verletzt Fremdschlüssel-Constraint "event_target_exists_102008"', "", NoSuchTarget, "."),
+        # A worker that is away is named, as a server that does not answer.
+        ("08006", f"{_LOST} with the following error: refused", "", LedgerAway, rf"{_AWAY} \(refused\); start that"),
+        ("08006", _LOST, "", LedgerAway, _AWAY),
+        ("58030", "failed to COPY to shard 102008 on w2:5432", "", LedgerAway, _AWAY),
+        ("XX000", "SSL SYSCALL error: EOF detected", _COMMAND, LedgerAway, _AWAY),
+        ("57P01", "terminating connection", _COMMAND, LedgerAway, _AWAY),
+        ("XX000", "could not commit transaction for shard 7", "", LedgerAway, "a server of its Citus"),
+        # What a person can mend is told with the way out.
+        ("42P01", 'relation "event_102008" does not exist', "", LedgerUnavailable, _MEND),
+        ("XX000", "unrecognized RTE kind: 7", "", LedgerUnavailable, _MEND),
+        ("XX000", "nextval(sequence) calls in worker nodes", "", LedgerUnavailable, "name the coordinator in the URL"),
+        # A worker that answers is not away.
+        ("XX000", "cache lookup failed for type 7", _COMMAND, LedgerUnavailable, "cache lookup failed"),
+        ("58030", "could not read block 7", _COMMAND, LedgerUnavailable, "could not read block 7"),
     ],
 )
-def test_what_comes_back_under_a_general_code_is_known_by_its_words(
-    postgres: Postgres, words: str, wanted: type[Exception]
+def test_what_only_a_citus_says_is_known_by_its_words(
+    postgres: Postgres, code: str, words: str, behind: str, wanted: type[LedgerError], told: str
 ) -> None:
-    """A worker's refusal of many rows at once loses its code on the way; any server can raise the same."""
-    raised = sa.literal(words).compile(compile_kwargs={"literal_binds": True})
-    with postgres._connected() as connection, pytest.raises(wanted), translated("here"):
-        connection.execute(f"DO $$ BEGIN RAISE EXCEPTION USING MESSAGE = {raised}, ERRCODE = 'XX000'; END $$")
-
-
-def _raised(words: str, code: str, behind: str) -> str:
-    """A statement that fails so, and whose context has a comment in it."""
+    """Any server can raise the same, in a statement whose context has what is `behind` in it."""
     text = str(sa.literal(words).compile(compile_kwargs={"literal_binds": True}))
-    return (
+    statement = (
         f"DO $$ BEGIN EXECUTE $q$ DO $i$ BEGIN RAISE EXCEPTION USING MESSAGE = {text}, ERRCODE = '{code}'; END $i$"
         f" -- {behind}\n$q$; END $$"
     )
+    with postgres._connected() as connection, pytest.raises(wanted, match=told) as caught, translated("here"):
+        connection.execute(statement)
+    assert type(caught.value) is wanted
 
 
-@pytest.mark.parametrize(
-    ("code", "words", "behind", "told"),
-    [
-        (
-            "08006",
-            "connection to the remote node me@w2:5432 failed with the following error: Connection refused",
-            "",
-            r"needs the Citus server w2:5432, which does not answer \(Connection refused\); start that server or wait",
-        ),
-        ("08006", "connection to the remote node me@w2:5432 failed", "", "needs the Citus server w2:5432, which"),
-        ("58030", "failed to COPY to shard 102008 on w2:5432", "", "needs the Citus server w2:5432, which"),
-        ("XX000", "SSL SYSCALL error: EOF detected", "while executing command on w2:5432", "Citus server w2:5432"),
-        ("57P01", "terminating connection", "while executing command on w2:5432", "Citus server w2:5432, which"),
-        ("XX000", "could not commit transaction for shard 7 on at least one active node", "", "a server of its Citus"),
-    ],
-)
-def test_a_worker_that_is_away_is_named_as_a_server_that_does_not_answer(
-    postgres: Postgres, code: str, words: str, behind: str, told: str
-) -> None:
-    with postgres._connected() as connection, pytest.raises(LedgerAway, match=told), translated("here"):
-        connection.execute(_raised(words, code, behind))
-
-
-@pytest.mark.parametrize(
-    ("code", "words", "told"),
-    [
-        (
-            "42P01",
-            'relation "event_102008" does not exist',
-            "let the owner of the ledger run `reflector rebuild --mend",
-        ),
-        ("XX000", "unrecognized RTE kind: 7", "let the owner of the ledger run `reflector rebuild --mend`"),
-        ("XX000", "nextval(sequence) calls in worker nodes are not supported", "name the coordinator in the URL"),
-    ],
-)
-def test_what_a_person_can_mend_about_citus_is_told_with_the_way_out(
-    postgres: Postgres, code: str, words: str, told: str
-) -> None:
-    with postgres._connected() as connection, pytest.raises(LedgerUnavailable, match=told), translated("here"):
-        connection.execute(_raised(words, code, ""))
+@pytest.fixture
+def agent(url: str, tmp_path: Path) -> Agent:
+    """A project whose ledger is that one."""
+    agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": url})
+    agent.project.mkdir()
+    return agent
 
 
 def test_a_ledger_that_leaves_its_worker_takes_events_again_once_its_triggers_are_mended(
-    url: str, tmp_path: Path
+    url: str, agent: Agent
 ) -> None:
-    agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": url})
-    agent.project.mkdir()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SELECT citus_schema_undistribute(current_schema()::regnamespace)")
     with Ledger.open(url) as ledger:
@@ -139,14 +120,6 @@ def test_a_worker_begins_no_playbook_and_says_where_one_is_begun(url: str) -> No
     there = sa.make_url(url).difference_update_query(["host"]).set(host=place.host, port=place.port)
     with pytest.raises(LedgerUnavailable, match="name the coordinator in the URL"):
         Ledger.open(there.render_as_string(hide_password=False), "new")
-
-
-def test_an_error_of_a_worker_that_answers_is_not_told_as_its_absence(postgres: Postgres) -> None:
-    for code, words in (("XX000", "cache lookup failed for type 7"), ("58030", "could not read block 7")):
-        with postgres._connected() as connection, pytest.raises(LedgerUnavailable) as caught, translated("here"):
-            connection.execute(_raised(words, code, "while executing command on w2:5432"))
-        assert not isinstance(caught.value, LedgerAway)
-        assert words in str(caught.value)
 
 
 def _shard(url: str) -> tuple[str, str]:
@@ -212,21 +185,31 @@ def test_a_ledger_that_is_moved_to_another_worker_goes_on_and_keeps_its_triggers
 
 
 def test_the_doctor_names_the_place_of_the_tables_and_each_server_that_refuses_triggers(
-    url: str, tmp_path: Path
+    postgres: Postgres, url: str, agent: Agent
 ) -> None:
-    def row(of: str, code: int) -> dict[str, Any]:
-        agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": of})
-        agent.project.mkdir(exist_ok=True)
-        return next(check for check in agent.json("doctor", code=code) if check["name"] == "citus")
+    def row() -> dict[str, Any]:
+        return next(check for check in agent.json("doctor", code=1) if check["name"] == "citus")
 
-    worker = sa.make_url(_shard(url)[1])
-    well = row(url, 1)  # there are no hooks
+    worker, role = _shard(url)[1], f"refused_{os.getpid()}"
+    at = f"{sa.make_url(worker).host}:{sa.make_url(worker).port}"
+    well = row()
     assert (well["state"], well["mend"]) == ("ok", "")
-    assert well["text"] == f"the tables are on {worker.host}:{worker.port}; citus.enable_unsafe_triggers is on"
-    off = row(with_setting(url, "citus.enable_unsafe_triggers", "off"), 1)
+    assert well["text"] == f"the tables are on {at}; citus.enable_unsafe_triggers is on"
+    agent.environ["REFLECTOR_LEDGER_URL"] = with_setting(url, "citus.enable_unsafe_triggers", "off")
+    off = row()
     assert off["state"] == "error"
     assert off["text"].endswith("citus.enable_unsafe_triggers is off on this server")
     assert off["mend"].startswith("set it to on in the configuration of the coordinator and of each worker")
+    # One worker alone, for the sessions of one role.
+    postgres._run(f"CREATE ROLE {role} SUPERUSER LOGIN")
+    try:
+        with psycopg.connect(worker, autocommit=True) as connection:
+            connection.execute("SET citus.enable_ddl_propagation = off")
+            connection.execute(f"ALTER ROLE {role} SET citus.enable_unsafe_triggers = off")  # type: ignore[call-overload]
+        agent.environ["REFLECTOR_LEDGER_URL"] = sa.make_url(url).set(username=role).render_as_string(False)
+        assert row()["text"].endswith(f"citus.enable_unsafe_triggers is off on {at}")
+    finally:
+        postgres._run(f"DROP ROLE {role}")
 
 
 @pytest.mark.usefixtures("url")
@@ -239,43 +222,6 @@ def test_a_ledger_is_not_begun_where_triggers_are_refused(postgres: Postgres) ->
         with psycopg.connect(empty) as connection:
             found = connection.execute("SELECT 1 FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         assert found == []
-
-
-@pytest.fixture
-def refusing(postgres: Postgres, url: str) -> Iterator[tuple[str, str]]:
-    """A role for whose sessions one worker, and no other server, refuses triggers; and that worker."""
-    role, worker = f"refused_{os.getpid()}", _shard(url)[1]
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {role} SUPERUSER LOGIN")
-    try:
-        with psycopg.connect(worker, autocommit=True) as connection:
-            connection.execute("SET citus.enable_ddl_propagation = off")
-            connection.execute(f"ALTER ROLE {role} SET citus.enable_unsafe_triggers = off")
-        place = sa.make_url(worker)
-        yield role, f"{place.host}:{place.port}"
-    finally:
-        postgres._run(f"DROP ROLE {role}")
-
-
-def test_one_worker_that_refuses_triggers_is_named_by_the_doctor_and_by_the_first_command(
-    postgres: Postgres, url: str, refusing: tuple[str, str], tmp_path: Path
-) -> None:
-    role, worker = refusing
-    why = f"citus.enable_unsafe_triggers is off on {worker}"
-
-    def of_role(known: str) -> Agent:
-        url = sa.make_url(known).set(username=role).render_as_string(hide_password=False)
-        agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": url})
-        agent.project.mkdir(exist_ok=True)
-        return agent
-
-    (found,) = (check for check in of_role(url).json("doctor", code=1) if check["name"] == "citus")
-    assert (found["state"], found["text"].endswith(why)) == ("error", True)
-    assert f"{why}; set it to on" in of_role(url).call("rebuild", "--mend", code=1).err
-    with postgres.database(empty=True) as empty:
-        assert f"{why}; set it to on" in of_role(empty).call("list", code=1).err
-        with psycopg.connect(empty) as connection:
-            assert connection.execute("SELECT to_regclass('event')").fetchone() == (None,)
 
 
 def test_a_worker_that_ends_its_connections_is_named_and_the_next_append_goes_on(url: str) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from reflector.events.event import NewEvent
-from reflector.ledger.projection import REBUILDABLE, Progress
+from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
-from reflector.ledger.url import sqlite_url
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
@@ -37,7 +34,7 @@ def lived(ledger: Ledger) -> None:
 
 
 def test_every_table_is_the_ledgers_a_checkpoint_or_rebuilt() -> None:
-    assert {"playbook", "event", "projection", "cached_usage", *REBUILDABLE} == {*LEDGER_TABLES} == {*sql.tables()}
+    assert {"playbook", "event", "projection", "cached_usage", *REBUILDABLE} == {*LEDGER_TABLES}
 
 
 def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
@@ -47,39 +44,29 @@ def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-class Stopped(Exception):
-    pass
-
-
-def stop_at(position: int) -> Progress:
-    def progress(reached: int) -> None:
-        if reached >= position:
-            raise Stopped
-
-    return progress
-
-
-def test_a_rebuild_that_was_stopped_leaves_the_old_rows(ledger: Ledger) -> None:
+def test_a_rebuild_that_was_stopped_leaves_the_old_rows_and_readers_see_them_until_its_end(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
     lived(ledger)
-    before = rows(ledger)
-    with pytest.raises(Stopped):
-        ledger.rebuild(stop_at(4000))
+    before, other = rows(ledger), open_ledger()
+    shown, reached, seen = other.rows(), list[int](), list[object]()
+
+    def stop(position: int) -> None:
+        if position >= 4000:
+            raise RuntimeError("stopped")
+
+    def look(position: int) -> None:
+        reached.append(position)
+        seen.append(other.rows())
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        ledger.rebuild(stop)
     assert rows(ledger) == before
-    reached: list[int] = []
-    ledger.rebuild(reached.append)
+    ledger.rebuild(look)
     assert reached[-1] == ledger.head().position
+    assert seen == [shown] * len(reached)
     assert rows(ledger) == before
     assert list(verify(ledger)) == []
-
-
-def test_readers_see_all_bullets_while_the_tables_are_filled_again(ledger: Ledger, open_ledger: OpenLedger) -> None:
-    lived(ledger)
-    other = open_ledger()
-    before = other.rows()
-    seen: list[object] = []
-    ledger.rebuild(lambda _: seen.append(other.rows()))
-    assert seen == [before] * len(seen)
-    assert seen
 
 
 _REBUILD = """\
@@ -95,37 +82,23 @@ with Ledger.open(sys.argv[1]) as ledger:
 """
 
 
-def _rebuilding(url: str, pause: float) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", _REBUILD, url, str(pause)], stdout=subprocess.PIPE, text=True)
-
-
-def test_a_killed_rebuild_leaves_the_old_rows(ledger: Ledger) -> None:
+def test_killed_rebuilds_leave_the_old_rows_and_two_at_once_wait_for_each_other(ledger: Ledger) -> None:
     lived(ledger)
     before = rows(ledger)
-    killed = _rebuilding(ledger.engine.url.text, 60)
+
+    def rebuilding(pause: float) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", _REBUILD, ledger.engine.url.text, str(pause)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    killed = rebuilding(60)
     assert killed.stdout is not None
     assert int(killed.stdout.readline()) > 0
-    killed.send_signal(signal.SIGKILL)
+    killed.kill()
     killed.communicate()
     assert rows(ledger) == before
-    ledger.rebuild()
-    assert rows(ledger) == before
-
-
-def test_two_rebuilds_at_once_wait_for_each_other(ledger: Ledger) -> None:
-    lived(ledger)
-    before = rows(ledger)
-    url = ledger.engine.url.text
-    both = [_rebuilding(url, 0.05) for _ in range(2)]
+    both = [rebuilding(0.05) for _ in range(2)]
     for process in both:
         process.communicate()
         assert process.returncode == 0
     assert rows(ledger) == before
     assert list(verify(ledger)) == []
-
-
-def test_a_path_with_spaces_and_quotes_is_rebuilt_as_well(tmp_path: Path) -> None:
-    with Ledger.open(sqlite_url(tmp_path / 'it\'s a "ledger" 100%.db')) as ledger:
-        ledger.append([added("pat-001", helpful=3)])
-        ledger.rebuild()
-        assert list(verify(ledger)) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -22,11 +21,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from reflector.audit.doubles import double_counts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.events.fold import Playbook, fold
-from reflector.ledger.as_of import Past
+from reflector.events.registry import fold
 from reflector.ledger.errors import AlreadyRetracted, Conflict, DuplicateName, LedgerError
 from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.store import Ledger
@@ -240,40 +237,17 @@ class LedgerMachine(RuleBasedStateMachine):
         assert [(row.event_id, row.state, row.attempts) for row in self.ledger.windows()] == _windows(self.appended)
         moment = next(self.number) % (len(events) + 1)
         for upto in (len(events), moment):
-            assert slow.told_by(self.ledger, upto) == (slow.bullets(events[:upto]), slow.answers(events[:upto]))
-
-        if moment % 4 == 0:
-            self._doubles_agree()
-
-    def _doubles_agree(self) -> None:
-        """Doubles are those of their definition, the totals of every policy those of a count of all tags."""
-        found, book = double_counts(self.ledger), fold(self.ledger.events())
-        wanted = Counter(row[0] for row in slow.doubles(self.ledger))
-        assert {one.code: one.tags for one in found.classes if one.tags} == wanted
-        for counting in COUNTINGS:
-            totals = {name: of[counting] for name, of in found.totals.items()}
-            assert totals == {name: book.counters(name, counting) for name in book.entries}
+            assert slow.told_by(self.ledger, upto) == slow.bullets(events[:upto])
 
     def teardown(self) -> None:
         if not hasattr(self, "ledger"):
             return
         with self.ledger:
             assert list(verify(self.ledger)) == []
-            self._doubles_agree()
-            self._every_policy(fold(self.ledger.events()))
             before = self._tables()
             self.ledger.rebuild()
             assert self._tables() == before
             assert list(verify(self.ledger)) == []
-
-    def _every_policy(self, book: Playbook) -> None:
-        for counting in COUNTINGS:
-            folded = {name: book.counters(name, counting) for name in book.entries}
-            past = {row.name: (row.helpful, row.harmful) for row in Past(self.ledger).rows(counting)}
-            assert past == folded
-            assert fold(self.ledger.events(), counting).bullets() == tuple(
-                replace(b, helpful=folded[b.name][0], harmful=folded[b.name][1]) for b in book.bullets()
-            )
 
     def _tables(self) -> list[list[tuple[object, ...]]]:
         names = (*REBUILDABLE, "projection")

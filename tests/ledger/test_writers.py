@@ -52,13 +52,22 @@ def test_eight_processes_may_open_a_ledger_first_at_the_same_time(ledger_url: st
     _sound(ledger)
 
 
-def _kill_and_look(url: str, open_ledger: OpenLedger, kills: int) -> None:
-    prepare(url)
+def _note(number: int) -> ev.NewEvent:
+    return ev.NewEvent(ev.REFLECTION_SKIPPED, ev.identity(ev.REFLECTION_SKIPPED, number), {}, "test")
+
+
+@pytest.mark.parametrize(
+    "kills", [10, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)], id="hundreds")]
+)
+def test_killed_writers_lose_nothing_acknowledged_and_leave_nothing_in_halves(
+    ledger_url: str, open_ledger: OpenLedger, kills: int
+) -> None:
+    prepare(ledger_url)
     chance = random.Random(kills)
     ledger = open_ledger()
     acknowledged = 0
     for number in range(0, kills, 2):
-        with writers(url, number, number + 1, batches=None, tags=10) as made:
+        with writers(ledger_url, number, number + 1, batches=None, tags=10) as made:
             for writer in made:
                 writer.begin()
             time.sleep(chance.uniform(0.0, 0.06))
@@ -82,22 +91,6 @@ def _kill_and_look(url: str, open_ledger: OpenLedger, kills: int) -> None:
     before = (ledger.rows(), ledger.windows())
     ledger.rebuild()
     assert (ledger.rows(), ledger.windows()) == before
-
-
-def _note(number: int) -> ev.NewEvent:
-    return ev.NewEvent(ev.REFLECTION_SKIPPED, ev.identity(ev.REFLECTION_SKIPPED, number), {}, "test")
-
-
-def test_killed_writers_lose_nothing_acknowledged_and_leave_nothing_in_halves(
-    ledger_url: str, open_ledger: OpenLedger
-) -> None:
-    _kill_and_look(ledger_url, open_ledger, kills=10)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_hundreds_of_killed_writers_lose_nothing(ledger_url: str, open_ledger: OpenLedger) -> None:
-    _kill_and_look(ledger_url, open_ledger, kills=300)
 
 
 def test_processes_killed_while_they_first_open_a_ledger_leave_it_to_the_next(

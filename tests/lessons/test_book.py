@@ -1,4 +1,4 @@
-"""The book of lessons is a fold over their events: another policy is another view, and no event changes."""
+"""Lessons, outcomes and what was told are recorded once, and the book of lessons is a fold over their events."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import POLARITY
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported
-from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import BOOK_TYPES, Follower, Lesson, LessonPolicy, fold_lessons, lesson_book
+from reflector.lessons.book import Lesson, LessonPolicy, figures, fold_lessons, lesson_book
+from reflector.lessons.recording import observe_outcome, record_lesson, record_told
 from reflector.mistakes import Mistake
+from reflector.proof.verify import verify
+from reflector.revision.engine import ReflectionEngine
 from tests.ledger.events import added, changed, learned, lesson, outcome, reflected, told, trajectory
 
 
@@ -118,28 +120,12 @@ def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_wi
         assert (only(ledger).effectiveness, only(ledger).state) == (0.4, "active")
 
 
-def test_the_book_of_a_moment_is_what_it_was_then(ledger: Ledger) -> None:
-    first = lesson()
-    ledger.append([first, outcome(first, "success", 1), outcome(first, "success", 2)])
-    assert [only(Past(ledger, at)).effectiveness for at in (1, 2, 3)] == [0.5, 0.6, 0.68]  # type: ignore[arg-type]
-
-
 def test_an_erased_lesson_keeps_its_worth_and_is_told_no_more(ledger: Ledger) -> None:
     first = lesson()
     ledger.append([first, outcome(first, "success")])
-    followed = Follower(ledger)
-    assert next(iter(followed.book())).is_tellable
+    assert only(ledger).is_tellable
     ledger.redact(first.event_id, reason="a name", actor="human")
-    for one in (only(ledger), next(iter(followed.book()))):
-        assert (one.text, one.effectiveness, one.is_tellable) == ("[redacted]", 0.6, False)
-
-
-def test_a_follower_reads_what_is_new(ledger: Ledger) -> None:
-    followed = Follower(ledger)
-    assert list(followed.book()) == []
-    for event in (lesson("a"), lesson("b"), outcome(lesson("a"), "success"), told(lesson("b"))):
-        ledger.append([event])
-        assert followed.book() == lesson_book(ledger)
+    assert (only(ledger).text, only(ledger).effectiveness, only(ledger).is_tellable) == ("[redacted]", 0.6, False)
 
 
 _STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(sorted(POLARITY)), st.integers(0, 59)), max_size=20)
@@ -192,11 +178,81 @@ def test_a_lesson_is_named_by_the_unique_beginning_of_its_id(ledger: Ledger) -> 
             book.named(wrong)
     assert (one.improvement, one.confidence, one.times_applied) == (0.6, 0.88, 1)
     assert book.best() == [one]
-    assert set(BOOK_TYPES) >= {ev.LESSON_RECORDED, ev.OUTCOME_OBSERVED}
 
 
 @pytest.mark.parametrize("wrong", [{"alpha": 1.1}, {"bank_size": 0}, {"promotion": -1}, {"threshold": 2}])
 def test_a_policy_out_of_bounds_is_refused_by_name(wrong: dict[str, float]) -> None:
     with pytest.raises(Mistake, match=f"{next(iter(wrong))} is"):
         LessonPolicy(**wrong)  # type: ignore[arg-type]
-    assert LessonPolicy().id == LessonPolicy(alpha=0.2).id != LessonPolicy(alpha=0.3).id
+
+
+# Recording: once, whoever says it and however often
+
+
+def test_a_lesson_that_is_recorded_twice_is_one(ledger: Ledger) -> None:
+    ids = [record_lesson(ledger, "mistake", "Add auth", actor="engine", task="api", mistake="forgot") for _ in range(2)]
+    other = record_lesson(ledger, "mistake", "Add auth", actor="engine", task="cli", mistake="forgot")
+    assert ids[0] == ids[1] != other
+    keyed = [record_lesson(ledger, "insight", text, actor="truth", key=["r1", 0]) for text in ("One", "Another")]
+    assert keyed[0] == keyed[1]
+    assert [one.text for one in lesson_book(ledger)] == ["Add auth", "Add auth", "One"]
+
+
+def test_every_call_without_a_key_is_an_outcome_and_a_key_makes_it_one(ledger: Ledger) -> None:
+    id = record_lesson(ledger, "mistake", "Add auth", actor="engine")
+    for _ in range(2):
+        assert observe_outcome(ledger, id, "success", source="api").added
+    keyed = [observe_outcome(ledger, id, "failure", why, source="tests", key=["w1"]) for why in ("a", "b")]
+    assert [one.added for one in keyed] == [True, False]
+    (one,) = lesson_book(ledger)
+    assert [(o.kind, o.source) for o in one.outcomes] == [("success", "api"), ("success", "api"), ("failure", "tests")]
+    assert one.worth == (0.6, 0.68, 0.544)
+    assert list(verify(ledger)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "words"),
+    [
+        ("great", None, "'great' is not a kind of outcome; the kinds are retry_improved"),
+        ("success", "noon", "'noon' is not a time"),
+        ("success", "0001-01-01T00:00:00+23:00", "is not a time"),  # in UTC it would be in the year 0
+    ],
+)
+def test_an_outcome_of_no_kind_or_of_no_time_is_refused(ledger: Ledger, kind: str, at: str | None, words: str) -> None:
+    id = record_lesson(ledger, "mistake", "Add auth", actor="engine")
+    with pytest.raises(Mistake, match=words):
+        observe_outcome(ledger, id, kind, source="api", observed_at=at)
+    assert ledger.head().position == 1
+
+
+def test_outcomes_are_folded_in_the_order_in_which_they_happened(ledger: Ledger) -> None:
+    id = record_lesson(ledger, "mistake", "Add auth", actor="engine", occurred_at="2026-01-01T00:00:00.000000Z")
+    observe_outcome(ledger, id, "failure", source="api", observed_at="2026-01-03T00:00:00+02:00")
+    observe_outcome(ledger, id, "success", source="api", observed_at="2026-01-02T00:00:00")
+    assert next(iter(lesson_book(ledger))).worth == (0.6, 0.48)
+
+
+def test_what_a_session_was_told_for_one_reason_is_recorded_once(ledger: Ledger) -> None:
+    id = record_lesson(ledger, "mistake", "Add auth", actor="engine")
+    for _ in range(2):
+        record_told(ledger, [id], ["pat-001"], via="injection", actor="hook", session_id="s1", key=[])
+    assert next(iter(lesson_book(ledger))).times_applied == 1
+    assert record_told(ledger, via="retrieval", actor="engine") is None
+
+
+def test_a_secret_is_replaced_before_it_is_stored(ledger: Ledger) -> None:
+    key = "ghp_" + "a1B2" * 9
+    id = record_lesson(ledger, "mistake", f"Use {key}", actor="engine", mistake=key, tags=[key])
+    observe_outcome(ledger, id, "success", f"with {key}", source="api")
+    record_told(ledger, [id], via="recall", actor="cli", query=key)
+    assert key not in str(list(ledger.events()))
+
+
+def test_an_erased_mistake_is_no_lesson_of_the_bank_whoever_counts_it(ledger: Ledger) -> None:
+    engine = ReflectionEngine(ledger=ledger)
+    kept, erased = (engine.store_lesson("api", mistake, "Add auth").lesson_id for mistake in ("forgot", "Jane forgot"))
+    engine.record_lesson_outcome(kept, success=True)
+    ledger.redact(erased, reason="a name", actor="human")
+    found = figures(ledger)
+    assert (found["lessons_stored"], found["average_lesson_effectiveness"]) == (1, 0.6)
+    assert found.items() <= engine.get_stats().items()

@@ -87,13 +87,6 @@ def test_a_program_asks_the_project_of_the_working_folder(tmp_path: Path, monkey
     assert [one.document.id for one in reflector.recall("the failing test", 1)] == ["pat-001"]
 
 
-def test_what_was_erased_is_not_found(ledger: Ledger) -> None:
-    id = record_lesson(ledger, "insight", "Call Jane Doe", actor="truth")
-    assert recall("Jane", of=ledger)
-    ledger.redact(id, reason="a name", actor="human")
-    assert recall("Jane", of=ledger) == recall("redacted", of=ledger) == []
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of six words: those about errors are near each other."""

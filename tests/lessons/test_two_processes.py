@@ -76,13 +76,6 @@ def _worked_and_killed(url: str, worker: int) -> int:
     return killed
 
 
-def test_two_processes_that_run_to_their_end_equal_the_oracle(ledger: Ledger) -> None:
-    url = ledger.engine.url.text
-    both = [subprocess.Popen([sys.executable, "-c", _WORKER, url, str(worker)]) for worker in (1, 2)]
-    assert [process.wait() for process in both] == [0, 0]
-    _equals_the_oracle(ledger)
-
-
 def _equals_the_oracle(ledger: Ledger) -> None:
     done = [step for worker in (1, 2) for step in steps(worker)]
     outcomes: dict[int, Counter[str]] = {which: Counter() for _, which, _ in done}

@@ -15,7 +15,8 @@ from tests.ledger.events import about, added, adopted, changed, imported, reflec
 
 _NAMES = ("pat-001", "mis-001", "ctx-001", "pat-999")
 _STRAY = (("pat-001", "neutral", "neutral"), ("mis-001", "unknown", "unknown_tag"), (None, "helpful", "malformed"))
-_DO = "window window shared shared again again retract retract redact recount add remove revise policy"
+_KEYS = (0, 1, -1, 5, 2**62, -(2**63), 2**63 - 1)
+_DO = "window window shared shared again again retract retract redact recount add remove revise policy skip"
 _POLICIES = ("as_applied", "once_per_reflection", "once_per_session")
 
 
@@ -40,7 +41,7 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
     name = chance.choice([row.name for row in ledger.rows()])
     if what == "window":
         session = chance.choice(["s1", "s2", "s3", None])
-        seen = _citing(ledger, chance, window(key, session, chance.sample(range(9), chance.randint(0, 4))))  # type: ignore[arg-type]
+        seen = _citing(ledger, chance, window(key, session, chance.sample(_KEYS, chance.randint(0, 4))))  # type: ignore[arg-type]
         return [seen, *_judged(f"r-{key}", seen, "rules", _tags(chance, ledger))]
     if what == "shared":
         # Every machine sees the same window, and a judge says the same of it everywhere.
@@ -52,11 +53,14 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
             return []
         tags = _tags(random.Random(f"{number} {judge}"))
         return [*([] if there else [seen]), *_judged(f"r-{number}-{judge}", seen, judge, tags)]
-    if what == "again":
+    if what in ("again", "skip"):
         windows = list(ledger.events(types=[ev.SESSION_RECORDED]))
         if not windows:
             return []
         old = chance.choice(windows)
+        if what == "skip":
+            skipped = NewEvent(old.type, old.event_id, {}, "x", session_id=old.session_id)
+            return [about(ev.REFLECTION_SKIPPED, skipped, key, reason="a gate")]
         seen = _citing(ledger, chance, window(key, old.session_id, chance.choice([(1,), (1, 2), ()])))  # type: ignore[arg-type]
         given = [e for e in ledger.events(types=[ev.BULLET_TAGGED]) if e.session_id == old.session_id]
         tags = [(e.data["name"], e.data["tag"], e.data["disposition"]) for e in given[:3] if e.data]
@@ -68,7 +72,7 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
     if what == "recount":
         return [changed(ev.BULLET_RECOUNTED, name, key, helpful=chance.randrange(5), harmful=1)]
     if what == "add":
-        return [added("ctx-001", f"About it, says {key}", helpful=chance.randrange(3))]
+        return [added("ctx-001", f'About it, 50% "quoted" by {key}', helpful=chance.randrange(3))]
     if what == "remove":
         return [changed(ev.BULLET_REMOVED, name, key, reason="deleted", into=chance.choice([None, "oth-001"]))]
     if what == "revise":
@@ -98,11 +102,15 @@ def _tags(chance: random.Random, ledger: Ledger | None = None) -> list[Any]:
 
 
 def _judged(reflection: str, seen: NewEvent, judge: str, tags: list[Any]) -> list[NewEvent]:
-    asked = about(ev.REFLECTION_ANSWERED, seen, judge, mode="citation_guided", backend=judge, model="m", answer="…")
-    answer = NewEvent(
-        *(asked.type, asked.event_id, asked.data, judge),
-        session_id=seen.session_id,
-        reflection_id=reflection,
-        target_id=seen.event_id,
-    )
-    return [answer, *reflected(reflection, seen, *tags, actor=judge)]
+    """Two answers that took tokens, and what was read from them, with a rationale for every other tag."""
+    said = {"mode": "citation_guided", "backend": judge, "model": "m"}
+    spent = {"input_tokens": 100, "output_tokens": 7, "cache_read_tokens": 3, "cost_usd": "0.001500"}
+    asked = [
+        about(ev.REFLECTION_ANSWERED, seen, f"{judge}{n}", **said, answer="…", prompt_sha256="a" * 64) for n in "12"
+    ]
+    answers = [
+        replace(one, actor=judge, session_id=seen.session_id, reflection_id=reflection, meta=spent) for one in asked
+    ]
+    completed, *given = reflected(reflection, seen, *tags, actor=judge)
+    rationales = [{"index": index, "rationale": f'why "{index}" – \\n é'} for index in range(0, len(tags), 2)]
+    return [*answers, replace(completed, data={**completed.data, **said, "rationales": rationales}), *given]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.oracle.model import KINDS, SECTIONS, Event, read
+from tests.oracle.model import Event, Moment, read
 
 ERASED = "[redacted]"
 Key = tuple[str, ...]
@@ -87,16 +88,6 @@ class _Said:
     data: dict[str, Any]
 
 
-@dataclass
-class _Bullet:
-    section: str
-    text: str
-    counters: list[int]
-    since: int
-    status: str = "live"
-    reason: str | None = None
-
-
 def merged(here: list[str], there: list[str]) -> tuple[Holdings, str]:
     """The bullets and the policy of `here` once `there` was merged into it."""
     sides = Side(here), Side(there)
@@ -115,7 +106,10 @@ def merged(here: list[str], there: list[str]) -> tuple[Holdings, str]:
                     said[key].data = _with_texts_of(said[key].data, event)
                 elif event.redacted and "text" in event.data:
                     said[key].data = {**said[key].data, "text": event.data["text"]}
-    return _fold(said, _names(*sides))
+    moment_of_all = Moment(_course(said, _names(*sides)))
+    told = moment_of_all.listed()
+    keys = ("section", "text", "status", "reason", "helpful", "harmful")
+    return Counter(tuple(one[key] for key in keys) for one in told), moment_of_all.policy
 
 
 def _with_texts_of(data: dict[str, Any], event: Event) -> dict[str, Any]:
@@ -129,75 +123,39 @@ def _with_texts_of(data: dict[str, Any], event: Event) -> dict[str, Any]:
     return {**data, "bullets": bullets}
 
 
-def _names(here: Side, there: Side) -> dict[Name, Name]:
+def _names(here: Side, there: Side) -> dict[Name, str]:
     """Which bullet each name of each side means."""
     born = {birth: name for name, birth in here.births.items()}
-    means = {(0, name): (0, name) for name in here.births}
+    means = {(0, name): name for name in here.births}
     for name, birth in there.births.items():
         agreed = name in here.births and here.texts[name] & there.texts[name] - {ERASED}
-        known = born.get(birth, name if agreed else None)
-        means[1, name] = (1, name) if known is None else (0, known)
+        means[1, name] = born.get(birth, name if agreed else f"{name} of the other")
     return means
 
 
-def _fold(said: dict[Key, _Said], means: dict[Name, Name]) -> tuple[Holdings, str]:
-    bullets: dict[Name, _Bullet] = {}
-    policy = "as_applied"
-    tags: list[tuple[int, Key, _Said, Name]] = []
-    completed: dict[str | None, tuple[Key, Key]] = {}
-    judged: dict[Key, list[tuple[str, Key]]] = defaultdict(list)
-    retracted: dict[Key, Key] = {}
+def _course(said: dict[Key, _Said], means: dict[Name, str]) -> list[Event]:
+    """Every event in the order in which it was first recorded, by its identity and under the names that count."""
+    events = []
+    judged: dict[str | None, list[tuple[str, str]]] = defaultdict(list)
     course = sorted(said.items(), key=lambda one: (one[1].moment, one[1].side, one[1].event.position))
-    for number, (key, one) in enumerate(course):
-        kind, data = one.event.type, one.data
-        for new in data.get("bullets", ()) if kind == "playbook.imported" else [data] if kind == "bullet.added" else ():
-            counters = [new.get("helpful") or 0, new.get("harmful") or 0]
-            named = means[one.side, new["name"]]
-            bullets.setdefault(named, _Bullet(new["section"], new["text"], counters, number))
-        named = means.get((one.side, data.get("name") or ""), (one.side, ""))
-        bullet = bullets.get(named)
-        if kind == "policy.adopted":
-            policy = data["counting"]
-        elif kind == "bullet.tagged":
-            tags.append((number, key, one, named))
-        elif kind == "reflection.completed":
-            completed[one.event.reflection] = (key, one.target)
-            judged[one.target].append((one.event.actor, key))
-        elif kind == "evidence.retracted":
-            retracted[one.target] = key
-        elif bullet is None:
-            continue
-        elif kind == "bullet.revised":
-            bullet.text = data["text"]
-        elif kind == "bullet.moved":
-            bullet.section = data["section"]
-        elif kind == "bullet.removed":
-            bullet.status, bullet.reason = "removed", data.get("reason")
-        elif kind == "bullet.recounted":
-            bullet.counters, bullet.since = [data["helpful"], data["harmful"]], number
+    for number, (key, one) in enumerate(course, start=1):
+        event = copy(one.event)
+        event.position, event.id, event.target = number, repr(key), repr(one.target)
+        event.data = _renamed(one.data, one.side, means)
+        events.append(event)
+        if event.type == "reflection.completed":
+            judged[event.target].append((event.actor, event.id))
+    retracted = {event.target for event in events if event.type == "evidence.retracted"}
     for reflections in judged.values():
-        undecided = sorted(one for one in reflections if one[1] not in retracted)
-        retracted.update({key: ("merge", *key) for _, key in undecided[1:]})
+        for _, undecided in sorted(one for one in reflections if one[1] not in retracted)[1:]:
+            out = copy(events[-1])
+            out.position, out.id, out.target = len(events) + 1, f"not {undecided}", undecided
+            out.type, out.data = "evidence.retracted", {}
+            events.append(out)
+    return events
 
-    def out(key: Key) -> bool:
-        return key in retracted and not out(retracted[key])
 
-    members: dict[tuple[Name, str], set[Any]] = defaultdict(set)
-    for number, key, one, named in tags:
-        tag = one.data.get("tag")
-        if one.data.get("disposition") != "counted" or tag not in KINDS or named not in bullets:
-            continue
-        reflection = completed.get(one.event.reflection, ())
-        if number > bullets[named].since and not any(out(covering) for covering in (key, *reflection)):
-            member = {"once_per_reflection": one.event.reflection, "once_per_session": one.event.session}.get(policy)
-            members[named, tag].add(member or key)
-    return (
-        Counter(
-            (
-                *(SECTIONS[bullet.section], bullet.text, bullet.status, bullet.reason),
-                *(bullet.counters[i] + len(members[named, kind]) for i, kind in enumerate(KINDS)),
-            )
-            for named, bullet in bullets.items()
-        ),
-        policy,
-    )
+def _renamed(data: dict[str, Any], side: int, means: dict[Name, str]) -> dict[str, Any]:
+    name = {"name": means.get((side, data["name"] or ""), "")} if "name" in data else {}
+    bullets = {"bullets": [_renamed(one, side, means) for one in data["bullets"]]} if "bullets" in data else {}
+    return {**data, **name, **bullets}

@@ -207,7 +207,8 @@ class Moment:
             return "unknown_bullet", None
         return "retracted", self.covered_by(tag)
 
-    def blame(self, name: str) -> list[dict[str, Any]]:
+    def blame(self, name: str) -> list[tuple[Any, ...]]:
+        """(position, id, time, session, tag, disposition, helpful, harmful, uncounted by, (window, answer))."""
         bullet, counting = self.bullets[name], self.counting()
         steps, totals = [], [0, 0]
         for event in self.events:
@@ -229,61 +230,38 @@ class Moment:
                 evidence = (window.position if window else None, answers[-1].position if answers else None)
             else:
                 continue
-            steps.append(
-                {
-                    "position": event.position,
-                    "event_id": event.id,
-                    "recorded_at": event.recorded_at,
-                    "session_id": event.session,
-                    "tag": tag,
-                    "counted": disposition in ("baseline", "counted"),
-                    "disposition": disposition,
-                    "helpful": totals[0],
-                    "harmful": totals[1],
-                    "uncounted_by": by.position if by else None,
-                    "evidence": evidence,
-                }
-            )
+            what = (event.position, event.id, event.recorded_at, event.session, tag, disposition)
+            steps.append((*what, *totals, by.position if by else None, evidence))
         return steps
 
-    def session(self, session: str) -> list[dict[str, Any]]:
-        """The session's windows, each with its reflections and their tags."""
+    def session(self, session: str) -> list[tuple[Any, ...]]:
+        """(position, cited, reflections) of the session's windows.
+
+        A reflection is (id, answers, position of its completion, tags), a tag (position, name, tag, disposition,
+        counted).
+        """
         counting = self.counting()
 
-        def tags(reflection: str) -> list[dict[str, Any]]:
-            return [
-                {
-                    "position": tag.position,
-                    "name": tag.name,
-                    "tag": tag.data.get("tag") or "",
-                    "disposition": tag.data.get("disposition") or "malformed",
-                    "counted": None if tag.kind is None else counting.get(tag.position) is tag,
-                }
-                for tag in self.tags
-                if tag.reflection == reflection
-            ]
+        def told(tag: Event) -> tuple[Any, ...]:
+            counted = None if tag.kind is None else counting.get(tag.position) is tag
+            return (
+                tag.position,
+                tag.name,
+                tag.data.get("tag") or "",
+                tag.data.get("disposition") or "malformed",
+                counted,
+            )
 
         found = []
         for window in self.windows.values():
-            if window.session != session:
-                continue
-            judged = [event for event in self.events if event.target == window.id and event.reflection]
-            reflections = dict.fromkeys(str(event.reflection) for event in judged)
-            found.append(
-                {
-                    "position": window.position,
-                    "cited": window.data.get("cited", []),
-                    "reflections": [
-                        {
-                            "reflection_id": one,
-                            "answers": len(self.answers[one]),
-                            "completed": self.completed[one].position if one in self.completed else None,
-                            "tags": tags(one),
-                        }
-                        for one in reflections
-                    ],
-                }
-            )
+            if window.session == session:
+                judged = [event for event in self.events if event.target == window.id and event.reflection]
+                reflections = []
+                for one in dict.fromkeys(str(event.reflection) for event in judged):
+                    completed = self.completed[one].position if one in self.completed else None
+                    tags = [told(tag) for tag in self.tags if tag.reflection == one]
+                    reflections.append((one, len(self.answers[one]), completed, tags))
+                found.append((window.position, window.data.get("cited", []), reflections))
         return found
 
     # log, show
@@ -356,6 +334,7 @@ class Moment:
         total["sessions"] = len({window.session or window.id for window in self.windows.values()})
         by: dict[str, dict[str, Counter[str]]] = {key: defaultdict(Counter) for key in ("model", "template", "day")}
         homes: dict[str, tuple[str, str, str]] = {}
+        keys = ("model", "template_sha256")
 
         def add(key: str, reflection: str, amount: int = 1) -> None:
             total[key] += amount
@@ -364,15 +343,12 @@ class Moment:
 
         for reflection, answers in self.answers.items():
             done = self.completed.get(reflection)
-            templates = [answer.data.get("template_sha256") for answer in answers if not answer.redacted]
+            said = [done.data if done else {}, *(answer.data for answer in answers if not answer.redacted)]
             for answer in answers:
-                said = (done.data if done else {}) if answer.redacted else answer.data
-                template = answer.data.get("template_sha256") if not answer.redacted else next(iter(templates), None)
-                homes[reflection] = (
-                    said.get("model") or answer.actor,
-                    (template or "none")[:12],
-                    answer.recorded_at[:10],
-                )
+                # Of an answer that was erased the others of its reflection say it.
+                known = [answer.data] if not answer.redacted else said
+                model, template = (next((one[key] for one in known if one.get(key)), None) for key in keys)
+                homes[reflection] = (model or answer.actor, (template or "none")[:12], answer.recorded_at[:10])
                 tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
                 add("answers", reflection)
                 add("tokens", reflection, sum(answer.meta.get(key) or 0 for key in tokens))
@@ -382,49 +358,33 @@ class Moment:
             add(tag.kind or "undecided", tag.reflection or "")
         return total, by
 
-    def citations(self) -> list[dict[str, Any]]:
+    def citations(self) -> list[tuple[Any, ...]]:
+        """(name, status, live, told, unknown, told and cited, cited, judged, uncited, helpful, harmful)."""
         live: dict[str, set[str]] = defaultdict(set)
         cited: dict[str, set[str]] = defaultdict(set)
         tagged: dict[str, set[str]] = defaultdict(set)
-        for event, status in self._course():
-            if event.type == "session.recorded":
-                session = event.session or event.id
-                for name, is_live in status.items():
-                    if is_live:
-                        live[name].add(session)
-                for name in event.data.get("cited", ()):
-                    cited[name].add(session)
-                    live[name].add(session)
-            elif event.type == "bullet.tagged" and event.session is not None:
-                tagged[event.name].add(event.session)
-        counters = self.counters()
-        return [
-            {
-                "name": name,
-                "status": bullet.status,
-                "live": len(live[name]),
-                # No session of the histories says what it was told.
-                "told": None,
-                "unknown": len(live[name]),
-                "told_cited": 0,
-                "cited": len(live[name] & cited[name]),
-                "judged": len(live[name] & cited[name] & tagged[name]),
-                "uncited": len(tagged[name] - cited[name]),
-                "helpful": counters[name][0],
-                "harmful": counters[name][1],
-            }
-            for name, bullet in self.bullets.items()
-        ]
-
-    def _course(self) -> Iterable[tuple[Event, dict[str, bool]]]:
-        """Each event with the bullets there are at it, and whether each is live."""
         status: dict[str, bool] = {}
         for event in self.events:
             for data in event.bullets:
                 status.setdefault(data["name"], True)
             if event.type == "bullet.removed" and event.name in status:
                 status[event.name] = False
-            yield event, status
+            elif event.type == "session.recorded":
+                session = event.session or event.id
+                for name in event.data.get("cited", ()):
+                    cited[name].add(session)
+                for name in (*event.data.get("cited", ()), *(name for name, is_live in status.items() if is_live)):
+                    live[name].add(session)
+            elif event.type == "bullet.tagged" and event.session is not None:
+                tagged[event.name].add(event.session)
+        counters = self.counters()
+        found = []
+        for name, bullet in self.bullets.items():
+            there, knew = live[name], live[name] & cited[name]
+            judged = (len(knew), len(knew & tagged[name]), len(tagged[name] - cited[name]))
+            # No session of the histories says what it was told.
+            found.append((name, bullet.status, len(there), None, len(there), 0, *judged, *counters[name]))
+        return found
 
     def of_sessions(self, name: str) -> dict[str | None, Counter[str]]:
         """How many members of a bullet's standing verdicts each session has, by kind."""

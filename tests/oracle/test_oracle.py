@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,11 @@ from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from tests.ledger.histories import Fresh, fresh
+from tests.conftest import Fresh
 from tests.oracle.histories import begin, live
 from tests.oracle.merged import Holdings, merged
 from tests.oracle.model import POLICIES, Moment, difference, read
 from tests.road.agent import Agent
-
-__all__ = ["fresh"]
 
 
 class Asked:
@@ -67,7 +65,6 @@ class Asked:
         head = events[-1].position
         today, between = Moment(events), Moment(events, chance.randint(1, head))
         self._answers(today, list(today.bullets), list(today.windows))
-        self._views(today)
         for moment in (today, between):
             names = chance.sample(list(moment.bullets), 1)
             self._answers(moment, names, list(moment.windows)[-1:], "--as-of", str(moment.position))
@@ -106,7 +103,7 @@ class Asked:
             counted = {one[key]: {of: one[of] for of in _STATS} for one in stats[f"by_{key}"]}
             assert counted == {part: {of: counts[of] for of in _STATS} for part, counts in parts.items()}, (key, when)
         with Ledger.open(self.agent.environ["REFLECTOR_LEDGER_URL"]) as ledger:
-            told = [asdict(one) for one in citations(ledger, Past(ledger, int(when[1])) if when else None)]
+            told = [astuple(one) for one in citations(ledger, Past(ledger, int(when[1])) if when else None)]
         assert told == moment.citations(), when
 
     def _events(self, moment: Moment, name: str, *when: str) -> None:
@@ -140,18 +137,6 @@ class Asked:
             when,
         )
 
-    def _views(self, moment: Moment) -> None:
-        counting, counters = moment.counting(), moment.counters()
-        told = self("sql", "SELECT name, helpful, harmful, baseline_helpful, baseline_harmful, counting FROM bullets")
-        assert {tuple(row.values()) for row in told} == {
-            (name, *counters[name], *bullet.baseline, moment.policy) for name, bullet in moment.bullets.items()
-        }
-        told = self("sql", "SELECT position, name, counts, disposition FROM tags ORDER BY position")
-        assert [tuple(row.values()) for row in told] == [
-            (tag.position, tag.name, counting.get(tag.position) is tag, moment.disposition(tag, counting)[0])
-            for tag in moment.tags
-        ]
-
     def _difference(self, old: Moment, new: Moment) -> None:
         told = {
             one["name"]: {
@@ -166,28 +151,23 @@ class Asked:
 _STATS = ("answers", "reflections", "tokens", "helpful", "harmful", "undecided")
 
 
-def _step(step: dict[str, Any]) -> dict[str, Any]:
-    keys = ("position", "event_id", "recorded_at", "session_id", "tag", "counted", "disposition", "helpful", "harmful")
-    evidence = step["evidence"]
-    return {
-        **{key: step[key] for key in keys},
-        "uncounted_by": step["uncounted_by"] and step["uncounted_by"]["position"],
-        "evidence": evidence and (evidence["window"], evidence["answer"]),
-    }
+def _step(step: dict[str, Any]) -> tuple[Any, ...]:
+    keys = ("position", "event_id", "recorded_at", "session_id", "tag", "disposition", "helpful", "harmful")
+    evidence, by = step["evidence"], step["uncounted_by"]
+    assert step["counted"] == (step["disposition"] in ("baseline", "counted"))
+    return *(step[key] for key in keys), by and by["position"], evidence and (evidence["window"], evidence["answer"])
 
 
-def _window(window: dict[str, Any]) -> dict[str, Any]:
+def _window(window: dict[str, Any]) -> tuple[Any, ...]:
     keys = ("position", "name", "tag", "disposition", "counted")
-    return {
-        **{key: window[key] for key in ("position", "cited")},
-        "reflections": [
-            {
-                **{key: one[key] for key in ("reflection_id", "answers", "completed")},
-                "tags": [{key: tag[key] for key in keys} for tag in one["tags"]],
-            }
-            for one in window["reflections"]
-        ],
-    }
+    reflections = [
+        (
+            *(one[key] for key in ("reflection_id", "answers", "completed")),
+            [tuple(map(tag.get, keys)) for tag in one["tags"]],
+        )
+        for one in window["reflections"]
+    ]
+    return window["position"], window["cited"], reflections
 
 
 @pytest.fixture
@@ -201,7 +181,7 @@ def machines(fresh: Fresh, tmp_path: Path) -> Iterator[list[Asked]]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 60))])
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
 def test_every_answer_is_that_of_a_model_written_from_the_documents(machines: list[Asked], seed: int) -> None:
     if machines[0].ledger.engine.dialect == "postgresql" and seed % 7:
         pytest.skip("on a server a history takes ten times as long: every seventh is asked there")

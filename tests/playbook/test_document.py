@@ -34,6 +34,9 @@ def only_problem(raw: bytes | str) -> str:
     return str(loaded.problems[0])
 
 
+ENTRY = {"name": "pat-001", "text": "t"}
+
+
 @given(PLAYBOOKS, st.none() | st.just("2026-01-02T03:04:05Z"))
 def test_what_is_written_is_read_back_equal(bullets: tuple[Bullet, ...], updated: str | None) -> None:
     loaded = load(dump(bullets, updated))
@@ -53,11 +56,9 @@ def test_the_written_form_is_a_contract() -> None:
         '    "OTHERS": [\n      {\n        "name": "oth-001",\n        "text": "Löse „x“\\nzuerst",\n'
         '        "helpful": 0,\n        "harmful": 2\n      }\n    ]\n  }\n}\n'
     )
-
-
-def test_bullets_of_a_section_keep_the_order_of_their_creation() -> None:
-    bullets = (Bullet("pat-009", "pat", "b"), Bullet("pat-002", "pat", "a"))
-    assert load(dump(bullets, None)).bullets == bullets
+    # Bullets of a section keep the order of their creation.
+    later = (Bullet("pat-009", "pat", "b"), Bullet("pat-002", "pat", "a"))
+    assert load(dump(later, None)).bullets == later
 
 
 @pytest.mark.parametrize(
@@ -65,14 +66,10 @@ def test_bullets_of_a_section_keep_the_order_of_their_creation() -> None:
     [
         ("always use type hints", Bullet("kpt_001", "oth", "always use type hints", 0, 0)),
         ({"name": "kpt_007", "text": "t"}, Bullet("kpt_007", "oth", "t", 0, 0)),
-        ({"name": "pat-007", "text": "t"}, Bullet("pat-007", "oth", "t", 0, 0)),
         ({"name": "kpt_007", "text": "t", "score": -3}, Bullet("kpt_007", "oth", "t", 0, 3)),
         ({"name": "kpt_007", "text": "t", "score": 4}, Bullet("kpt_007", "oth", "t", 4, 0)),
-        (
-            {"name": "kpt_007", "text": "t", "helpful": 3, "harmful": 1, "score": 2},
-            Bullet("kpt_007", "oth", "t", 3, 1),
-        ),
-        ({"name": "kpt_007", "text": "t", "helpful": 3}, Bullet("kpt_007", "oth", "t", 3, 0)),
+        ({"name": "kpt_7", "text": "t", "helpful": 3, "harmful": 1, "score": 2}, Bullet("kpt_7", "oth", "t", 3, 1)),
+        ({"name": "pat-007", "text": "t", "helpful": 3}, Bullet("pat-007", "oth", "t", 3, 0)),
     ],
 )
 def test_a_flat_list_of_key_points_is_read(point: object, expected: Bullet) -> None:
@@ -82,39 +79,27 @@ def test_a_flat_list_of_key_points_is_read(point: object, expected: Bullet) -> N
     assert loaded.problems == ()
 
 
-def test_a_bare_text_gets_a_name_that_nothing_else_has() -> None:
+def test_an_entry_without_a_name_gets_one_that_nothing_else_has() -> None:
     points = ["a", {"name": "kpt_004", "text": "b"}, "c", {"name": "kpt_011", "text": ""}]
     loaded = load(json.dumps({"key_points": points}), taken=["kpt_020"])
     assert [b.name for b in loaded.bullets] == ["kpt_021", "kpt_004", "kpt_022"]
     assert loaded.named_here == {"kpt_021", "kpt_022"}
-    assert [b.name for b in load(json.dumps({"key_points": points})).bullets] == ["kpt_012", "kpt_004", "kpt_013"]
-
-
-def test_an_entry_without_a_name_gets_one_of_its_section() -> None:
     loaded = load(document(pat=[{"text": "a"}, "b", {"name": None, "text": "c"}, {"name": "pat-004", "text": "d"}]))
     assert [b.name for b in loaded.bullets] == ["pat-005", "pat-006", "pat-007", "pat-004"]
     assert loaded.named_here == {"pat-005", "pat-006", "pat-007"}
-    assert loaded.problems == ()
-
-
-def test_sections_win_over_key_points() -> None:
-    loaded = load('{"key_points": ["a"], "sections": {"OTHERS": [{"name": "oth-001", "text": "b"}]}}')
-    assert loaded.bullets == (Bullet("oth-001", "oth", "b"),)
-    assert "key_points" in loaded.notes[0]
+    many = load(json.dumps({"key_points": ["a"] * 50_000}))  # in linear time
+    assert many.bullets[-1].name == "kpt_50000"
 
 
 def test_section_titles_are_known_in_any_case_and_unknown_ones_are_others() -> None:
-    raw = {
-        "sections": {
-            " mistakes to avoid ": [{"name": "mis-001", "text": "a"}],
-            "Tips": [{"name": "pat-001", "text": "b"}],
-            "Patterns & Approaches": [{"name": "pat-002", "text": "c"}],
-        }
-    }
-    loaded = load(json.dumps(raw))
+    entries = {" mistakes to avoid ": "mis-001", "Tips": "pat-001", "Patterns & Approaches": "pat-002"}
+    raw = {"sections": {title: [{"name": name, "text": "a"}] for title, name in entries.items()}}
+    loaded = load(json.dumps({**raw, "key_points": ["left aside"], "bullets": {}}))
     assert [(b.name, b.section) for b in loaded.bullets] == [("pat-002", "pat"), ("mis-001", "mis"), ("pat-001", "oth")]
     assert loaded.problems == ()
-    assert "'Tips'" in loaded.notes[0]
+    strange, *beside = loaded.notes
+    assert "'Tips'" in strange
+    assert beside == ["key_points beside sections are left aside", "bullets beside sections are left aside"]
 
 
 def test_a_byte_order_mark_and_an_empty_playbook_are_no_problem() -> None:
@@ -129,24 +114,17 @@ def test_a_byte_order_mark_and_an_empty_playbook_are_no_problem() -> None:
     ("raw", "says"),
     [
         (b"", "the file: is empty"),
-        (b" \n", "the file: is empty"),
-        (b"[]", "the file: is not a JSON object ([])"),
-        (b"null", "the file: is not a JSON object (None)"),
-        (b'"text"', "the file: is not a JSON object ('text')"),
         (b"{}", "the file: has neither sections nor key_points (no keys)"),
         (b'{"entries": [], "meta": 1}', "has neither sections nor key_points ('entries', 'meta')"),
         (b'{"sections": null}', "sections: is not an object (None)"),
-        (b'{"sections": []}', "sections: is not an object ([])"),
         (b'{"sections": {"OTHERS": {}}}', "sections['OTHERS']: is not a list ({})"),
         (b'{"key_points": {}}', "key_points: is not a list ({})"),
         (b'{"a": 1,\n "b": }', "line 2, column 7: is not JSON: Expecting value"),
         (b'{"sections": {"OTHERS": [', "the file ends there: it was cut off"),
-        (b"{'sections': {}}", "line 1, column 2: is not JSON"),
         (b'{"sections": {"OTHERS": ["\x01"]}}', "Invalid control character"),
         (b'{"sections": {\n"OTHERS": ["\xff"]}}', "line 2: is not UTF-8 (byte 0xff at 27)"),
         ('{"sections": {}}'.encode("utf-16"), "the file: is UTF-16; save it as UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"sections":' * 100_000, "nested too deeply"),
         (b'{"sections": {}, "sections": {}}', "the file: holds a key twice ('sections')"),
         (b'{"sections": {"OTHERS": [], "OTHERS": []}}', "sections: holds a key twice ('OTHERS')"),
     ],
@@ -161,31 +139,19 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
     [
         ({"name": "oth-001", "text": "t", "helpful": -1}, "sections['OTHERS'][1] 'oth-001': helpful is negative (-1)"),
         ({"name": "oth-001", "text": "t", "harmful": True}, "harmful is not a whole number (True)"),
-        ({"name": "oth-001", "text": "t", "harmful": 1.0}, "harmful is not a whole number (1.0)"),
         ({"name": "oth-001", "text": "t", "harmful": "3"}, "harmful is not a whole number ('3')"),
-        ({"name": "oth-001", "text": "t", "harmful": None}, "harmful is not a whole number (None)"),
         ({"name": "oth-001", "text": "t", "harmful": float("nan")}, "harmful is not a whole number (NaN)"),
-        ({"name": "oth-001", "text": "t", "harmful": float("inf")}, "harmful is not a whole number (Infinity)"),
         ({"name": "oth-001", "text": "t", "harmful": 10**9}, "harmful is above 999,999,999 (1000000000)"),
         ({"name": "oth-001", "text": "t", "score": 1.5}, "score is not a whole number (1.5)"),
         ({"name": "oth-001", "text": ""}, "the text is empty ('')"),
-        ({"name": "oth-001", "text": " \n"}, "the text is empty"),
         ({"name": "oth-001"}, "the text is not a string (missing)"),
-        ({"name": "oth-001", "text": ["a"]}, "the text is not a string (['a'])"),
-        ({"name": "oth-001", "text": float("nan")}, "the text is not a string (NaN)"),
         ({"name": "oth-001", "text": "a" * (MAX_TEXT + 1)}, "the text has 10,001 characters, more than 10,000"),
         ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text holds the character U+001B at 1"),
-        ({"name": "oth-001", "text": "a\u202eb"}, "the text holds the character U+202E at 1"),
-        ({"name": "oth-001", "text": "a\ud800"}, "the text holds the character U+D800 at 1"),
         ({"name": "oth-001", "text": "a\U000e0041"}, "the text holds the character U+E0041 at 1"),
         ({"name": "shr-00001", "text": "t"}, "the name has no known form ('shr-00001'); name it like pat-001"),
         ({"name": "pat-٣", "text": "t"}, "the name has no known form"),
-        ({"name": ["pat-001"], "text": "t"}, "the name has no known form (['pat-001'])"),
-        ({"name": 7, "text": "t"}, "the name has no known form (7)"),
         ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has no known form ('pat-\x1b[2J')"),
         (None, "sections['OTHERS'][1]: is not a bullet (None)"),
-        (["a"], "is not a bullet (['a'])"),
-        (3, "is not a bullet (3)"),
         ({"name": "oth-000", "text": "t"}, "the name is there already (at sections['OTHERS'][0])"),
     ],
 )
@@ -197,13 +163,10 @@ def test_an_entry_that_cannot_be_read_is_named_and_the_others_are_read(entry: ob
 
 
 def test_a_name_in_two_sections_is_a_problem() -> None:
-    entry = {"name": "pat-001", "text": "t"}
-    assert "there already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(document(pat=[entry], oth=[entry]))
-
-
-def test_a_key_twice_in_an_entry_is_a_problem() -> None:
-    raw = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
-    assert "sections['OTHERS'][0] 'oth-001': holds a key twice ('text')" in only_problem(raw)
+    raw = document(pat=[ENTRY], oth=[ENTRY])
+    assert "there already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
+    twice = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
+    assert "sections['OTHERS'][0] 'oth-001': holds a key twice ('text')" in only_problem(twice)
 
 
 def test_a_huge_integer_costs_nothing() -> None:
@@ -214,26 +177,16 @@ def test_a_huge_integer_costs_nothing() -> None:
 
 
 def test_what_will_not_be_written_again_is_noted() -> None:
-    loaded = load(
-        '{"version": "2.0", "last_updated": 5,'
-        ' "sections": {"OTHERS": [{"name": "oth-001", "text": "a", "author": "me"}]}}'
-    )
-    assert loaded.problems == ()
-    assert loaded.last_updated is None
-    author, version, updated = loaded.notes
-    assert "'2.0'" in version
-    assert "5" in updated
-    assert "'author'" in author
+    raw = {"version": "2.0", "last_updated": 5, "sections": {"OTHERS": [{**ENTRY, "author": "me"}]}}
+    loaded = load(json.dumps(raw))
+    assert (loaded.problems, loaded.last_updated) == ((), None)
+    for note, said in zip(loaded.notes, ("'author'", "'2.0'", "5"), strict=True):
+        assert said in note
 
 
 def test_line_breaks_and_joined_emoji_belong_to_a_text() -> None:
     for text in ("a\nb\tc\r\n", "👩‍💻 first", "تست‌ها", "  padded  "):
         assert load(dump([Bullet("oth-001", "oth", text)], None)).bullets[0].text == text
-
-
-def test_a_bullet_of_no_section_cannot_be_written() -> None:
-    with pytest.raises(KeyError, match="sec"):
-        dump([Bullet("pat-001", "sec", "t")], None)
 
 
 JSON = st.recursive(
@@ -268,11 +221,6 @@ def test_no_content_makes_loading_raise(raw: bytes | str) -> None:
     assert load(raw).problems
 
 
-def test_many_bare_texts_are_named_in_linear_time() -> None:
-    loaded = load(json.dumps({"key_points": ["a"] * 50_000}))
-    assert loaded.bullets[-1].name == "kpt_50000"
-
-
 def _skill(id_: str, section: str, content: str, **more: object) -> dict[str, object]:
     return {"id": id_, "section": section, "content": content, "neutral": 1, "created_at": "2025-01-01", **more}
 
@@ -297,25 +245,15 @@ def test_a_playbook_of_another_system_is_read_with_its_texts_and_counters(key: s
     assert [b.text for b in as_list.bullets] == ["Retry twice.", "Ask two servers."]
 
 
-def test_an_id_is_never_taken_for_a_text() -> None:
+def test_another_systems_id_is_never_taken_for_a_text() -> None:
     sections = {"DNS Check": ["dns_check-00001", "pat-001", "5e0af7c8-95a4-4b1e-9d30-0a5f2f1c7f10"], "OTHERS": ["Ask."]}
     loaded = load(json.dumps({"sections": sections}))
     assert [problem.message for problem in loaded.problems] == ["is an id, not a text"] * 3
-
-
-def test_advice_of_another_system_without_a_text_is_refused_by_its_id() -> None:
     loaded = load(json.dumps({"bullets": {"a-1": {"helpful": 3}, "a-2": {"content": "x", "helpful": -1}}}))
     assert [(p.where, p.message) for p in loaded.problems] == [
         ("bullets['a-1']", "the text is not a string"),
         ("bullets['a-2']", "helpful is negative"),
     ]
-
-
-def test_our_own_sections_are_read_whatever_stands_beside_them() -> None:
-    entry = {"name": "pat-001", "text": "Read first.", "helpful": 1, "harmful": 0}
-    loaded = load(json.dumps({"sections": {"PATTERNS & APPROACHES": [entry]}, "bullets": {"x-1": {"content": "y"}}}))
-    assert [b.text for b in loaded.bullets] == ["Read first."]
-    assert loaded.notes == ("bullets beside sections are left aside",)
 
 
 @pytest.mark.parametrize("raw", ["", "[1]", "{", '{"entries": []}', b"\xff\xfe{", b"\xffx", "[" * 100_000])

@@ -6,30 +6,34 @@ import pytest
 
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump, dump_skillbook
-from reflector.playbook.markdown import is_markdown, load_any, load_markdown, section_of
+from reflector.playbook.markdown import load_any, load_markdown, section_of
+
+NESTED = "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of them\n  - read the output\n"
 
 
-def advice(text: str) -> list[tuple[str, str]]:
-    return [(bullet.section, bullet.text) for bullet in load_markdown(text).bullets]
-
-
-def test_each_item_of_a_list_is_a_bullet_in_the_section_that_its_heading_means() -> None:
-    text = "# Shop\n\n## Code style\n- Use tabs.\n\n## Things to avoid\n1. Pushing to main.\n\n## Zebra\n* Who knows?\n"
-    assert advice(text) == [("mis", "Pushing to main."), ("pref", "Use tabs."), ("oth", "Who knows?")]
-
-
-def test_a_heading_that_means_nothing_inherits_the_section_above_it() -> None:
-    assert advice("# Testing rules\n## Python\n- Use pytest here.\n") == [("pat", "Use pytest here.")]
-
-
-def test_nested_items_belong_to_theirs_unless_it_ends_with_a_colon() -> None:
-    assert advice(
-        "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of them\n  - read the output\n"
-    ) == [
-        ("oth", "Keep it small one thing a function"),
-        ("oth", "Tests: run all of them"),
-        ("oth", "Tests: read the output"),
-    ]
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            "## Code style\n- Use tabs.\n\n## Things to avoid\n1. Pushing to main.\n\n## Zebra\n* Who knows?\n",
+            [("mis", "Pushing to main."), ("pref", "Use tabs."), ("oth", "Who knows?")],
+        ),
+        ("# Testing rules\n## Python\n- Use pytest here.\n", [("pat", "Use pytest here.")]),
+        (
+            NESTED,
+            [
+                ("oth", "Keep it small one thing a function"),
+                ("oth", "Tests: run all of them"),
+                ("oth", "Tests: read the output"),
+            ],
+        ),
+        ("---\nname: terse\ntype: feedback\n---\nKeep answers short.\n", [("pref", "Keep answers short.")]),
+    ],
+)
+def test_each_item_of_a_list_is_a_bullet_in_the_section_that_its_heading_or_its_file_means(
+    text: str, wanted: list[tuple[str, str]]
+) -> None:
+    assert [(bullet.section, bullet.text) for bullet in load_markdown(text).bullets] == wanted
 
 
 def test_what_is_no_advice_is_left_out_and_named_by_its_line() -> None:
@@ -40,16 +44,8 @@ def test_what_is_no_advice_is_left_out_and_named_by_its_line() -> None:
         "left out: single words and links (line 3)",
         "left out: code blocks (line 6)",
     )
-
-
-def test_front_matter_is_no_advice_and_lines_are_counted_with_it() -> None:
-    loaded = load_markdown("---\ndescription: x\n---\nProse.\n\n- Run the tests\n")
-    assert loaded.notes == ("left out: paragraphs (line 4)",)
-
-
-def test_a_memory_file_of_an_agent_is_advice_in_the_section_of_its_type() -> None:
-    text = "---\nname: terse\ntype: feedback\n---\nKeep answers short.\n"
-    assert advice(text) == [("pref", "Keep answers short.")]
+    behind = load_markdown("---\ndescription: x\n---\nProse.\n\n- Run the tests\n")
+    assert behind.notes == ("left out: paragraphs (line 4)",)
 
 
 def test_a_file_without_advice_is_refused_with_the_way_out() -> None:
@@ -78,17 +74,10 @@ BULLETS = (Bullet("pat-001", "pat", "Run [all] tests: `make`", 3, 1), Bullet("ot
     ids=["playbook.json", "skillbook", "text"],
 )
 def test_what_export_prints_is_read_back_with_texts_sections_and_counters(raw: bytes) -> None:
-    loaded = load_any(raw)
+    loaded = load_any(raw)  # which tells JSON from text by its beginning
     said = [(one.section, one.text, one.helpful, one.harmful) for one in loaded.bullets]
     assert said == [(one.section, one.text, one.helpful, one.harmful) for one in BULLETS]
     assert not loaded.problems
-
-
-@pytest.mark.parametrize(
-    ("raw", "is_text"), [(b"{", False), (b" [1]", False), (b"[pat-001] helpful=1 harmful=0 :: x", True), (b"- x", True)]
-)
-def test_json_is_told_from_text_by_its_beginning(raw: bytes, is_text: bool) -> None:
-    assert is_markdown(raw) is is_text
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,6 @@ def test_where_everything_fits_everything_is_told_best_first_without_a_draw(poli
     assert (list(choice.bullets), choice.seed) == (sorted(bullets, key=best_first), "")
 
 
-def test_new_advice_is_told_at_the_next_start_however_good_the_old_one_is() -> None:
-    old = named(100, helpful=5)
-    standing = Standing(told={bullet.name: 3 for bullet in old})
-    assert "oth-100" not in told(old, standing)
-    assert "oth-100" in told([*old, *named(1, after=100)], standing)
-    assert "oth-100" not in told([*old, *named(1, after=100)], replace(standing, policy="best"))
-
-
 def test_every_bullet_has_its_turn_though_no_counter_moves() -> None:
     bullets = named(60)
     seen: Counter[str] = Counter()
@@ -50,9 +42,28 @@ def test_every_bullet_has_its_turn_though_no_counter_moves() -> None:
     assert max(seen.values()) - min(seen.values()) <= 1
 
 
-def test_what_helped_keeps_most_of_the_room() -> None:
-    bullets = [*named(100), *named(8, helpful=3, after=100)]
-    assert {f"oth-{number}" for number in range(100, 107)} <= set(told(bullets, Standing(), 1000))
+OLD, NEW = named(100, helpful=5), named(1, after=100)
+SEEN = Standing(told={bullet.name: 3 for bullet in OLD})
+HELPED = [*named(1, helpful=2), *named(30, helpful=1, after=1)]
+OFTEN = {bullet.name: 9 for bullet in HELPED}
+IDLE = Standing(told={**OFTEN, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTER})
+
+
+@pytest.mark.parametrize(
+    ("bullets", "standing", "name", "is_told"),
+    [
+        ([*OLD, *NEW], SEEN, "oth-100", True),  # new advice, however good the old one is
+        ([*OLD, *NEW], replace(SEEN, policy="best"), "oth-100", False),
+        ([*named(100), *named(8, helpful=3, after=100)], Standing(), "oth-106", True),  # what helped keeps its room
+        (HELPED, Standing(told=OFTEN), "oth-000", True),
+        (HELPED, IDLE, "oth-000", False),  # told often since it helped
+        (HELPED, replace(IDLE, idle={}), "oth-000", True),
+    ],
+)
+def test_what_helped_and_what_is_new_have_their_room(
+    bullets: list[Bullet], standing: Standing, name: str, is_told: bool
+) -> None:
+    assert (name in told(bullets, standing)) == is_told
 
 
 def test_pinned_bullets_come_first_in_their_order_whatever_their_counters() -> None:
@@ -60,15 +71,6 @@ def test_pinned_bullets_come_first_in_their_order_whatever_their_counters() -> N
     standing = Standing(pinned=("oth-051", "oth-050", "pat-404"), idle={"oth-051": 99})
     assert told(bullets, standing)[:2] == ["oth-051", "oth-050"]
     assert standing.demotions("oth-051") == 0
-
-
-def test_a_bullet_that_was_told_often_since_it_helped_gives_way_and_comes_back() -> None:
-    bullets = [*named(1, helpful=2), *named(30, helpful=1, after=1)]
-    told_often = {bullet.name: 9 for bullet in bullets}
-    assert "oth-000" in told(bullets, Standing(told=told_often))
-    idle = Standing(told={**told_often, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTER})
-    assert "oth-000" not in told(bullets, idle)
-    assert "oth-000" in told(bullets, replace(idle, idle={}))
 
 
 _bullets = st.lists(

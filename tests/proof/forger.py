@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,18 +56,14 @@ def forging(path: Path) -> Iterator[Any]:
             connection.execute(sql)
 
 
-def change_a_row(path: Path, chance: random.Random) -> tuple[str, tuple[str, int] | None]:
-    """What was done, and (playbook's name, position) of the event that it was done to, where that is one."""
+def change_a_row(path: Path, chance: random.Random) -> str:
+    """Set, delete, duplicate or swap something of a row."""
     how = chance.choices([_set, _delete, _duplicate, _swap], [8, 1, 1, 1])[0]
     with forging(path) as connection:
         tables = [*TABLES, "event", "event", "tag", "bullet", "session_window"]
         table = chance.choice([one for one in tables if connection.execute(f"SELECT 1 FROM {one}").fetchone()])
         forged = _Forged(connection, chance, table)
-        told = f"{how(forged)} ({table}: {forged.named()})"
-        names = dict(connection.execute("SELECT id, name FROM playbook").fetchall())
-    row = forged.row
-    stays = table == "event" and how is not _duplicate
-    return told, (names.get(row["playbook_id"], ""), row["position"]) if stays else None
+        return f"{how(forged)} ({table}: {forged.named()})"
 
 
 class _Forged:
@@ -164,45 +160,32 @@ def change_the_schema(path: Path, chance: random.Random) -> str:
         ).fetchall()
         type_, name, table, sql = chance.choice([one for one in objects if one[1] != "alembic_version"])
         how = chance.choice(["drop", "change", "add", "rewrite"])
-        if how == "drop":
+        on = chance.choice(["event", "bullet", "tag", "playbook"])
+        additions = [
+            f"CREATE TRIGGER extra AFTER INSERT ON {on} BEGIN SELECT 1; END",
+            f"CREATE INDEX extra ON {on} ({'name' if on != 'event' else 'actor'})",
+            f"ALTER TABLE {on} ADD COLUMN extra TEXT",
+        ]
+        hollow = {
+            "trigger": f"CREATE TRIGGER {name} {' '.join(sql.split()[3:5])} ON {table} BEGIN SELECT 1; END",
+            "index": f"CREATE INDEX {name} ON {table} (playbook_id)",
+            "view": f"CREATE VIEW {name} AS SELECT 1",
+        }
+        if how == "add":
+            connection.execute(chance.choice(additions))
+        elif how == "drop" or (how == "change" and type_ in hollow):
             connection.execute("PRAGMA foreign_keys=OFF")
             connection.execute(f"DROP {type_} {name}")
-        elif how == "add":
-            on = chance.choice(["event", "bullet", "tag", "playbook"])
-            connection.execute(
-                chance.choice(
-                    [
-                        f"CREATE TRIGGER extra AFTER INSERT ON {on} BEGIN SELECT 1; END",
-                        f"CREATE INDEX extra ON {on} ({'name' if on != 'event' else 'actor'})",
-                        f"ALTER TABLE {on} ADD COLUMN extra TEXT",
-                    ]
-                )
-            )
-            return "added to the schema"
-        elif how == "change" and type_ == "trigger":
-            when = " ".join(sql.split()[3:5])
-            connection.execute(f"DROP TRIGGER {name}")
-            connection.execute(f"CREATE TRIGGER {name} {when} ON {table} BEGIN SELECT 1; END")
-        elif how == "change" and type_ == "index":
-            connection.execute(f"DROP INDEX {name}")
-            connection.execute(f"CREATE INDEX {name} ON {table} (playbook_id)")
-        elif how == "change" and type_ == "view":
-            connection.execute(f"DROP VIEW {name}")
-            connection.execute(f"CREATE VIEW {name} AS SELECT 1")
+            if how == "change":
+                connection.execute(hollow[type_])
         else:
-            words = [
-                ("NOT NULL", ""),
-                ("STRICT", ""),
-                ("CHECK (h", "CHECK (1 OR h"),
-                ("TEXT", "ANY"),
-                (" ABORT", " IGNORE"),
-            ]
-            words += [(" UNIQUE", " "), ("'append-only", "'no"), ("WHERE", "WHERE 1 OR"), ("playbook_id,", "")]
-            fitting = [(old, new) for old, new in words if old in sql] or [(name, f"{name} ")]
-            old, new = chance.choice(fitting)
+            words = [("NOT NULL", ""), ("STRICT", ""), ("CHECK (h", "CHECK (1 OR h"), ("TEXT", "ANY")]
+            words += [(" ABORT", " IGNORE"), (" UNIQUE", " "), ("'append-only", "'no"), ("WHERE", "WHERE 1 OR")]
+            words += [("playbook_id,", "")]
+            old, new = chance.choice([pair for pair in words if pair[0] in sql] or [(name, f"{name} ")])
             connection.execute("PRAGMA writable_schema=ON")
             connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (sql.replace(old, new), name))
-            return f"rewrote {old!r} to {new!r} in the {type_} {name}"
+            how = f"rewrote {old!r} to {new!r}"
     return f"{how}: {type_} {name}"
 
 
@@ -223,11 +206,9 @@ def cut_the_tail(path: Path, playbook: str, chance: random.Random) -> str:
 def rewrite(path: Path, playbook: str, chance: random.Random) -> str:
     """Change an event and hash all that follow anew, as if it had been so from the beginning."""
     with forging(path) as connection:
-        of, name, origin = connection.execute(
-            "SELECT id, name, origin FROM playbook WHERE name = ?", (playbook,)
-        ).fetchone()
+        of, origin = connection.execute("SELECT id, origin FROM playbook WHERE name = ?", (playbook,)).fetchone()
         events = connection.execute("SELECT * FROM event WHERE playbook_id = ? ORDER BY position", (of,)).fetchall()
-        at, chain = chance.randrange(len(events)), genesis(name, origin)
+        at, chain = chance.randrange(len(events)), genesis(playbook, origin)
         for number, event in enumerate(events):
             values = list(event)
             if number == at:
@@ -242,47 +223,33 @@ def rewrite(path: Path, playbook: str, chance: random.Random) -> str:
 
 
 def change_bytes(path: Path, chance: random.Random) -> str:
-    """Change a file's bytes: one of them, a run, a page, or where the file ends."""
+    """Change a file's bytes: one of them, a page, or where the file ends."""
     raw = bytearray(path.read_bytes())
-    page = 8192
-    kinds: list[tuple[int, Callable[[], str]]] = [
-        (10, lambda: _flip(raw, chance, chance.randrange(len(raw)))),
-        (
-            10,
-            lambda: _flip(
-                raw,
-                chance,
-                chance.choice([at for at in chance.sample(range(len(raw)), min(400, len(raw))) if raw[at]] or [0]),
-            ),
-        ),
-        (4, lambda: _flip(raw, chance, chance.randrange(min(100, len(raw))))),
-        (4, lambda: _flip(raw, chance, chance.randrange(len(raw) // page or 1) * page + chance.randrange(12))),
-        (2, lambda: _page(raw, chance, page)),
-        (1, lambda: _shorten(raw, chance)),
-    ]
-    told = chance.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])[0]()
+    size, page = len(raw), 8192
+
+    def a_page() -> int:
+        return chance.randrange(size // page or 1) * page
+
+    used = [at for at in chance.sample(range(size), min(400, size)) if raw[at]]
+    # Anywhere, where something stands, in the file's header, in a page's header.
+    bytes_ = [chance.randrange(size), chance.choice(used or [0]), chance.randrange(min(100, size))]
+    bytes_.append(min(a_page() + chance.randrange(12), size - 1))
+    match chance.choices([0, 1, 2, 3, "page", "end"], [10, 10, 4, 4, 2, 1])[0]:
+        case "page":
+            one, other, how = a_page(), a_page(), chance.choice(["emptied", "copied"])
+            raw[one : one + page] = bytes(page) if how == "emptied" else raw[other : other + page]
+            told = f"page at {one} {how}, from {other}"
+        case "end":
+            end = chance.randrange(size)
+            del raw[end:]
+            told = f"cut at {end}"
+        case int(which):
+            at = bytes_[which]
+            before = raw[at]
+            raw[at] ^= chance.choice([1 << chance.randrange(8), chance.randrange(1, 256)])
+            told = f"byte {at} from {before} to {raw[at]}"
     path.write_bytes(raw)
     return f"{path.suffix}: {told}"
-
-
-def _flip(raw: bytearray, chance: random.Random, at: int) -> str:
-    at = min(at, len(raw) - 1)
-    before = raw[at]
-    raw[at] ^= chance.choice([1 << chance.randrange(8), chance.randrange(1, 256)])
-    return f"byte {at} from {before} to {raw[at]}"
-
-
-def _page(raw: bytearray, chance: random.Random, page: int) -> str:
-    one, other = (chance.randrange(len(raw) // page or 1) * page for _ in range(2))
-    how = chance.choice(["emptied", "copied"])
-    raw[one : one + page] = bytes(page) if how == "emptied" else raw[other : other + page]
-    return f"page at {one} {how}, from {other}"
-
-
-def _shorten(raw: bytearray, chance: random.Random) -> str:
-    end = chance.randrange(len(raw))
-    del raw[end:]
-    return f"cut at {end}"
 
 
 def change_json(path: Path, chance: random.Random) -> str:

@@ -55,14 +55,8 @@ def test_a_step_has_six_triggers_in_order(signs: dict[str, Any], trigger: str | 
 
 
 def test_the_triggers_have_lower_case_values_in_the_documented_order() -> None:
-    assert [trigger.value for trigger in ReflectionTrigger] == [
-        "low_confidence",
-        "high_risk",
-        "goal_drift",
-        "tool_failure",
-        "user_critical",
-        "periodic",
-    ]
+    documented = "low_confidence high_risk goal_drift tool_failure user_critical periodic"
+    assert " ".join(trigger.value for trigger in STEP.triggers) == documented
     assert STEP.triggers == tuple(ReflectionTrigger)
 
 
@@ -71,18 +65,23 @@ def test_a_step_is_reflected_on_twice_at_most() -> None:
     assert [decision.reflects for decision in decisions] == [True, True, False]
 
 
-def test_a_period_of_0_is_never() -> None:
+def test_a_period_of_0_is_never_and_a_gate_without_triggers_is_closed() -> None:
     assert not GatePolicy(tuple(ReflectionTrigger), period=0).decide(Signs(0.9, step_number=5)).reflects
-
-
-def test_a_gate_without_triggers_is_closed() -> None:
     assert GatePolicy(triggers=()).decide(Signs(0.0)).reason == "reflection is off"
 
 
-@pytest.mark.parametrize("name", ["confidence", "risk_level", "goal_drift"])
-def test_a_sign_that_is_no_number_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} is nan"):
-        Signs(**{"confidence": 0.5, name: float("nan")})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, float("nan")) for name in ("confidence", "risk_level", "goal_drift", "tool_failures")),
+        *(("confidence", value) for value in (None, "0.3", 10**400)),
+        *(("tool_failures", value) for value in (2**70, "1")),
+        *(("step_number", value) for value in (-5, 1.5, None)),
+    ],
+)
+def test_a_sign_that_is_no_number_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} is .*; it must be a (whole )?number from 0"):
+        Signs(**{"confidence": 0.5, name: value})
 
 
 @pytest.mark.parametrize("values", [{"threshold": 1.5}, {"risk": float("nan")}, {"period": -1}, {"per_step": -1}])

@@ -18,7 +18,7 @@ from typing import Any
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from reflector.reflection.backends.clients.anthropic import AnthropicClient, Pacing
+from reflector.reflection.backends.clients.anthropic import AnthropicClient
 from reflector.reflection.backends.clients.settings import ModelSettings
 
 KEY = "key-of-the-tests-0001"
@@ -34,12 +34,7 @@ def answer(*tags: tuple[str, str], analysis: str = "It went well.") -> str:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the API does with one request.
-
-    delay    seconds before it answers
-    silent   never answers
-    cut      ends the connection after that many bytes of the body
-    """
+    """What the API does with one request: answers late, never (`silent`), or with so many bytes of the body (`cut`)."""
 
     status: int = 200
     body: bytes = b""
@@ -52,17 +47,8 @@ class Behaviour:
 def sound(text: str | None = None, headers: Mapping[str, str] | None = None, **fields: Any) -> Behaviour:
     """A message with one block of text; `fields` replace those of the message."""
     content = [{"type": "text", "text": answer(("pat-001", "helpful")) if text is None else text}]
-    message = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": MODEL,
-        "content": content,
-        "stop_reason": "end_turn",
-        "stop_sequence": None,
-        "usage": USAGE,
-    }
-    return raw(message | fields, **(headers or {}))
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": content}
+    return raw(message | {"stop_reason": "end_turn", "usage": USAGE} | fields, **(headers or {}))
 
 
 def raw(value: Any, status: int = 200, **headers: str) -> Behaviour:
@@ -114,13 +100,22 @@ class Api:
         self._let_go = threading.Event()
         self.asked: list[Asked] = []
         self.does: list[Behaviour] = []
+        self.waits: list[float] = []
+        self.jitter = 1.0
         self.else_: Behaviour | Callable[[Asked], Behaviour] = sound()
 
-    def client(self, hurried: Hurried, **fields: Any) -> AnthropicClient:
+    def client(self, **fields: Any) -> AnthropicClient:
         """Who asks it, which may take a while on a busy machine; `fields` replace those of the settings."""
         given: dict[str, Any] = {"model": MODEL, "key": KEY, "bearer": False, "base_url": self.url}
-        settings = ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields))
-        return AnthropicClient(settings, hurried.pacing)
+        return self.hurried(ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields)))
+
+    def hurried(self, settings: ModelSettings) -> AnthropicClient:
+        """A client whose pauses are noted down in `waits` instead of waited for."""
+
+        async def sleep(seconds: float) -> None:
+            self.waits.append(seconds)
+
+        return AnthropicClient(settings, sleep, lambda: self.jitter)
 
     def environ(self, **more: str) -> dict[str, str]:
         """The variables by which a process finds it."""
@@ -134,10 +129,8 @@ class Api:
             time.sleep(0.02)
 
     def _handle(self, request: Request) -> Response:
-        asked = Asked(
-            {name.lower(): value for name, value in request.headers}, json.loads(request.get_data()), request.path
-        )
-        self.asked.append(asked)
+        headers = {name.lower(): value for name, value in request.headers}
+        self.asked.append(asked := Asked(headers, json.loads(request.get_data()), request.path))
         let_go = self._let_go
         does = self.does.pop(0) if self.does else self.else_
         behaviour = does if isinstance(does, Behaviour) else does(asked)
@@ -151,16 +144,12 @@ class Api:
 
 def _broken(request: Request, behaviour: Behaviour) -> Response:
     """Head and a part of the body, then the end of the connection."""
+    lines = [f"{name}: {value}" for name, value in behaviour.headers.items()]
+    head = "\r\n".join(["HTTP/1.1 200 OK", *lines, f"content-length: {len(behaviour.body)}", "", ""])
     connection: socket.socket = request.environ["werkzeug.socket"]
-    connection.sendall(head_of(behaviour) + behaviour.body[: behaviour.cut])
+    connection.sendall(head.encode() + behaviour.body[: behaviour.cut])
     connection.shutdown(socket.SHUT_RDWR)
     return Response()
-
-
-def head_of(behaviour: Behaviour) -> bytes:
-    """The head of an answer."""
-    lines = [f"{name}: {value}" for name, value in behaviour.headers.items()]
-    return "\r\n".join(["HTTP/1.1 200 OK", *lines, f"content-length: {len(behaviour.body)}", "", ""]).encode()
 
 
 @contextmanager
@@ -170,18 +159,3 @@ def serving() -> Iterator[Api]:
         api = Api(server)
         yield api
         api.reset()
-
-
-class Hurried:
-    """Waits that are noted down instead of waited for; the jitter is what it is told to be."""
-
-    def __init__(self, jitter: float = 1.0) -> None:
-        self.waits: list[float] = []
-        self._jitter = jitter
-
-    @property
-    def pacing(self) -> Pacing:
-        return Pacing(self._sleep, lambda: self._jitter)
-
-    async def _sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.ledger.store import Ledger
-from tests.reflection.api import Api, Hurried, serving
+from tests.reflection.api import Api, serving
 
 
 @pytest.fixture(scope="session")
@@ -37,8 +37,3 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """An empty ledger in a file: what reflecting does is the same on each engine."""
     with Ledger.open_file(tmp_path / "ledger.db") as opened:
         yield opened
-
-
-@pytest.fixture
-def hurried() -> Hurried:
-    return Hurried()

@@ -1,4 +1,4 @@
-"""Recorded answers: what a request's key depends on, and what a file of answers may look like."""
+"""Recorded answers: what a request's key depends on, and what a file of them may look like; the table of backends."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from reflector.config import Config, ConfigError
+from reflector.config import BACKENDS, Config, ConfigError
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.backends import backend_of
+from reflector.reflection.backends import REREADING, backend_of
 from reflector.reflection.backends.fixtures import FixturesBackend, Recording, request_sha256
 from reflector.reflection.backends.model import ModelBackend
 from reflector.reflection.protocol import BackendError, Request
 from reflector.transcripts.message import Message, ToolCall, ToolResult
-from tests.reflection.api import Api, Hurried, answer, error, sound
+from tests.reflection.api import Api, answer, error, sound
 
 TURNS = (
     Message(1, "u1", "user", "human", "", "t", "Fix it\r\nplease", ""),
@@ -33,30 +31,26 @@ def said_of(*turns: Message) -> Request:
     return replace(REQUEST, messages=lambda: turns)
 
 
-def test_a_key_knows_the_session_and_the_advice() -> None:
+def test_a_key_knows_the_session_and_the_advice_and_nothing_of_counters_ids_times_and_line_ends() -> None:
     other = [
         replace(REQUEST, cited=()),
         replace(REQUEST, playbook=()),
         replace(REQUEST, playbook=(Bullet("pat-001", "pat", "Test last.", 3, 1),)),
         replace(REQUEST, playbook=(Bullet("pat-001", "mis", "Test first.", 3, 1),)),
-        said_of(*TURNS[:2]),
-        said_of(TURNS[1], TURNS[0], TURNS[2]),
+        *(said_of(*TURNS[:2]), said_of(TURNS[1], TURNS[0], TURNS[2])),
         said_of(TURNS[0]._replace(text="Mend it"), *TURNS[1:]),
         said_of(*TURNS[:2], TURNS[2]._replace(results=(ToolResult("c", "a.py", True),))),
         said_of(TURNS[0], TURNS[1]._replace(calls=(ToolCall("c", "Bash", {"command": "rm"}),)), TURNS[2]),
     ]
     keys = [request_sha256(request) for request in (REQUEST, *other)]
     assert len(set(keys)) == len(keys)
-
-
-def test_a_key_knows_nothing_of_counters_ids_times_and_line_ends() -> None:
     same = [
         replace(REQUEST, session_id="s-2", allowance=5),
         replace(REQUEST, playbook=(Bullet("pat-001", "pat", "Test first.", 30, 10),)),
         said_of(TURNS[0]._replace(text="Fix it\nplease", key=9, uuid="x", timestamp="z"), *TURNS[1:]),
         said_of(TURNS[0], TURNS[1]._replace(thinking=""), TURNS[2]),
     ]
-    assert {request_sha256(request) for request in same} == {request_sha256(REQUEST)}
+    assert {request_sha256(request) for request in same} == {keys[0]}
 
 
 def test_a_key_is_the_same_on_every_machine() -> None:
@@ -74,24 +68,19 @@ def line(completion: str, request: Request = REQUEST) -> str:
     return json.dumps(fixture, ensure_ascii=False)
 
 
-def test_the_last_of_two_answers_to_one_question_counts(tmp_path: Path) -> None:
-    fixtures = written(tmp_path / "f.jsonl", line("first"), line("other", replace(REQUEST, cited=())), line("last"))
-    given = fixtures.answer(REQUEST)
-    assert given.text == "last"
-    assert given.prompt_sha256 == request_sha256(REQUEST)
-    assert given.model == f"fixtures:{request_sha256(REQUEST)[:12]}"
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n  \n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n  \n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_line_ends_blank_lines_and_an_editors_mark_do_not_matter(tmp_path: Path, end: str, mark: str) -> None:
-    assert written(tmp_path / "f.jsonl", mark + line("x"), line("Grüße"), end=end).answer(REQUEST).text == "Grüße"
+def test_the_last_answer_to_a_question_counts_whatever_the_line_ends(tmp_path: Path, end: str, mark: str) -> None:
+    other = line("other", replace(REQUEST, cited=()))
+    given = written(tmp_path / "f.jsonl", mark + line("x"), other, line("Grüße"), end=end).answer(REQUEST)
+    key = request_sha256(REQUEST)
+    assert (given.text, given.prompt_sha256, given.model) == ("Grüße", key, f"fixtures:{key[:12]}")
 
 
 _NO_FIXTURE, _UNREADABLE = r"f\.jsonl, line 3: is not a fixture", r"the fixtures .*f\.jsonl cannot be read"
 #: What stands on the third line of a file, and what is said of it; without a line, what is in the file's place.
 UNREADABLE: dict[str, tuple[str | None, str]] = {
-    **{bad[:30]: (bad, _NO_FIXTURE) for bad in ("{", "[]", "null", '"x"', "{}", "[" * 99_999)},
+    **{bad[:30]: (bad, _NO_FIXTURE) for bad in ("{", "[]", "{}", "[" * 99_999)},
     "no text": ('{"prompt_hash": "a", "completion": null}', _NO_FIXTURE),
     "no key": ('{"prompt_hash": 1, "completion": "x"}', _NO_FIXTURE),
     "another request": (line("x", replace(REQUEST, cited=())), r"no answer for this request \([0-9a-f]{12}…\); record"),
@@ -114,43 +103,50 @@ def test_what_is_no_fixture_is_named(tmp_path: Path, what: str) -> None:
     assert failed.value.stage == "fixtures"
 
 
-@given(st.text())
-def test_any_text_is_read_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    text = text.encode("utf-8", "replace").decode()
-    path = tmp_path_factory.mktemp("f") / "f.jsonl"
-    assert written(path, line(text), line("other", replace(REQUEST, cited=()))).answer(REQUEST).text == text
-
-
-@pytest.mark.parametrize("name", ["", "  ", "~nobody-of-that-name/f.jsonl"])
-def test_a_path_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="fixtures"):
-        backend_of(Config(backend="fixtures", fixtures=name))
-
-
-def test_a_relative_path_is_one_of_the_project(tmp_path: Path) -> None:
-    assert backend_of(Config(backend="fixtures", fixtures=" f.jsonl "), tmp_path) == FixturesBackend(
-        tmp_path / "f.jsonl"
-    )
-
-
 def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_they_were_given(
-    api: Api, hurried: Hurried, tmp_path: Path
+    api: Api, tmp_path: Path
 ) -> None:
     secret = "ghp_" + "Ab3" * 12
     api.does = [sound(answer(("pat-001", "helpful"), analysis=f"token={secret} \u2028 ok"))]
     path = tmp_path / "f.jsonl"
     path.write_text(line("an older answer") + "\n")
-    recording = Recording(ModelBackend(api.client(hurried)), path)
+    recording = Recording(ModelBackend(api.client()), path)
     assert (recording.name, recording.is_model) == ("anthropic", True)
     given = recording.answer(REQUEST)
     assert secret not in path.read_text() + given.text
     assert FixturesBackend(path).answer(REQUEST).text == given.text
     assert json.loads(given.text)["bullet_tags"][0]["tag"] == "helpful"
-
-
-def test_a_failure_is_not_recorded(api: Api, hurried: Hurried, tmp_path: Path) -> None:
+    before = path.read_bytes()
     api.else_ = error(401)
-    recording = Recording(ModelBackend(api.client(hurried)), tmp_path / "f.jsonl")
     with pytest.raises(BackendError):
         recording.answer(REQUEST)
-    assert not (tmp_path / "f.jsonl").exists()
+    assert path.read_bytes() == before
+
+
+# The table of backends.
+
+PAGE = Path(__file__).parents[2] / "docs" / "judging.md"
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_each_name_in_the_settings_is_a_backend_that_says_the_same_and_a_row_of_the_page(name: str) -> None:
+    backend = backend_of(Config(backend=name, fixtures="answers.jsonl"))
+    assert (backend.name, backend.is_model, backend.rereads) == (name, BACKENDS[name], name in REREADING)
+    assert f"| `{name}` |" in PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (Config(backend="oracle"), "'oracle' is not a backend; the backends are rules, anthropic, fixtures"),
+        *((Config(backend="fixtures", fixtures=name), "fixtures") for name in ("  ", "~nobody-of-that-name/f.jsonl")),
+    ],
+)
+def test_what_is_no_backend_is_refused_by_name(config: Config, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        backend_of(config)
+
+
+def test_a_relative_path_of_fixtures_is_one_of_the_project(tmp_path: Path) -> None:
+    backend = backend_of(Config(backend="fixtures", fixtures=" f.jsonl "), tmp_path)
+    assert backend == FixturesBackend(tmp_path / "f.jsonl")

@@ -1,8 +1,9 @@
-"""The prompts: what they ask for, who may override them, and that data in them stays data."""
+"""The prompts (A-07, A-09, A-10): what they ask for, who may override them, and that data in them stays data."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,32 +23,22 @@ def no_prompts_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
-def test_the_playbooks_prompt_asks_to_cite_ids_in_brackets() -> None:
-    text = load_template("playbook.txt")
-    assert "{key_points}" in text
-    assert "cite its id" in text.lower()
-    assert "[pat-" in text
-
-
 def test_the_reflectors_prompt_demands_the_answers_form_in_both_modes() -> None:
     text = load_template("reflector.txt")
     for wanted in ("{transcript}", "{playbook}", "{cited_ids}", '"analysis"', '"bullet_tags"', '"name"', '"tag"'):
         assert wanted in text
-    for word in ("helpful", "harmful", "neutral", "citation-guided", "content-based"):
+    for word in ("citation-guided", "content-based"):
         assert word in text.lower()
-    assert '"id"' not in text
-    assert '"rating"' not in text
+    filled = find_template("reflector.txt").fill(VALUES)
+    example = parse_answer(filled[filled.index("{") : filled.rindex("}") + 1])
+    assert [tag.tag for tag in example.tags] == ["helpful", "harmful", "neutral"]
+    assert example.problems == ()
 
 
-def test_the_example_in_the_reflectors_prompt_is_an_answer_that_we_can_read() -> None:
-    text = find_template("reflector.txt").fill(VALUES)
-    parsed = parse_answer(text[text.index("{") : text.rindex("}") + 1])
-    assert [(tag.name, tag.tag) for tag in parsed.tags] == [
-        ("pat-001", "helpful"),
-        ("mis-002", "harmful"),
-        ("pref-003", "neutral"),
-    ]
-    assert parsed.problems == ()
+def test_the_playbooks_prompt_asks_to_cite_ids_in_brackets() -> None:
+    text = load_template("playbook.txt")
+    for wanted in ("{key_points}", "cite its id", "[pat-"):
+        assert wanted in text.lower()
 
 
 @pytest.mark.parametrize("name", list(PLACEHOLDERS))
@@ -84,6 +75,8 @@ def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_pa
         (folder / "playbook.txt").write_text(text, "utf-8-sig")
         assert load_template("playbook.txt", project) == text
     assert load_template("playbook.txt") == "user {key_points}"
+    with pytest.raises(TemplateError, match=r"'../secrets' is not a prompt template; there are playbook"):
+        load_template("../secrets")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +86,6 @@ def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_pa
         (b"{playbook}{transcript}{cited_ids}{playbook}", "{playbook} appears 2 times"),
         (b'{playbook}\n{"analysis": 1}', r"line 2: '{\"analysis\": 1}' is not a placeholder".replace("\\", "")),
         (b"{playbook} {transcript} {cited_ids} {", "line 1: '{' is not a placeholder"),
-        (b"{playbook!r}", "is not a placeholder"),
         (b"\xff", "not UTF-8 at byte 0"),
         (b"x" * 300_000, "longer than 256 KiB"),
     ],
@@ -110,22 +102,12 @@ def test_a_broken_template_is_an_error_that_names_file_place_and_way_out(
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("what", ["folder", "pipe", "dead link"])
-def test_what_stands_in_a_templates_place_and_is_none_is_told_and_not_passed_over(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_what_stands_in_a_templates_place_and_is_none_is_told_and_not_passed_over(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
     path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
     path.parent.mkdir(parents=True)
-    if what == "folder":
-        path.mkdir()
-    elif what == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to(tmp_path / "nowhere")
+    make(path)
     with pytest.raises(TemplateError, match=r"playbook\.txt: cannot be read"):
         load_template("playbook.txt", tmp_path)
-
-
-def test_a_template_that_does_not_exist_is_an_error_that_names_those_that_do() -> None:
-    with pytest.raises(
-        TemplateError, match=r"'../secrets' is not a prompt template; there are playbook.txt, reflector.txt"
-    ):
-        load_template("../secrets")

@@ -14,6 +14,7 @@ import pytest
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
+from reflector.proof.verify import verify
 from reflector.reflection import runner as runner_module
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.runner import Runner
@@ -48,11 +49,12 @@ def tag(name: str, verdict: str, rationale: str = "because") -> dict[str, str]:
     return {"name": name, "tag": verdict, "rationale": rationale}
 
 
+Cites = Callable[..., None]
 SECRET = "ghp_" + "Ab3" * 12
 
 
 @pytest.fixture
-def cites(ledger: Ledger, tmp_path: Path) -> Callable[..., None]:
+def cites(ledger: Ledger, tmp_path: Path) -> Cites:
     """Records one session that cites the bullets, which the playbook has."""
     add_bullets(ledger, "pat-001", "pat-002")
 
@@ -71,7 +73,7 @@ def counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
     return {bullet.name: (bullet.helpful, bullet.harmful) for bullet in ledger.bullets()}
 
 
-def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: Callable[..., None]) -> None:
+def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: Cites) -> None:
     cites("pat-001", "pat-002")
     says = Says([tags(tag("pat-001", "helpful", "The test failed first."), tag("pat-002", "harmful"))])
     (done,) = Runner(ledger, says).finish_pending()
@@ -97,20 +99,13 @@ def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: C
         (tag("pat-009", "helpful"), "unknown_bullet"),
         (tag("mis-001", "helpful"), "retired_bullet"),
         (tag("pat-001", "Helpful"), "unknown_tag"),
-        (tag("pat-001", "great"), "unknown_tag"),
         ({"name": "pat-001"}, "malformed"),
-        ({"tag": "helpful"}, "malformed"),
-        ({"name": ["pat-001"], "tag": "helpful"}, "malformed"),
-        ({"name": "pat-001", "tag": ["helpful"]}, "malformed"),
-        ({"name": "DROP TABLE", "tag": "helpful"}, "malformed"),
-        ("pat-001", "malformed"),
+        (tag("DROP TABLE", "helpful"), "malformed"),
         (None, "malformed"),
-        (7, "malformed"),
-        ([["pat-001", "helpful"]], "malformed"),
     ],
 )
 def test_each_tag_is_kept_with_what_became_of_it_and_the_rest_counts(
-    ledger: Ledger, cites: Callable[..., None], entry: Any, disposition: str
+    ledger: Ledger, cites: Cites, entry: Any, disposition: str
 ) -> None:
     add_bullets(ledger, "mis-001")
     removed = {"name": "mis-001", "reason": "deleted", "into": None}
@@ -124,55 +119,21 @@ def test_each_tag_is_kept_with_what_became_of_it_and_the_rest_counts(
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "counted"),
+    ("answer", "helpful"),
     [
-        (tags(tag("pat-001", "helpful"), tag("pat-001", "helpful")), "completed", (2, 0)),
-        *(
-            (f'{{"analysis": "a", "bullet_tags": {nothing}}}', "completed", (0, 0))
-            for nothing in ("null", "[]", "{}", "7")
-        ),
-        (
-            '{"analysis": "\ud800 \x00 \u202e", "bullet_tags": [{"name": "pat-001", "tag": "helpful"}]}',
-            "completed",
-            (1, 0),
-        ),
-        (tags(tag("pat-001", "helpful"), analysis="long " * 100_000), "completed", (1, 0)),
-        (tags(*[tag("pat-001", "neutral")] * 12_000, tag("pat-001", "helpful")), "completed", (0, 0)),
-        (
-            tags(tag("pat-001", "helpful", "ghp_" + "Ab3" * 12), analysis="password=ghp_" + "Ab3" * 12),
-            "completed",
-            (1, 0),
-        ),
-        ("[" * 100_000, "failed", (0, 0)),
-        ("", "failed", (0, 0)),
+        (tags(tag("pat-001", "helpful"), tag("pat-001", "helpful")), 2),
+        (tags(tag("pat-001", "helpful"), analysis="\ud800 \x00 \u202e" * 9_000), 1),
+        (tags(tag("pat-001", "helpful", SECRET), analysis=f"password={SECRET}"), 1),
     ],
 )
 def test_whatever_is_answered_leaves_a_sound_ledger_without_secrets(
-    ledger: Ledger, cites: Callable[..., None], answer: str, outcome: str, counted: tuple[int, int]
+    ledger: Ledger, cites: Cites, answer: str, helpful: int
 ) -> None:
-    from reflector.proof.verify import verify
-
     cites("pat-001")
-    (done,) = Runner(ledger, Says([answer])).finish_pending()
-    assert (done.outcome, counters(ledger)["pat-001"]) == (outcome, counted)
+    Runner(ledger, Says([answer])).finish_pending()
+    assert counters(ledger)["pat-001"] == (helpful, 0)
     assert list(verify(ledger)) == []
     assert "Ab3Ab3" not in json.dumps([event.data for event in ledger.events()])
-
-
-def test_a_window_that_cites_nothing_is_skipped_without_asking(ledger: Ledger, cites: Callable[..., None]) -> None:
-    cites()
-    cites("pat-009", id="s-2")
-    says = Says([])
-    assert [done.outcome for done in Runner(ledger, says).finish_pending()] == ["skipped", "skipped"]
-    assert says.asked == []
-    reasons = {event.data["reason"] for event in of_type(ledger, ev.REFLECTION_SKIPPED) if event.data}
-    assert reasons == {"the window cites nothing"}
-
-
-def test_an_empty_playbook_is_not_judged(ledger: Ledger, tmp_path: Path) -> None:
-    take_in(ledger, Source(Session().cites("pat-001").write(tmp_path / "t.jsonl"), "SessionEnd"))
-    (done,) = Runner(ledger, Says([])).finish_pending()
-    assert (done.outcome, done.detail) == ("skipped", "the playbook is empty")
 
 
 @pytest.mark.parametrize(
@@ -181,11 +142,10 @@ def test_an_empty_playbook_is_not_judged(ledger: Ledger, tmp_path: Path) -> None
         (BackendError("529 overloaded", stage="transport", attempts=3), "transport"),
         (OSError(5, "Input/output error"), "transcript"),
         (KeyError("bug"), "backend"),
-        (RecursionError("deep"), "backend"),
     ],
 )
 def test_whatever_a_backend_raises_is_recorded_and_tried_again(
-    ledger: Ledger, cites: Callable[..., None], raised: Exception, stage: str
+    ledger: Ledger, cites: Cites, raised: Exception, stage: str
 ) -> None:
     cites("pat-001")
     runner = Runner(ledger, Says([raised, tags(tag("pat-001", "helpful"))]))
@@ -198,7 +158,7 @@ def test_whatever_a_backend_raises_is_recorded_and_tried_again(
 
 
 def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
-    ledger: Ledger, cites: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cites("pat-001")
     says = Says([BackendError("not this one", stage="request")] * 9)
@@ -223,7 +183,7 @@ def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
 
 @pytest.mark.parametrize("stage", ["transport", "access"])
 def test_an_outage_is_tried_again_for_ever_with_a_pause_that_grows_to_an_hour(
-    ledger: Ledger, cites: Callable[..., None], stage: str
+    ledger: Ledger, cites: Cites, stage: str
 ) -> None:
     cites("pat-001")
     runner = Runner(ledger, Says([BackendError("down", stage=stage)] * 20), max_attempts=2)
@@ -238,9 +198,7 @@ def test_an_outage_is_tried_again_for_ever_with_a_pause_that_grows_to_an_hour(
     assert pauses == [timedelta(minutes=minutes) for minutes in (1, 2, 4, 8, 16, 32, 60, 60, 60)]
 
 
-def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(
-    ledger: Ledger, cites: Callable[..., None]
-) -> None:
+def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(ledger: Ledger, cites: Cites) -> None:
     cites("pat-001")
     says = Says(["I am sorry, I cannot judge this."])
     runner = Runner(ledger, says)
@@ -255,49 +213,31 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-@pytest.mark.parametrize("survived", [ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED])
+@pytest.mark.parametrize("survived", [ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED])
 @pytest.mark.parametrize("before", [True, False], ids=["before the commit", "after the commit"])
 def test_a_runner_that_dies_at_any_step_is_taken_up_where_it_stopped(
-    ledger: Ledger, cites: Callable[..., None], monkeypatch: pytest.MonkeyPatch, survived: str, before: bool
+    ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch, survived: str, before: bool
 ) -> None:
-    if survived == ev.SESSION_RECORDED:
-        cites("pat-001")
-    else:
-        append = ledger.append
+    append = ledger.append
 
-        def dying(events: Any) -> Any:
-            if events[0].type != survived:
-                return append(events)
-            if not before:
-                append(events)
-            raise Killed
+    def dying(events: Any) -> Any:
+        if events[0].type != survived:
+            return append(events)
+        if not before:
+            append(events)
+        raise Killed
 
-        cites("pat-001")
-        monkeypatch.setattr(ledger, "append", dying)
-        with pytest.raises(Killed):
-            Runner(ledger, Says([tags(tag("pat-001", "helpful"))])).finish_pending()
-        monkeypatch.undo()
-    asks_again = survived == ev.SESSION_RECORDED or (survived == ev.REFLECTION_ANSWERED and before)
+    cites("pat-001")
+    monkeypatch.setattr(ledger, "append", dying)
+    with pytest.raises(Killed):
+        Runner(ledger, Says([tags(tag("pat-001", "helpful"))])).finish_pending()
+    monkeypatch.undo()
+    asks_again = survived == ev.REFLECTION_ANSWERED and before
     says = Says([tags(tag("pat-001", "helpful"))] if asks_again else [])
     Runner(ledger, says).finish_pending()
     assert len(says.asked) == int(asks_again)
     assert counters(ledger)["pat-001"] == (1, 0)
     assert len(of_type(ledger, ev.REFLECTION_ANSWERED)) == len(of_type(ledger, ev.REFLECTION_COMPLETED)) == 1
-
-
-def test_a_transcript_that_is_gone_is_a_failure_that_names_it(
-    ledger: Ledger, cites: Callable[..., None], tmp_path: Path
-) -> None:
-    class Reads(Says):
-        def answer(self, request: Request) -> Answer:
-            list(request.messages())
-            return super().answer(request)
-
-    cites("pat-001")
-    (tmp_path / "s-1.jsonl").unlink()
-    (done,) = Runner(ledger, Reads([])).finish_pending()
-    assert done.outcome == "failed"
-    assert "s-1.jsonl" in done.detail
 
 
 def test_the_same_window_and_answer_give_the_same_events(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,30 +32,18 @@ def test_a_ledger_is_told_what_the_others_took_and_have_reserved(spending: Spend
     assert [spending.total(origin, 0) for origin in ("a", "b", "c")] == [123, 120, 123]
     spending.write("b", 20)
     assert spending.total("a", 100) == 120
-    assert record(spending).stat().st_mode & 0o777 == 0o600
-    assert record(spending).parent.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_lost_record_leaves_each_ledger_its_own_sum_and_is_written_again_by_each(spending: Spending) -> None:
-    spending.write("a", 100)
-    spending.write("b", 20)
-    record(spending).unlink()
+    assert [path.stat().st_mode & 0o777 for path in (record(spending), record(spending).parent)] == [0o600, 0o700]
+    spending.write("a", 40)  # an older ledger that came back frees nothing
+    assert (spending.total("a", 40), spending.total("b", 20)) == (120, 120)
+    record(spending).unlink()  # a lost record leaves each ledger its own sum and is written again by each
     assert spending.total("a", 100) == 100
     spending.write("a", 100)
     spending.write("b", 25)
     assert spending.total("a", 100) == 125
 
 
-def test_an_older_ledger_that_came_back_frees_nothing(spending: Spending) -> None:
-    spending.write("a", 100)
-    spending.write("a", 40)
-    assert (spending.total("a", 40), spending.total("b", 0)) == (100, 100)
-
-
 @given(st.binary(max_size=200), st.booleans())
 def test_damage_costs_the_ledger_that_asks_nothing_and_the_next_line_stands(damage: bytes, end: bool) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         spending = Spending({"HOME": folder})
         spending.write("a", 7)
@@ -99,31 +89,23 @@ def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path:
     assert all(line.count(b" ") == 2 for line in lines)
 
 
-def test_each_month_has_a_record_of_its_own(tmp_path: Path) -> None:
+def test_each_month_has_a_record_of_its_own_and_without_a_home_each_ledger(tmp_path: Path) -> None:
     november, december = (
         Spending({"XDG_STATE_HOME": str(tmp_path)}, datetime(2026, month, 1, tzinfo=UTC)) for month in (11, 12)
     )
     november.write("a", 7)
     assert record(november) == tmp_path / "reflector" / "tokens-2026-11"
     assert (november.total("b", 0), december.total("b", 0)) == (7, 0)
+    alone = Spending({})
+    alone.write("a", 7)
+    assert (alone.path, alone.total("b", 5), alone.reserve("b", 5, 3, 8)) == (None, 5, 0)
 
 
-def test_without_a_home_each_ledger_is_on_its_own() -> None:
-    spending = Spending({})
-    spending.write("a", 7)
-    assert (spending.path, spending.total("b", 5), spending.reserve("b", 5, 3, 8)) == (None, 5, 0)
-
-
-@pytest.mark.parametrize("what", ["folder", "pipe", "link"])
-def test_what_is_no_record_is_an_error_and_holds_nobody_up(spending: Spending, tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("elsewhere")])
+def test_what_is_no_record_is_an_error_and_holds_nobody_up(spending: Spending, make: Callable[[Path], object]) -> None:
     path = record(spending)
     path.parent.mkdir(parents=True)
-    if what == "folder":
-        path.mkdir()
-    elif what == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to(tmp_path / "elsewhere")
+    make(path)
     with pytest.raises(OSError, match="Errno"):
         spending.write("a", 7)
-    assert not (tmp_path / "elsewhere").exists()
+    assert not (path.parent / "elsewhere").exists()

@@ -21,68 +21,64 @@ from reflector.experience import (
     reflection_promotion_confidence,
     score_reflection_improvement,
 )
+from reflector.ledger.store import Ledger
+from reflector.lessons.book import lesson_book
 from reflector.lessons.outcomes import OUTCOME_KINDS, state_of, strategy_key, tally
 from reflector.quality.policy import Signs
+from reflector.revision.reflections import reflections_of
+from tests.ledger.events import lesson, outcome
 
 
 def test_the_configuration_has_the_asked_defaults() -> None:
     assert astuple(ReflectionConfig()) == (True, 0.6, 3, 1, 0.75)
-    with pytest.raises(ValueError, match="quality_threshold is 2"):
-        ReflectionConfig(quality_threshold=2)
-    with pytest.raises(ValueError, match="max_retry_attempts is -1"):
-        ReflectionConfig(max_retry_attempts=-1)
+    for wrong in ({"quality_threshold": 2}, {"max_retry_attempts": -1}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} is {next(iter(wrong.values()))}"):
+            ReflectionConfig(**wrong)
 
 
-def test_reflection_that_is_off_never_opens_the_gate() -> None:
+@pytest.mark.parametrize("enabled", [True, False])
+def test_reflection_that_is_off_never_opens_the_gate(enabled: bool) -> None:
     empty = Signs.of(QualitySignals(is_empty_response=True))
-    assert ReflectionConfig().gate.decide(empty).reflects
-    assert not ReflectionConfig(enabled=False).gate.decide(empty).reflects
+    assert ReflectionConfig(enabled).gate.decide(empty).reflects is enabled
 
 
 def test_the_prompt_holds_request_response_errors_and_the_four_fields() -> None:
     signals = QualitySignals(0.5, 3, 10)
-    results = [
-        {"name": "read", "status": "error", "error": "no such file"},
-        {"name": "ls", "status": "success", "error": None},
-    ]
+    results = [{"name": "read", "status": "error", "error": "no such file"}, {"name": "ls", "status": "success"}]
     prompt = build_reflection_prompt("Read {a}", "I could not {b}", signals, results)
-    for wanted in ("User request: Read {a}", "Agent response (quality score: 0.80):\nI could not {b}"):
+    for wanted in (
+        "User request: Read {a}",
+        "Agent response (quality score: 0.80):\nI could not {b}",
+        "Tool errors encountered:\n- read: no such file\n",
+        *("ATTEMPT:", "ISSUE:", "STRATEGY:", "TAGS:"),
+    ):
         assert wanted in prompt
-    assert "Tool errors encountered:\n- read: no such file\n" in prompt
     assert "ls:" not in prompt
-    for field in ("ATTEMPT:", "ISSUE:", "STRATEGY:", "TAGS:"):
-        assert field in prompt
     assert prompt.split("Important:\n")[1].count("- ") == 3
     assert "- bash: exit 1" in build_reflection_prompt("r", "a", signals, ["bash: exit 1"])
     assert "Tool errors" not in build_reflection_prompt("r", "a", signals, [])
 
 
+FILE = (
+    "Tried to read the file at /tmp/missing.txt",
+    "The file path was incorrect; the file does not exist",
+    "Verify file existence before attempting to read; suggest alternatives",
+)
+CONFIG = (
+    "Tried to inspect the missing config file. I answered before verifying the real path.",
+    "The response relied on an assumed file location instead of repository evidence.",
+    "Search for the config file first, then answer only from the verified path and contents.",
+)
+WRAPPED = "<think>ISSUE: no</think>\n- **Attempt:** {}\n- **Issue:** {}\n- **Strategy:** {}\n- **Tags:** file, check"
 VECTORS: dict[str, tuple[str, tuple[str, str, str, list[str]] | None]] = {
     "plain": (
-        "ATTEMPT: Tried to read the file at /tmp/missing.txt\n"
-        "ISSUE: The file path was incorrect; the file does not exist\n"
-        "STRATEGY: Verify file existence before attempting to read; suggest alternatives\n"
-        "TAGS: file, read, path-error",
-        (
-            "Tried to read the file at /tmp/missing.txt",
-            "The file path was incorrect; the file does not exist",
-            "Verify file existence before attempting to read; suggest alternatives",
-            ["file", "read", "path-error"],
-        ),
+        "ATTEMPT: {}\nISSUE: {}\nSTRATEGY: {}\nTAGS: file, read, path-error".format(*FILE),
+        (*FILE, ["file", "read", "path-error"]),
     ),
     "two fields": ("ATTEMPT: a\nISSUE: b", None),
     "thinking and wrapped lines": (
-        "<think>\nATTEMPT: not this\n</think>\n"
-        "- **Attempt:** Tried to inspect the missing config file.\n  I answered before verifying the real path.\n"
-        "- **Issue:** The response relied on an assumed file location\n  instead of repository evidence.\n"
-        "- **Strategy:** Search for the config file first,\n  then answer only from the verified path and contents.\n"
-        "- **Tags:** file, verification",
-        (
-            "Tried to inspect the missing config file. I answered before verifying the real path.",
-            "The response relied on an assumed file location instead of repository evidence.",
-            "Search for the config file first, then answer only from the verified path and contents.",
-            ["file", "verification"],
-        ),
+        WRAPPED.format(*(text.replace(" the ", "\n  the ") for text in CONFIG)),
+        (*CONFIG, ["file", "check"]),
     ),
     "aliases": (
         "Summary: a\nWhat went wrong: b\nCorrection: c\ntags:\n- shell\n- validation",
@@ -132,20 +128,10 @@ def test_a_response_is_read_as_its_vector_says(name: str) -> None:
     assert read == wanted
 
 
-_PIECES = (
-    "ATTEMPT:",
-    "issue",
-    "Strategy: ",
-    "tags: [",
-    "<think>",
-    "</think>",
-    '{"attempt":"',
-    "\\",
-    '"',
-    "\n",
-    "- x",
-    "```",
-)
+_PIECES = [
+    *("ATTEMPT:", "issue", "Strategy: ", "tags: [", '{"attempt":"'),
+    *("<think>", "</think>", "\n", "- x", "```", '\\"'),
+]
 
 
 @given(st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=5))).map("".join))
@@ -155,16 +141,13 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 
 
 def test_a_reflections_id_follows_from_its_session_and_its_text() -> None:
-    response = VECTORS["plain"][0]
-    first, again = (parse_reflection_response(response, "s-1/äb_2-abcdefghijklm") for _ in range(2))
-    other = parse_reflection_response(response, "")
-    assert first is not None
-    assert again is not None
-    assert other is not None
+    session, response = "s-1/äb_2-abcdefghijklm", VECTORS["plain"][0]
+    first, again, other = (parse_reflection_response(response, of) for of in (session, session, ""))
+    assert None not in (first, again, other)
     assert first.reflection_id == again.reflection_id
     assert first.reflection_id.startswith("reflection-s1b2abcdefgh-")
     assert other.reflection_id.count("-") == 1
-    assert (first.session_id, first.task_id, first.improvement_score) == ("s-1/äb_2-abcdefghijklm", None, None)
+    assert (first.session_id, first.task_id, first.improvement_score) == (session, None, None)
 
 
 def reflection(improvement: float | None = None) -> AgentReflection:
@@ -200,6 +183,8 @@ def test_a_prompt_section_tells_what_is_known() -> None:
         (1.0, 1.0, 0.0),
         (0.4, 0.43, 0.05),
         (0.4, 0.42, 0.033333),
+        (float("nan"), 0.5, 0.0),
+        (0.5, float("nan"), 0.0),
     ],
 )
 def test_an_improvement_is_the_share_of_the_gap_that_was_closed(
@@ -243,38 +228,28 @@ def test_many_outcomes_reach_the_bounds_of_the_confidence(polarity: int, bound: 
 
 
 def test_each_kind_of_outcome_has_its_label_and_its_weight() -> None:
+    by_weight = {
+        0.12: ["Task completed"],
+        0.08: ["Pre-execution approved", "Review approved", "Test validation approved"],
+        0.03: ["Retry improved"],
+        0.02: ["Execution awaiting review", "Execution awaiting test validation"],
+        -0.08: ["Task cancelled"],
+        -0.10: ["Retry did not improve"],
+        -0.12: [
+            *("Task failed", "Task blocked", "Pre-execution needs revision", "Review needs revision"),
+            "Test validation needs revision",
+        ],
+        -0.16: ["Pre-execution rejected", "Review rejected", "Test validation rejected"],
+    }
     table = {
-        "retry_improved": ("Retry improved", 0.03),
-        "retry_did_not_improve": ("Retry did not improve", -0.10),
-        "execution_awaiting_review": ("Execution awaiting review", 0.02),
-        "execution_awaiting_test_validation": ("Execution awaiting test validation", 0.02),
-        "task_completed": ("Task completed", 0.12),
-        "task_failed": ("Task failed", -0.12),
-        "task_blocked": ("Task blocked", -0.12),
-        "task_cancelled": ("Task cancelled", -0.08),
-        "pre_execution_approved": ("Pre-execution approved", 0.08),
-        "pre_execution_rejected": ("Pre-execution rejected", -0.16),
-        "pre_execution_needs_revision": ("Pre-execution needs revision", -0.12),
-        "review_approved": ("Review approved", 0.08),
-        "review_rejected": ("Review rejected", -0.16),
-        "review_needs_revision": ("Review needs revision", -0.12),
-        "test_validation_approved": ("Test validation approved", 0.08),
-        "test_validation_rejected": ("Test validation rejected", -0.16),
-        "test_validation_needs_revision": ("Test validation needs revision", -0.12),
+        label.lower().replace(" ", "_").replace("-", "_"): (label, weight)
+        for weight, labels in by_weight.items()
+        for label in labels
     }
     assert {kind: (one.label, one.delta) for kind, one in OUTCOME_KINDS.items() if kind in table} == table
     assert OUTCOME_KINDS.keys() - table.keys() == {"success", "failure"}  # part E's
-
-
-def test_kinds_speak_for_against_or_for_neither() -> None:
-    ends = ("_approved", "_improved", "_completed")
-    assert {kind for kind in POLARITY if POLARITY[kind] == 1} == {kind for kind in POLARITY if kind.endswith(ends)} | {
-        "success"
-    }
-    assert {kind for kind in POLARITY if POLARITY[kind] == 0} == {
-        "execution_awaiting_review",
-        "execution_awaiting_test_validation",
-    }
+    signs = {kind: 0 if "awaiting" in kind else 1 if one.delta > 0 else -1 for kind, one in OUTCOME_KINDS.items()}
+    assert signs == POLARITY
 
 
 def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
@@ -284,6 +259,19 @@ def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
     at_once = [signal("retry_improved"), signal("review_approved"), signal("task_failed")]
     assert list(merge_outcome_signals([], at_once)) == at_once
     assert tally(merge_outcome_signals(at_once, at_once)) == (2, 1)
+
+
+_SIGNALS = st.lists(st.builds(signal, st.sampled_from(sorted(POLARITY)), st.sampled_from(["t1", "t2"])), max_size=12)
+
+
+@given(_SIGNALS, _SIGNALS)
+def test_merging_keeps_every_kind_once_and_merging_again_changes_nothing(
+    stored: list[OutcomeSignal], incoming: list[OutcomeSignal]
+) -> None:
+    merged = merge_outcome_signals(stored, incoming)
+    assert sorted(one.kind for one in merged) == sorted({one.kind for one in [*stored, *incoming]})
+    assert [one.observed_at for one in merged] == sorted(one.observed_at for one in merged)
+    assert merge_outcome_signals(merged, []) == merged == merge_outcome_signals([], merged)
 
 
 @pytest.mark.parametrize(
@@ -311,8 +299,19 @@ def test_a_strategys_key_is_its_first_ten_words() -> None:
 
 def test_reflections_are_told_with_a_heading_and_cut_to_300_characters() -> None:
     long = AgentReflection("r", "x" * 400, "i", "s", timestamp="2026-11-22T08:30:00Z")
-    told = past_reflections([reflection(), long, reflection()], 2)
-    assert told.count("### Past Reflection\n") == 2
-    assert len(told.split("### Past Reflection\n")[2]) == 300
-    assert past_reflections([reflection()], 0) == ""
-    assert past_reflections([reflection(), reflection()], -1) == ""
+    told = past_reflections([reflection(), long, reflection()], 2).split("### Past Reflection\n")
+    assert (len(told), len(told[2])) == (3, 300)
+    assert past_reflections([reflection()], 0) == past_reflections([reflection()], -1) == ""
+
+
+def test_only_trusted_reflections_are_told_before_a_turn(ledger: Ledger) -> None:
+    for text, *kinds in (
+        ("trusted", "review_approved"),
+        ("not trusted", "review_rejected"),
+        ("archived", "review_rejected", "task_failed", "task_blocked"),
+    ):
+        one = lesson(text, "reflection", text, attempt="a", issue="i", tags=["x"])
+        ledger.append([one, *(outcome(one, kind) for kind in kinds)])
+    (found,) = reflections_of(lesson_book(ledger))
+    assert (found.corrective_strategy, found.promotion_confidence()) == ("trusted", 0.70)
+    assert "- Outcomes: Review approved" in found.to_prompt_section()

@@ -53,19 +53,13 @@ def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
     assert found.retried is not None
     assert (found.signals.score(), found.retried.score(), found.improvement) == (0.35, 0.6, 0.384615)
     assert types(ledger) == [ev.GATE_DECIDED, ev.LESSON_RECORDED, ev.REVISION_ATTEMPTED, ev.OUTCOME_OBSERVED]
-    decided, _, attempted, outcome = ledger.events()
-    assert decided.data is not None
-    assert attempted.data is not None
-    assert outcome.data is not None
-    assert decided.data["reason"] == (
+    decided, _, attempted, outcome = (event.data or {} for event in ledger.events())
+    assert decided["reason"] == (
         "Quality score 0.35 below threshold 0.60 (tool errors: 100%) (failure patterns detected)"
     )
-    assert (attempted.data["initial"], attempted.data["retried"], attempted.data["improved"]) == (
-        "0.350000",
-        "0.600000",
-        True,
-    )
-    assert (outcome.data["kind"], outcome.data["source"]) == ("retry_improved", "retry")
+    scores = {"initial": "0.350000", "retried": "0.600000", "improved": True}
+    assert attempted.items() >= scores.items()
+    assert (outcome["kind"], outcome["source"]) == ("retry_improved", "retry")
     lesson = lesson_book(ledger).lessons[str(found.lesson_id)]
     assert (lesson.text, lesson.improvement, lesson.successes) == ("Say what is known", 0.384615, 1)
     assert lesson.confidence == round(0.55 + 0.35 * 0.384615 + 0.03, 6)
@@ -74,9 +68,7 @@ def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
 def test_a_revision_that_is_no_better_is_recorded_and_not_shown(ledger: Ledger) -> None:
     found = turn(Agent("I cannot do that either."), ledger=ledger)
     assert (found.content, found.improved, found.improvement) == ("I cannot do that.", False, 0.0)
-    (outcome,) = ledger.events(types=[ev.OUTCOME_OBSERVED])
-    assert outcome.data is not None
-    assert outcome.data["kind"] == "retry_did_not_improve"
+    assert [one.kind for one in next(iter(lesson_book(ledger))).outcomes] == ["retry_did_not_improve"]
     assert not turn(Agent(" "), session_id="s-2").improved
 
 
@@ -104,16 +96,12 @@ def test_a_turn_is_revised_once(ledger: Ledger) -> None:
 
 
 def test_a_turn_that_was_cut_off_after_its_reflection_goes_on(ledger: Ledger) -> None:
-    turn(Agent(KeyboardInterruptLike("stopped")), ledger=ledger)
+    turn(Agent(RuntimeError("stopped")), ledger=ledger)
     assert ev.REVISION_ATTEMPTED not in types(ledger)
     agent = Agent()
     agent.answers = ["The file does not exist."]
     assert turn(agent, ledger=ledger).improved
     assert [mode for mode, _ in agent.asked] == ["text"]
-
-
-class KeyboardInterruptLike(Exception):
-    """What an agent raises."""
 
 
 def test_without_attempts_there_is_a_reflection_and_no_revision(ledger: Ledger) -> None:
@@ -128,21 +116,17 @@ def test_an_answer_of_good_quality_asks_nobody(ledger: Ledger) -> None:
     agent = Agent()
     found = turn(agent, Answer("Seven."), ledger=ledger)
     assert (agent.asked, found.content, found.decision.reflects) == ([], "Seven.", False)
-    (decided,) = ledger.events()
-    assert decided.data is not None
-    assert (decided.data["reflects"], decided.data["turn"]) == (False, 3)
+    (decided,) = (event.data or {} for event in ledger.events())
+    assert (decided["reflects"], decided["turn"]) == (False, 3)
 
 
-@pytest.mark.parametrize("response", ["", "ATTEMPT: a\nISSUE: b", '{"attempt":"","issue":"","strategy":""}'])
-def test_an_answer_without_the_four_fields_leaves_nothing(ledger: Ledger, response: str) -> None:
-    agent = Agent()
-    agent.answers = [response]
-    found = turn(agent, ledger=ledger)
+def test_an_answer_without_the_four_fields_leaves_nothing(ledger: Ledger) -> None:
+    found = turn(lambda _prompt, _mode: "ATTEMPT: a\nISSUE: b", ledger=ledger)
     assert (found.reflection, found.failure) == (None, "the reflection has no attempt, issue and strategy")
     assert types(ledger) == [ev.GATE_DECIDED]
 
 
-@pytest.mark.parametrize("given", [None, b"ATTEMPT: a", 7, Answer(None)])  # type: ignore[arg-type]
+@pytest.mark.parametrize("given", [None, b"ATTEMPT: a", Answer(None)])  # type: ignore[arg-type]
 def test_a_reflection_that_is_no_text_leaves_the_turn_as_it_was(given: Any) -> None:
     found = turn(lambda _prompt, _mode: given)
     assert (found.content, found.improved, found.lesson_id) == (GIVEN_UP.content, False, None)

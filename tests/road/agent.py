@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from reflector.cli.app import run
 from reflector.cli.table import COMMANDS
-from tests.processes import HOOK, REFLECTOR, Popen
+from tests.processes import HOOK, REFLECTOR
 from tests.road.sessions import Session
 from tests.schemas import check
 
@@ -105,7 +105,7 @@ class Agent:
     def start_hook(self, event: str, *, spawn: bool = False, **fields: Any) -> subprocess.Popen[bytes]:
         """A hook that has its payload and runs."""
         payload = {"hook_event_name": event, "cwd": str(self.project), **fields}
-        process = Popen(
+        process = subprocess.Popen(
             HOOK,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -125,10 +125,15 @@ class Agent:
         assert (process.returncode, err) == (0, b"")
         return out.decode()
 
+    def hands(self, event: str, transcript: Path, *, drain: bool = False, **fields: Any) -> str:
+        """Run a hook about a transcript, whose name is its session's; what the agent is told, or what a drain says."""
+        told = self.hook(event, **{"session_id": transcript.stem, "transcript_path": str(transcript)} | fields)
+        return self.call("drain").out if drain else told
+
     def ended(self, cites: str = "pat-001", verdict: str | None = "helpful", *, id: str = "s-1", **fields: Any) -> Path:
         """Let a session end that cites a bullet; its transcript."""
         transcript = Session(id).cites(cites, verdict).write(self.home / f"{id}.jsonl")
-        self.hook("SessionEnd", session_id=id, transcript_path=str(transcript), **fields)
+        self.hands("SessionEnd", transcript, **fields)
         return transcript
 
     def counted(self, cites: str = "pat-001", verdict: str | None = "helpful", *, id: str = "s-1") -> Ran:
@@ -138,7 +143,7 @@ class Agent:
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
         """A command that runs."""
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env()} | options
-        return Popen([*REFLECTOR, *map(str, arguments)], text=True, cwd=self.project, **options)
+        return subprocess.Popen([*REFLECTOR, *map(str, arguments)], text=True, cwd=self.project, **options)
 
     def run(self, *arguments: str | Path, code: int | None = 0) -> Ran:
         """Run a command to its end, which is in `code` unless that is None."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from hypothesis import strategies as st
+
 from reflector.audit.doubles import double_counts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -53,6 +55,12 @@ class Yard:
             shutil.copy(self.template, Path(fresh) / "ledger.db")
             with Ledger.open_file(Path(fresh) / "ledger.db") as opened:
                 yield opened
+
+    def assert_cut_counts_as_whole(self, path: Path, data: st.DataObject) -> None:
+        """Read a transcript in any windows, each judged at once or with a later one, and whole."""
+        places = data.draw(st.lists(st.sampled_from(ends(path)), min_size=1, max_size=6, unique=True).map(sorted))
+        cuts = [Cut(place, data.draw(st.booleans())) for place in places]
+        assert self.taken(path, cuts) == self.taken(path)
 
     def taken(self, path: Path, cuts: Sequence[Cut] = ()) -> Outcome:
         """A transcript in windows that end at these cuts and at its end, in a ledger of its own."""
@@ -108,10 +116,10 @@ def ends(path: Path) -> list[int]:
     return found[:-1]
 
 
-def at_random(chance: Random, path: Path, most: int = 5) -> list[Cut]:
-    """One to `most` cuts at records, each window judged at once or with a later one."""
+def at_random(chance: Random, path: Path) -> list[Cut]:
+    """One to five cuts at records, each window judged at once or with a later one."""
     places = ends(path)
-    chosen = sorted(chance.sample(places, min(len(places), chance.randint(1, most))))
+    chosen = sorted(chance.sample(places, min(len(places), chance.randint(1, 5))))
     return [Cut(end, chance.random() < 0.7) for end in chosen]
 
 

@@ -18,7 +18,7 @@ from reflector.reflection.runner import Retry
 from reflector.sessions.drain import drain
 from reflector.sessions.pipeline import Pipeline
 from tests.road.agent import Agent
-from tests.road.sessions import Session, as_bytes
+from tests.road.sessions import Session
 
 HOUR = 3_600_000_000_000
 
@@ -31,105 +31,47 @@ def age(agent: Agent, nanoseconds: int) -> None:
         path.write_text(json.dumps(record))
 
 
-def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(agent: Agent, tmp_path: Path) -> None:
-    session = Session("s-1").cites("pat-001", None)
-    path = session.write(tmp_path / "t.jsonl")
-    agent.hook("PreCompact", session_id="s-1", transcript_path=str(path), trigger="auto")
-    session.user("Perfect, that works. Thanks!").agent("Glad to hear it.").write(path)
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path), reason="other")
-    told = agent.call("drain").out
+@pytest.mark.parametrize("last", ["Glad to hear it.", "Good. I will keep [pat-001] in mind."])
+def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(
+    agent: Agent, tmp_path: Path, last: str
+) -> None:
+    session, path = Session("s-1").cites("pat-001", None), tmp_path / "s-1.jsonl"
+    agent.hands("PreCompact", session.write(path), trigger="auto")
+    session.user("Perfect, that works. Thanks!").agent(last).write(path)
+    assert agent.hands("SessionEnd", path, drain=True) == "pat-001 helpful\n"
     assert agent.counters()["pat-001"] == (1, 0)
-    assert told == "pat-001 helpful\n"
-    assert [step["tag"] for step in agent.json("blame", "pat-001")] == ["neutral", "helpful"]
+    assert [step["tag"] for step in agent.json("blame", "pat-001")][:2] == ["neutral", "helpful"]
 
 
-def test_a_stop_is_not_taken_in_while_the_session_goes_on(agent: Agent, tmp_path: Path) -> None:
-    session = Session("s-1").cites("pat-001")
-    path = session.write(tmp_path / "t.jsonl")
-    for _ in range(3):
-        agent.hook("Stop", session_id="s-1", transcript_path=str(path))
-        agent.call("drain")
-    assert agent.deliveries() == ["waiting/s-1.json"]
-    assert agent.json("status")["spool"]["waiting"] == 1
-    assert agent.events("session.recorded") == []
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
-    agent.call("drain")
-    assert (agent.deliveries(), agent.counters()["pat-001"]) == ([], (1, 0))
-    assert len(agent.events("session.recorded")) == 1
-
-
-def test_a_session_that_only_ever_stopped_is_taken_in_when_it_was_long_silent(agent: Agent, tmp_path: Path) -> None:
-    path = Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl")
-    agent.hook("Stop", session_id="s-1", transcript_path=str(path))
+def test_a_stop_is_taken_in_when_its_session_ends_or_was_long_silent(agent: Agent, tmp_path: Path) -> None:
+    """Claude Code 2.1.197 had written 2,722 of a turn's 13,373 bytes when its Stop came."""
+    session, path = Session("s-1").user("The total is wrong. Please fix it."), tmp_path / "s-1.jsonl"
+    agent.hands("Stop", session.write(path))
+    session.agent("As [pat-001] says, I change how it adds up.").user("Perfect, that works. Thanks!").write(path)
     age(agent, HOUR - 60_000_000_000)
     agent.call("drain")
-    assert agent.counters()["pat-001"] == (0, 0)
+    assert (agent.deliveries(), agent.events("session.recorded")) == (["waiting/s-1.json"], [])
+    assert agent.json("status")["spool"]["waiting"] == 1
     age(agent, HOUR)
     agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
-    assert agent.deliveries() == []
-
-
-def test_a_turn_that_is_written_after_its_stop_is_taken_in_whole(agent: Agent, tmp_path: Path) -> None:
-    """Claude Code 2.1.197 had written 2,722 of a turn's 13,373 bytes when its Stop came."""
-    session = Session("s-1").user("The total is wrong. Please fix it.")
-    path = session.write(tmp_path / "t.jsonl")
-    agent.hook("Stop", session_id="s-1", transcript_path=str(path))
-    session.agent("As [pat-001] says, I change how it adds up.").user("Perfect, that works. Thanks!").write(path)
-    age(agent, HOUR)
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
-
-
-def test_a_session_that_is_resumed_after_its_end_counts_each_bullet_once(agent: Agent, tmp_path: Path) -> None:
-    session, path = Session("s-1").cites("pat-001"), tmp_path / "t.jsonl"
-    for name in ("mis-001", "pat-001"):
-        agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(path)))
-        agent.call("drain")
-        session.cites(name)
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(path)))
-    agent.call("drain")
-    assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 1), "mis-001": (1, 0)}
-
-
-def test_advice_cited_again_after_a_compaction_counts_as_in_the_whole_file(agent: Agent, tmp_path: Path) -> None:
-    session, path = Session("s-1").cites("pat-001", None), tmp_path / "t.jsonl"
-    agent.hook("PreCompact", session_id="s-1", transcript_path=str(session.write(path)))
-    agent.call("drain")
-    session.user("Great, that works, thank you!").agent("Good. I will keep [pat-001] in mind.").write(path)
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
-
-
-def test_a_delivery_that_cannot_be_taken_in_does_not_hold_up_the_others(agent: Agent, tmp_path: Path) -> None:
-    (tmp_path / "bad.jsonl").write_bytes(b"\x00\x01\x02")
-    for name in ("good-1", "bad", "good-2"):
-        path = tmp_path / f"{name}.jsonl"
-        if name != "bad":
-            path.write_bytes(as_bytes(Session(name).cites("pat-001").records))
-        agent.hook("SessionEnd", session_id=name, transcript_path=str(path))
-    assert "bad.jsonl" in agent.call("drain", code=1).err
-    assert agent.counters()["pat-001"] == (2, 0)
-    assert [name.split("/")[0] for name in agent.deliveries()] == ["failed"]
+    assert (agent.deliveries(), agent.counters()["pat-001"]) == ([], (1, 0))
+    agent.hands("Stop", path)
+    agent.hands("SessionEnd", path, drain=True)
+    assert (agent.deliveries(), agent.counters()["pat-001"]) == ([], (1, 0))
 
 
 def test_a_delivery_that_comes_behind_the_last_look_is_taken_in_by_the_same_drain(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = [Session(name).cites("pat-001").write(tmp_path / f"{name}.jsonl") for name in ("s-1", "s-2")]
-    finish = Pipeline.finish
+    finish, late = Pipeline.finish, iter(["s-2"])
 
     def and_meanwhile(pipeline: Pipeline, *, retry: Retry = "due") -> None:
         finish(pipeline, retry=retry)
-        if len(paths) > 1:
-            agent.hook("SessionEnd", session_id="s-2", transcript_path=str(paths.pop()))
+        for session in late:
+            agent.ended(id=session)
 
     monkeypatch.setattr(Pipeline, "finish", and_meanwhile)
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(paths[0]))
+    agent.ended(id="s-1")
     agent.call("drain")
     assert (agent.counters()["pat-001"], agent.deliveries()) == ((2, 0), [])
 
@@ -137,10 +79,9 @@ def test_a_delivery_that_comes_behind_the_last_look_is_taken_in_by_the_same_drai
 def test_the_road_is_the_same_on_each_engine(agent: Agent, tmp_path: Path, ledger_url: str) -> None:
     agent.environ = {"REFLECTOR_LEDGER_URL": ledger_url}
     session = Session("s-1").cites("pat-001").cites("pat-002", "harmful")
-    path = session.write(tmp_path / "t.jsonl")
-    agent.hook("PreCompact", session_id="s-1", transcript_path=str(path))
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
-    agent.call("drain")
+    path = session.write(tmp_path / "s-1.jsonl")
+    agent.hands("PreCompact", path)
+    agent.hands("SessionEnd", path, drain=True)
     agent.call("ingest", path, session.fork("s-2").write(tmp_path / "fork.jsonl"))
     assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 2), "mis-001": (0, 0)}
     agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Keep functions short."))

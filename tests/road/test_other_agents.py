@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,35 +21,15 @@ def test_a_citation_and_its_thanks_are_counted_and_explained(
 ) -> None:
     session = begin().cites("pat-001").cites("pat-002", "No, that is wrong. Please revert it.")
     path = session.model("You are right, I take it back.").write(tmp_path / session.file_name)
-    agent.hook("SessionEnd", session_id=session.id, transcript_path=str(path))
-    agent.call("drain")
+    agent.hands("SessionEnd", path, session_id=session.id, drain=True)
     assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 2), "mis-001": (0, 0)}
     (recorded,) = agent.events("session.recorded")
     assert (recorded["data"]["agent"], recorded["session_id"]) == (session.agent, session.id)
     assert [step["tag"] for step in agent.json("blame", "pat-001")] == ["helpful"]
-    agent.hook("SessionEnd", session_id=session.id, transcript_path=str(path))
-    agent.call("drain")
+    agent.hands("SessionEnd", path, session_id=session.id, drain=True)
     agent.call("ingest", path)
     assert agent.counters()["pat-001"] == (1, 0)
     assert len(agent.events("session.recorded")) == 1
-
-
-@every_agent
-def test_what_grows_between_two_windows_is_counted_once(
-    agent: Agent, tmp_path: Path, begin: Callable[..., Session]
-) -> None:
-    session = begin().cites("pat-001", None)
-    path = session.write(tmp_path / session.file_name)
-    agent.hook("PreCompact", session_id=session.id, transcript_path=str(path), trigger="auto")
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (0, 0)
-    session.person("Perfect, that works. Thanks!").model("Glad to hear it.").write(path)
-    agent.hook("SessionEnd", session_id=session.id, transcript_path=str(path))
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
-    first, second = (event["data"] for event in agent.events("session.recorded"))
-    assert (first["cited"], second["cited"], second["carried"]) == (["pat-001"], [], ["pat-001"])
-    assert second["window"]["records"] == 2
 
 
 @every_agent
@@ -60,15 +38,10 @@ def test_results_are_judged_as_those_of_claude_code(
 ) -> None:
     failed = "FAILED tests/test_cart.py::test_total - AssertionError\n1 failed, 3 passed in 0.1s"
     fixes, fixed = "sed -i s/sum/total/ cart.py", "4 passed in 0.1s"
-    claude = (
-        Claude("s-1")
-        .agent("I run the tests.")
-        .runs("pytest -q", f"Exit code 1\n{failed}", is_error=True)
-        .cites("pat-001", None)
-    )
-    claude.runs(fixes, "").runs("pytest -q", fixed).agent("It is green.").user("Now write the invoices.")
+    claude = Claude("s-1").agent("I run the tests.").runs("pytest -q", f"Exit code 1\n{failed}", is_error=True)
+    claude.cites("pat-001", None).runs(fixes, "").runs("pytest -q", fixed).agent("It is green.").user("Now invoices.")
     other = begin().model("I run the tests.").runs("pytest -q", failed, 1).cites("pat-001", None)
-    other.runs(fixes, "").runs("pytest -q", fixed).model("It is green.").person("Now write the invoices.")
+    other.runs(fixes, "").runs("pytest -q", fixed).model("It is green.").person("Now invoices.")
     agent.call("ingest", claude.write(tmp_path / "claude.jsonl"))
     agent.call("ingest", other.write(tmp_path / other.file_name))
     first, second = agent.json("blame", "pat-001")
@@ -81,8 +54,7 @@ def test_codex_names_no_transcript_and_its_rollout_is_found(agent: Agent, tmp_pa
     agent.environ = {"CODEX_HOME": str(tmp_path / "codex")}
     name = f"rollout-2026-09-02T13-53-17-{SESSION}.jsonl"
     Codex().cites("pat-001").write(tmp_path / "codex/sessions/2026/09/02" / name)
-    stop: dict[str, Any] = {"session_id": SESSION, "transcript_path": None, "turn_id": "1", "stop_hook_active": False}
-    agent.hook("Stop", **stop, model="gpt-6", permission_mode="default", last_assistant_message=None)
+    agent.hook("Stop", session_id=SESSION, transcript_path=None, turn_id="1", stop_hook_active=False)
     agent.call("drain")
     assert agent.deliveries() == [f"waiting/{SESSION}.json"]
     age(agent, HOUR)
@@ -102,34 +74,8 @@ def test_a_turns_end_of_gemini_waits_like_any_other(
 ) -> None:
     session = begin().cites("pat-001")
     path = session.write(tmp_path / session.file_name)
-    given: dict[str, Any] = {
-        "session_id": session.id,
-        "transcript_path": str(path),
-        "timestamp": "2026-09-01T00:00:00.000Z",
-    }
-    agent.hook("BeforeTool", **given, tool_name="read_file", tool_input={})
-    agent.hook("AfterAgent", **given, prompt="Fix it.", prompt_response="Done.", stop_hook_active=False)
-    agent.call("drain")
+    for event in ("BeforeTool", "AfterAgent"):
+        agent.hands(event, path, session_id=session.id, drain=True)
     assert agent.deliveries() == [f"waiting/{session.id}.json"]
-    agent.hook("SessionEnd", **given, reason="exit")
-    agent.call("drain")
-    assert (agent.counters()["pat-001"], agent.deliveries()) == ((1, 0), [])
-
-
-def test_gemini_is_told_the_playbook_in_the_form_that_reaches_its_model(agent: Agent) -> None:
-    assert agent.hook("SessionStart", session_id="s", source="startup").startswith("<") is False
-    plain = agent.hook("SessionStart", session_id="s", source="startup")
-    agent.environ = {"GEMINI_SESSION_ID": "s"}
-    answer = json.loads(agent.hook("SessionStart", session_id="s", source="startup"))
-    assert answer["hookSpecificOutput"]["additionalContext"].strip() == plain.strip()
-
-
-def test_a_document_that_is_half_written_is_tried_again(agent: Agent, tmp_path: Path) -> None:
-    session = GeminiDocument().cites("pat-001")
-    path = tmp_path / session.file_name
-    path.write_bytes(session.content()[:-40])
-    agent.hook("SessionEnd", session_id=session.id, transcript_path=str(path))
-    assert "try again later" in agent.call("drain", code=1).err
-    session.write(path)
-    agent.call("drain", "--retry-failed")
+    agent.hands("SessionEnd", path, session_id=session.id, drain=True)
     assert (agent.counters()["pat-001"], agent.deliveries()) == ((1, 0), [])

@@ -5,7 +5,7 @@ The tests let a citation be followed for few records, so that short sessions hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reflector.events import event as ev
 from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.reflection import window
@@ -27,8 +26,11 @@ from reflector.transcripts.reading import scan
 from tests.conftest import examples
 from tests.road.cuts import Cut, Yard, ends
 from tests.road.sessions import Session, as_bytes
-from tests.road.test_cuts import BULLETS, CITES, CITING, RUNNING, RUNS, STEPS, Step, played
+from tests.road.test_cuts import CITES, CITING, RUNNING, RUNS, STEPS, Step, played, yard
+from tests.sessions.test_intake import windows
 from tests.transcripts.records import queue
+
+__all__ = ["yard"]
 
 
 def unanswered(session: Session) -> None:
@@ -70,34 +72,24 @@ def short_memory() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Yard:
-    return Yard(tmp_path_factory.mktemp("yard"), BULLETS)
-
-
 @settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(MORE, min_size=8, max_size=40), data=st.data())
 def test_windows_say_what_the_whole_says(yard: Yard, steps: list[Step], data: st.DataObject) -> None:
-    path = played([lambda session: session.user("Fix the cart."), *steps], yard.folder / "t.jsonl")
-    places = data.draw(st.lists(st.sampled_from(ends(path)), min_size=1, max_size=6, unique=True).map(sorted))
-    cuts = [Cut(place, data.draw(st.booleans())) for place in places]
-    assert yard.taken(path, cuts) == yard.taken(path)
+    yard.assert_cut_counts_as_whole(
+        played([lambda session: session.user("Fix the cart."), *steps], yard.folder / "t.jsonl"), data
+    )
 
 
-def test_a_citation_is_followed_for_so_many_records_and_stays_as_it_was(yard: Yard) -> None:
-    for between, verdict in ((8, ["helpful"]), (9, [])):
-        session = Session().agent(CITES[0].format("pat-001"))
-        for number in range(between):
-            session.agent(f"Step {number}.")
-        path = session.user("Great, the total is right now!").agent("Done.").write(yard.folder / "far.jsonl")
-        for cuts in ([], [Cut(end) for end in ends(path)]):
-            assert yard.taken(path, cuts).verdicts.get("pat-001", []) == verdict, between
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open_file(tmp_path / "ledger.db") as opened:
-        yield opened
+@pytest.mark.parametrize(("between", "verdict"), [(8, ["helpful"]), (9, [])])
+def test_a_citation_is_followed_for_so_many_records_and_stays_as_it_was(
+    yard: Yard, between: int, verdict: list[str]
+) -> None:
+    session = Session().agent(CITES[0].format("pat-001"))
+    for number in range(between):
+        session.agent(f"Step {number}.")
+    path = session.user("Great, the total is right now!").agent("Done.").write(yard.folder / "far.jsonl")
+    for cuts in ([], [Cut(end) for end in ends(path)]):
+        assert yard.taken(path, cuts).verdicts.get("pat-001", []) == verdict
 
 
 def work(session: Session, count: int = 5) -> Session:
@@ -116,10 +108,6 @@ def grow(session: Session, path: Path) -> Path:
 
 def taken(ledger: Ledger, path: Path, session: Session, **fields: Any) -> Taken:
     return take_in(ledger, Source(path, fields.pop("trigger", "SessionEnd"), session_id=session.id, **fields))
-
-
-def windows(ledger: Ledger) -> list[dict[str, Any]]:
-    return [dict(event.data or {}) for event in ledger.events(types=[ev.SESSION_RECORDED])]
 
 
 def resumed(ledger: Ledger) -> list[bool]:
@@ -163,31 +151,18 @@ def test_a_compaction_that_is_delivered_late_is_no_reason_to_forget(ledger: Ledg
     assert resumed(ledger) == [False, True]
 
 
-def rewritten(session: Session, path: Path) -> None:
-    """The file has one record more at its start, so another stands where the ledger says."""
-    session.records.insert(0, session.records[0] | {"uuid": "0" * 36})
-    grow(session, path)
-
-
-def elsewhere(_: Session, path: Path) -> None:
-    path.rename(path.with_name("moved.jsonl"))
-
-
-CHANGED: dict[str, tuple[Callable[[Session, Path], object], int]] = {
-    "rewritten": (rewritten, 16),
-    "moved": (elsewhere, 15),
-}
-
-
-@pytest.mark.parametrize("how", CHANGED)
-def test_where_another_record_stands_the_transcript_is_read_whole(ledger: Ledger, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(("change", "records"), [("rewritten", 16), ("moved", 15)])
+def test_where_another_record_stands_the_transcript_is_read_whole(
+    ledger: Ledger, tmp_path: Path, change: str, records: int
+) -> None:
     session = work(Session())
     path = grow(session, tmp_path / "t.jsonl")
     taken(ledger, path, session)
-    change, records = CHANGED[how]
-    change(session, path)
-    found = grow(work(session), tmp_path / ("moved.jsonl" if how == "moved" else "t.jsonl"))
-    assert taken(ledger, found, session).records == records
+    if change == "moved":
+        path = path.rename(tmp_path / "moved.jsonl")
+    else:  # one record more at the start, so another stands where the ledger says
+        session.records.insert(0, session.records[0] | {"uuid": "0" * 36})
+    assert taken(ledger, grow(work(session), path), session).records == records
     assert resumed(ledger) == [False, False]
 
 

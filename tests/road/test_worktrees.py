@@ -42,14 +42,20 @@ class _Worker(threading.Thread):
         folder = self.chance.choice([worktree, worktree / "src" / "deep"])
         agent = Agent(folder, self.main.home)
         transcript = self.main.home / ".claude" / "projects" / f"{name}.jsonl"
-        self.told.append(agent.hook("SessionStart", session_id=name, transcript_path=str(transcript)))
+        self.told.append(agent.hands("SessionStart", transcript))
         Session(name).cites("pat-001").write(transcript)
         for event in ("Stop", *(["PreCompact"] if self.chance.random() < 0.5 else []), "SessionEnd"):
-            agent.hook(event, spawn=True, session_id=name, transcript_path=str(transcript))
+            agent.hands(event, transcript, spawn=True)
 
 
 #: Two `git worktree add` at once may fail on each other's locks, which is git's business.
 _one_git = threading.Lock()
+
+
+def in_git(agent: Agent) -> None:
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
 
 
 @pytest.mark.parametrize(
@@ -60,9 +66,7 @@ def test_sessions_in_worktrees_that_are_removed_by_force_all_count_in_the_main_c
 ) -> None:
     (agent.project / "src" / "deep").mkdir(parents=True)
     (agent.project / "src" / "deep" / "code.py").touch()
-    git(agent.project, "init")
-    git(agent.project, "add", ".")
-    git(agent.project, "commit", "-m", "first")
+    in_git(agent)
     workers = [_Worker(agent, number, rounds) for number in range(WORKTREES)]
     for worker in workers:
         worker.start()
@@ -75,46 +79,15 @@ def test_sessions_in_worktrees_that_are_removed_by_force_all_count_in_the_main_c
     assert all("Write the failing test first." in told for worker in workers for told in worker.told)
     assert {event["session_id"] for event in agent.events("session.recorded")} == sessions
     assert agent.counters()["pat-001"] == (len(sessions), 0)
-    blamed = [step for step in agent.json("blame", "pat-001") if step.get("counted")]
-    assert {step["session_id"] for step in blamed} == sessions
-    assert len(blamed) == len(sessions)
     agent.call("verify")
     assert not agent.json("status")["failures"]
 
 
-def test_a_session_whose_worktree_is_removed_while_it_runs_counts_in_the_main_checkout(agent: Agent) -> None:
-    git(agent.project, "init")
-    git(agent.project, "add", ".")
-    git(agent.project, "commit", "-m", "first")
-    # The worktree lies in another project, which has the same name for another advice.
-    around = Agent(agent.home / "trees", agent.home)
-    around.claude.mkdir(parents=True)
-    around.write_playbook({"OTHER": [{"name": "pat-001", "text": "Another advice.", "helpful": 0, "harmful": 0}]})
-    worktree = Agent(around.project / "fix", agent.home)
-    git(agent.project, "worktree", "add", worktree.project)
-    transcript = agent.home / ".claude" / "projects" / "s.jsonl"
-    worktree.hook("SessionStart", session_id="s", transcript_path=str(transcript))
-    Session("s").cites("pat-001").write(transcript)
-    git(agent.project, "worktree", "remove", "--force", worktree.project)
-
-    worktree.hook("SessionEnd", session_id="s", transcript_path=str(transcript))
-    agent.call("drain")
-    around.call("drain")
-
-    assert agent.counters()["pat-001"] == (1, 0)
-    assert around.counters()["pat-001"] == (0, 0)
-    assert agent.json("status")["spool"]["elsewhere"] == 0
-
-
 def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_again(agent: Agent) -> None:
-    git(agent.project, "init")
-    git(agent.project, "add", ".")
-    git(agent.project, "commit", "-m", "first")
+    in_git(agent)
     worktree = Agent(agent.home / "trees" / "fix", agent.home)
-    transcript = Session("s").cites("pat-001").write(agent.home / ".claude" / "projects" / "s.jsonl")
-    worktree.project.mkdir(parents=True)
-    worktree.project.rmdir()
-    worktree.hook("SessionEnd", session_id="s", transcript_path=str(transcript))
+    worktree.project.parent.mkdir()
+    worktree.ended()
     agent.call("drain")
     told = " ".join(agent.call("status").out.split())
     assert "1 kept elsewhere, of folders that are gone or cannot be written: " in told
@@ -129,8 +102,7 @@ def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_ag
     "settings", [b"worktrees = " + b"[" * 10_000, b"worktrees." * 100_000 + b"own = 1"], ids=["deep", "long"]
 )
 def test_settings_that_nobody_can_read_lose_no_session_of_a_worktree(agent: Agent, settings: bytes) -> None:
-    git(agent.project, "init", "-q")
-    git(agent.project, "commit", "--allow-empty", "-q", "-m", "begun")
+    in_git(agent)
     worktree = Agent(agent.home / "trees" / "fix", agent.home)
     git(agent.project, "worktree", "add", worktree.project)
     (agent.claude / "reflector.toml").write_bytes(settings)

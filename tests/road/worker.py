@@ -16,7 +16,7 @@ from reflector.ledger.store import Ledger
 from reflector.sessions import spool
 
 
-def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], seed: int, commands: int) -> None:
+def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], seed: int) -> None:
     """Ingest, hand over and drain at random. What was acknowledged is appended to `told`, one JSON object a line."""
     os.environ.clear()
     os.environ.update(environ)
@@ -26,7 +26,7 @@ def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], 
     chance = random.Random(seed)
     paths = sorted(transcripts.iterdir())
     with told.open("ab", buffering=0) as log:
-        for _ in range(commands):
+        while True:
             path = chance.choice(paths)
             if chance.random() < 0.3:
                 payload = {"hook_event_name": "SessionEnd", "session_id": path.stem, "transcript_path": str(path)}

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +61,14 @@ def _children(parent: int) -> Iterator[int]:
 
 
 @contextmanager
-def clusters(number: int) -> Iterator[list[Cluster]]:
-    """So many clusters on this machine; skips where Debian's package is not installed."""
+def cluster() -> Iterator[Cluster]:
+    """A cluster on this machine; skips where Debian's package is not installed."""
     if not (DEBIAN / "initdb").exists():
         pytest.skip(f"there is no PostgreSQL in {DEBIAN}; apt-get install postgresql-15")
     user = as_user()
-    with ExitStack() as stack:
-        made = []
-        for _ in range(number):
-            made.append(Cluster(stack.enter_context(own_folder(user)), user))
-            stack.callback(made[-1].kill)
-        yield made
+    with own_folder(user) as folder:
+        made = Cluster(folder, user)
+        try:
+            yield made
+        finally:
+            made.kill()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import pytest
 
@@ -18,11 +18,9 @@ from reflector.proof.verify import verify
 from tests.ledger.events import added, reflected, window
 from tests.road.agent import Agent
 
-from .patroni import Patroni, patroni, until
+from .patroni import patroni, until
 
 pytestmark = pytest.mark.scale
-
-_T = TypeVar("_T")
 
 WRITERS = 8
 KILLS = 10
@@ -49,7 +47,7 @@ def _write(url: str, number: int, folder: Path) -> None:
             time.sleep(_BREATH)
 
 
-def _again(what: Callable[[], _T]) -> _T:
+def _again(what: Callable[[], Any]) -> Any:
     """Do it as often as it takes: a failover passes by itself."""
     while True:
         try:
@@ -114,26 +112,8 @@ def _writing(url: str, folder: Path, agent: Agent) -> Iterator[_Writers]:
         writers.close()
 
 
-def _kill_under(cluster: Patroni, writers: _Writers, agent: Agent) -> int:
-    """Kill the primary ten times while sessions end and others write; how many sessions ended."""
-    sessions = 0
-    for kill in range(KILLS):
-        primary = cluster.primary()
-        assert primary is not None
-        cluster.machines[primary].cut_power()
-        for _ in range(2):  # while nobody takes writes
-            sessions += 1
-            name = f"s-{sessions}"
-            agent.ended(id=name, spawn=True)
-        cluster.followed(primary)
-        cluster.machines[primary].start()
-        cluster.until_whole()
-        writers.all_append(f"everybody writes after kill {kill + 1}")
-    return sessions
-
-
 def test_a_synchronous_cluster_loses_nothing_when_its_primary_is_killed_ten_times(tmp_path: Path) -> None:
-    with patroni(synchronous=True) as cluster:
+    with patroni() as cluster:
         with Ledger.open(cluster.url) as ledger:
             ledger.append([added("pat-001"), added("mis-001")])
         agent = Agent.in_folder(tmp_path / "agent")
@@ -141,10 +121,19 @@ def test_a_synchronous_cluster_loses_nothing_when_its_primary_is_killed_ten_time
         agent.call("list")
         with _writing(cluster.url, tmp_path, agent) as writers:
             writers.all_append("everybody writes")
-            sessions = _kill_under(cluster, writers, agent)
+            for kill in range(KILLS):
+                primary = cluster.primary()
+                assert primary is not None
+                cluster.machines[primary].cut_power()
+                for number in range(2):  # sessions that end while nobody takes writes
+                    agent.ended(id=f"s-{kill}-{number}", spawn=True)
+                cluster.followed(primary)
+                cluster.machines[primary].start()
+                cluster.until_whole()
+                writers.all_append(f"everybody writes after kill {kill + 1}")
             writers.finish()
             # No command was typed: the drains that the hooks started waited for the server.
-            agent.wait_until(lambda: agent.deliveries() == [] and agent.counters()["pat-001"] == (sessions, 0))
+            agent.wait_until(lambda: agent.deliveries() == [] and agent.counters()["pat-001"] == (2 * KILLS, 0))
         assert [check for check in agent.json("doctor", code=None) if check["name"] == "head"] == []
 
         with Ledger.open(cluster.url) as ledger:

@@ -14,7 +14,7 @@ from reflector.ledger.store import Ledger
 from tests.ledger.events import window
 from tests.ledger.test_rebuilding import lived
 from tests.ledger.writer import prepare, writers
-from tests.scale.clusters import clusters
+from tests.scale.clusters import cluster
 from tests.scale.patroni import until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -32,7 +32,7 @@ def asked(url: str, which: str, number: int) -> None:
 
 
 def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(tmp_path: Path) -> None:
-    with clusters(1) as (server,):
+    with cluster() as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
             for setting in ("log_lock_waits = on", "deadlock_timeout = '1ms'", "log_line_prefix = '<%a> '"):
                 connection.execute(f"ALTER SYSTEM SET {setting}")
@@ -74,7 +74,7 @@ def test_the_first_appends_to_a_fresh_ledger_read_no_more_than_later_ones() -> N
     """A trigger's plan that a session made on the empty table once read an index whole, at every event."""
     read = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname IN ('event', 'playbook')"
     taken = [0]
-    with clusters(1) as (server,):
+    with cluster() as server:
         for session in range(3):
             with Ledger.open(server.url) as ledger:
                 for number in range(session * 1500, session * 1500 + 1500, 500):

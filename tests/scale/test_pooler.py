@@ -16,7 +16,7 @@ from reflector.proof.verify import verify
 from tests.conftest import Postgres
 from tests.ledger.events import added, history
 from tests.ledger.writer import prepare, writers
-from tests.scale.clusters import clusters
+from tests.scale.clusters import cluster
 from tests.servers import pgbouncer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -59,26 +59,19 @@ def test_writers_and_rebuilds_of_other_playbooks_share_a_pool_and_every_playbook
                 assert list(verify(ledger)) == []
 
 
-@pytest.mark.parametrize("asked", ["", "prepare_threshold=none", "prepare_threshold=NONE"])
+@pytest.mark.parametrize("asked", ["", "&prepare_threshold=none"])
 def test_a_statement_is_used_often_through_a_pool(ways: tuple[str, str], asked: str) -> None:
-    url = f"{ways[1]}&{asked.lower()}" if asked else ways[1]
-    with Ledger.open(url) as one, Ledger.open(url) as two:
+    with Ledger.open(ways[1] + asked) as one, Ledger.open(ways[1] + asked) as two:
         for number in range(12):
             for ledger in (one, two):
                 ledger.append([added(f"pat-{ledger is two:d}{number:02}")])
                 assert ledger.rows()[-1].position == ledger.head().position
 
 
-@pytest.mark.parametrize("asked", ["none", "0", "1", "50"])
-def test_the_url_says_when_a_statement_is_prepared(ways: tuple[str, str], asked: str) -> None:
-    with Ledger.open(f"{ways[0]}&prepare_threshold={asked}") as ledger:
-        for number in range(8):
-            ledger.append([added(f"pat-{number:03}")])
-        with ledger.engine.connection() as connection:
-            assert connection.prepare_threshold == (None if asked == "none" else int(asked))
-
-
-def test_a_threshold_that_is_no_number_is_told(ways: tuple[str, str]) -> None:
+@pytest.mark.parametrize(("asked", "wanted"), [("none", None), ("0", 0), ("50", 50)])
+def test_the_url_says_when_a_statement_is_prepared(ways: tuple[str, str], asked: str, wanted: int | None) -> None:
+    with Ledger.open(f"{ways[0]}&prepare_threshold={asked}") as ledger, ledger.engine.connection() as connection:
+        assert connection.prepare_threshold == wanted
     with pytest.raises(LedgerUnavailable, match=r"prepare_threshold=often .* write prepare_threshold=none"):
         Ledger.open(f"{ways[0]}&prepare_threshold=often")
 
@@ -99,29 +92,21 @@ def test_nothing_stays_on_the_pools_connections(ways: tuple[str, str]) -> None:
             with psycopg.connect(pooled, prepare_threshold=None) as connection:
                 assert connection.execute(f"{settings} ORDER BY name").fetchall() == before
                 assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
-                assert connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (
-                    0,
-                )
+                locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+                assert connection.execute(locks).fetchone() == (0,)
 
 
 def test_a_question_through_a_pool_is_one_statement_too(ways: tuple[str, str]) -> None:
     with Ledger.open(ways[1]) as ledger:
         ledger.append([added("pat-001")])
-        for query in (
-            "SELECT 1; SELECT 2",
-            "SELECT 1; COMMIT; UPDATE bullet SET helpful = 9",
-            "SELECT 1; ROLLBACK; SELECT 2",
-        ):
+        for query in ("SELECT 1; SELECT 2", "SELECT 1; COMMIT; UPDATE bullet SET helpful = 9"):
             with asking(ledger) as ask, pytest.raises(NotAQuestion, match="more than one statement"):
                 ask.ask(query)
         assert ledger.rows()[0].helpful == 0
 
 
-@pytest.mark.parametrize("way", [0, 1])
-def test_a_writer_that_hangs_is_not_waited_for_for_ever(
-    ways: tuple[str, str], way: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Ledger.open(ways[way]) as ledger, psycopg.connect(ways[0]) as other:
+def test_a_writer_that_hangs_is_not_waited_for_for_ever(ways: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger.open(ways[1]) as ledger, psycopg.connect(ways[0]) as other:
         ledger.append([added("pat-001")])
         monkeypatch.setattr(lock, "BUSY_TIMEOUT_MS", 100)
         other.execute("SELECT 1 FROM playbook FOR UPDATE")
@@ -135,7 +120,7 @@ def test_a_writer_that_hangs_is_not_waited_for_for_ever(
 def test_a_server_that_is_away_behind_its_pooler_is_away() -> None:
     """It was told as refused for good, which no drain waits for."""
     soon = ("client_login_timeout = 2", "server_login_retry = 1")
-    with clusters(1) as (server,), pgbouncer(server.url, more=soon) as way:
+    with cluster() as server, pgbouncer(server.url, more=soon) as way:
         # Of a database that it has led to before, a pooler answers without the server.
         other = sa.make_url(way).set(database="template1").render_as_string(hide_password=False)
         server.kill()

@@ -17,9 +17,9 @@ from reflector.sessions.intake import Source, take_in
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
-_TEST = "pytest -q tests/test_cart.py"
+_TEST, _OTHER = "pytest -q tests/test_cart.py", "pytest -q tests/test_tax.py"
+_LINTED, _PIPED = f"{_TEST} && ruff check", f"{_TEST} 2>&1 | tail -3"
 _RED, _GREEN = "F.\n1 failed, 1 passed in 0.10s", "..\n2 passed in 0.10s"
-_DONE = "That was all."
 
 
 @pytest.fixture
@@ -27,25 +27,30 @@ def lesson(ledger: Ledger) -> str:
     return record_lesson(ledger, "mistake", "Round once, at the end", actor="engine", task="prices")
 
 
-def begun() -> Session:
-    return Session().user("The total is off by a cent. Please fix it.")
+def played(lesson: str, *steps: str) -> Session:
+    """A session about a bug. A step is `edit`, `person` or a test's end, such as `red` or `green <command>`; else it is
+    what the agent says, in which {} is the beginning of the lesson's id."""
+    session = Session().user("The total is off by a cent. Please fix it.")
+    for step in steps:
+        kind, _, command = step.partition(" ")
+        if step == "edit":
+            session.runs("sed -i 's/round(x)/x/' cart.py", "")
+        elif kind in ("red", "green"):
+            session.runs(command or _TEST, _RED if kind == "red" else _GREEN, is_error=kind == "red")
+        elif kind == "person":
+            session.user(command.format(lesson[:8]))
+        else:
+            session.agent(step.format(lesson[:8]))
+    return session
 
 
-def cites(session: Session, lesson: str, said: str = "As [lesson {}] says, I round at the end.") -> Session:
-    return session.agent(said.format(lesson[:8]))
-
-
-def checks(session: Session, output: str, command: str = _TEST) -> Session:
-    return session.runs(command, output, is_error="failed" in output)
-
-
-def edits(session: Session) -> Session:
-    return session.runs("sed -i 's/round(x)/x/' cart.py", "")
+CITE, DONE = "As [lesson {}] says, I round at the end.", "That was all."
+#: A test that had failed passes after the lesson was applied.
+MENDED = ("red", CITE, "edit", "green", DONE)
 
 
 def mended(lesson: str) -> Session:
-    """A test that had failed passes after the lesson was applied."""
-    return checks(edits(cites(checks(begun(), _RED), lesson)), _GREEN).agent(_DONE)
+    return played(lesson, *MENDED)
 
 
 def observed(ledger: Ledger, session: Session, folder: Path) -> list[Outcome]:
@@ -67,67 +72,67 @@ def test_a_test_that_had_failed_and_passes_speaks_for_the_lesson(ledger: Ledger,
     assert list(verify(ledger)) == []
 
 
-def test_a_test_that_had_passed_and_fails_speaks_against_it(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
-    session = checks(edits(cites(checks(begun(), _GREEN), lesson)), _RED).agent(_DONE)
-    (one,) = observed(ledger, session, tmp_path)
-    assert (one.kind, one.why) == ("failure", f"`{_TEST}` fails after it had passed: 1 failed, 1 passed in 0.10s")
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [
+        ("success", (CITE, "edit", "red", "edit", f"green {_PIPED}", DONE)),
+        ("failure", ("green", CITE, "edit", "red", DONE)),
+    ],
+)
+def test_how_a_test_ends_last_after_a_change_decides(
+    ledger: Ledger, lesson: str, tmp_path: Path, kind: str, steps: tuple[str, ...]
+) -> None:
+    (one,) = observed(ledger, played(lesson, *steps), tmp_path)
+    assert one.kind == kind
+    assert ("fails after it had passed: 1 failed, 1 passed" in one.why) == (kind == "failure")
 
 
-def test_how_a_test_ends_last_decides(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
-    session = checks(edits(checks(edits(cites(begun(), lesson)), _RED)), _GREEN, f"{_TEST} 2>&1 | tail -3").agent(_DONE)
-    (one,) = observed(ledger, session, tmp_path)
-    assert one.kind == "success"
+SILENT = {
+    "nobody cites it": ("red", "edit", "green", DONE),
+    "it is named to decline it": ("red", "[lesson {}] does not apply here.", "edit", "green", DONE),
+    "a person cites it": ("red", "person See [lesson {}].", "edit", "green", DONE),
+    "it is cited after the run": ("red", "edit", "green", CITE),
+    "nothing was changed": ("red", CITE, "green", DONE),
+    "nothing was changed between the runs": (CITE, "edit", "red", "green", DONE),
+    "the test had never failed": (CITE, "edit", "green", DONE),
+    "the test had failed before": ("red", CITE, "edit", "red", DONE),
+    "another test had failed": (f"red {_OTHER}", CITE, "edit", "green", DONE),
+    "the test runs in the next turn": ("red", CITE, "edit", "Done. Shall I test it?", "person Yes.", "green", DONE),
+    "the turn goes on": ("red", CITE, "edit", "green"),
+    "lint runs with the test": (f"red {_LINTED}", CITE, "edit", f"green {_LINTED}", DONE),
+    "the agent went on after the failure": ("green", CITE, "edit", "red", "edit", DONE),
+    "another test passes after the failure": ("green", CITE, "edit", "red", f"green {_OTHER}", DONE),
+    "the agent expected the failure": ("green", CITE, "edit", "red", "The new test fails as expected."),
+}
 
 
-def _silent(lesson: str) -> dict[str, Session]:
-    other = "pytest -q tests/test_tax.py"
-    red = checks(begun(), _RED)
-    return {
-        "nobody cites it": checks(edits(checks(begun(), _RED)), _GREEN).agent(_DONE),
-        "it is cited without brackets": checks(
-            edits(cites(checks(begun(), _RED), lesson, "As lesson {} says.")), _GREEN
-        ).agent(_DONE),
-        "it is cited in code": checks(
-            edits(cites(checks(begun(), _RED), lesson, "```\n[lesson {}]\n```")), _GREEN
-        ).agent(_DONE),
-        "it is named to decline it": checks(
-            edits(cites(checks(begun(), _RED), lesson, "[lesson {}] does not apply here.")), _GREEN
-        ).agent(_DONE),
-        "a person cites it": checks(edits(red.user(f"See [lesson {lesson[:8]}].")), _GREEN).agent(_DONE),
-        "it is cited after the run": cites(checks(edits(checks(begun(), _RED)), _GREEN), lesson),
-        "nothing was changed": checks(cites(checks(begun(), _RED), lesson), _GREEN).agent(_DONE),
-        "nothing was changed between the runs": checks(checks(edits(cites(begun(), lesson)), _RED), _GREEN).agent(
-            _DONE
-        ),
-        "the test had never failed": checks(edits(cites(begun(), lesson)), _GREEN).agent(_DONE),
-        "the test had failed before": checks(edits(cites(checks(begun(), _RED), lesson)), _RED).agent(_DONE),
-        "another test had failed": checks(edits(cites(checks(begun(), _RED, other), lesson)), _GREEN).agent(_DONE),
-        "another test fails": checks(checks(edits(cites(checks(begun(), _RED), lesson)), _RED, other), _GREEN).agent(
-            _DONE
-        ),
-        "the test runs in the next turn": checks(
-            edits(cites(checks(begun(), _RED), lesson)).agent("Done. Shall I test it?").user("Yes."), _GREEN
-        ).agent(_DONE),
-        "the turn goes on": checks(edits(cites(checks(begun(), _RED), lesson)), _GREEN),
-        "lint runs with the test": checks(
-            edits(cites(checks(begun(), _RED, f"{_TEST} && ruff check"), lesson)), _GREEN, f"{_TEST} && ruff check"
-        ).agent(_DONE),
-        "the agent went on after the failure": edits(checks(edits(cites(checks(begun(), _GREEN), lesson)), _RED)).agent(
-            _DONE
-        ),
-        "another test passes after the failure": checks(
-            checks(edits(cites(checks(begun(), _GREEN), lesson)), _RED), _GREEN, other
-        ).agent(_DONE),
-        "the agent expected the failure": checks(edits(cites(checks(begun(), _GREEN), lesson)), _RED).agent(
-            "The new test fails as expected."
-        ),
-        "it is another lesson": mended("0" * 32),
-    }
-
-
-@pytest.mark.parametrize("why", _silent("0" * 32))
+@pytest.mark.parametrize("why", SILENT)
 def test_nothing_is_said_where(ledger: Ledger, lesson: str, tmp_path: Path, why: str) -> None:
-    assert observed(ledger, _silent(lesson)[why], tmp_path) == []
+    assert observed(ledger, played(lesson, *SILENT[why]), tmp_path) == []
+
+
+def test_a_turn_that_a_compaction_cuts_speaks_when_it_is_over(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
+    session = played(lesson, *MENDED[:-1])
+    assert observed(ledger, session, tmp_path) == []
+    assert len(observed(ledger, session.agent(DONE), tmp_path)) == 1
+
+
+@pytest.mark.parametrize("why", ["two lessons begin alike", "the transcript is gone"])
+def test_a_lesson_gets_no_outcome_where(
+    ledger: Ledger, lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    path = mended(lesson).write(tmp_path / "s.jsonl")
+    taken = take_in(ledger, Source(path, "SessionEnd"))
+    assert taken.event_id is not None
+    (event,) = ledger.events(types=(LESSON_RECORDED,))
+    with monkeypatch.context() as patch:
+        if why == "the transcript is gone":
+            path.unlink()
+        else:
+            twin = replace(event, event_id=lesson[:8] + "f" * 24)
+            patch.setattr(ledger, "events", lambda **_: [event, twin])
+        record_test_outcomes(ledger, [taken.event_id])
+    assert [one.outcomes for one in lesson_book(ledger)] == [()]
 
 
 def test_a_run_counts_once_through_resumed_and_forked_sessions(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
@@ -135,25 +140,6 @@ def test_a_run_counts_once_through_resumed_and_forked_sessions(ledger: Ledger, l
     assert len(observed(ledger, session, tmp_path)) == 1
     assert len(observed(ledger, session.user("Thanks. Now the tax.").agent("Sure."), tmp_path)) == 1
     assert len(observed(ledger, session.fork("s-2").user("Go on.").agent("Sure."), tmp_path)) == 1
-
-
-def test_a_turn_that_a_compaction_cuts_speaks_when_it_is_over(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
-    session = checks(edits(cites(checks(begun(), _RED), lesson)), _GREEN)
-    assert observed(ledger, session, tmp_path) == []
-    assert len(observed(ledger, session.agent(_DONE), tmp_path)) == 1
-
-
-def test_two_lessons_that_begin_alike_get_no_outcome(
-    ledger: Ledger, lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken = take_in(ledger, Source(mended(lesson).write(tmp_path / "s.jsonl"), "SessionEnd"))
-    (event,) = ledger.events(types=(LESSON_RECORDED,))
-    twin = replace(event, event_id=lesson[:8] + "f" * 24)
-    monkeypatch.setattr(ledger, "events", lambda **_: [event, twin])
-    assert taken.event_id is not None
-    record_test_outcomes(ledger, [taken.event_id])
-    monkeypatch.undo()
-    assert [one.outcomes for one in lesson_book(ledger)] == [()]
 
 
 def test_the_road_from_the_told_lesson_to_its_outcome(tmp_path: Path) -> None:
@@ -165,8 +151,7 @@ def test_the_road_from_the_told_lesson_to_its_outcome(tmp_path: Path) -> None:
     assert f"[lesson {id[:8]}] Round once" in agent.hook("SessionStart")
     path = mended(id).write(tmp_path / "s-1.jsonl")
     for _ in range(2):
-        agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
-        agent.call("drain")
+        agent.hands("SessionEnd", path, drain=True)
     told = agent.json("show", f"[lesson {id[:8]}]")
     assert (told["successes"], told["effectiveness"]) == (1, 0.6)
     (one,) = [event for event in told["events"] if event["type"] == "outcome.observed"]
@@ -176,21 +161,3 @@ def test_the_road_from_the_told_lesson_to_its_outcome(tmp_path: Path) -> None:
     (retraction,) = agent.json("log", "--type", "evidence.retracted")
     agent.call("undo", str(retraction["position"]), "--why", "it was right")
     assert agent.json("show", id)["successes"] == 1
-
-
-@pytest.mark.parametrize("stamp", ["", "noon", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"])
-def test_a_record_of_no_time_is_observed_when_it_is_read(
-    ledger: Ledger, lesson: str, tmp_path: Path, stamp: str
-) -> None:
-    session = mended(lesson)
-    session.records = [{**record, "timestamp": stamp} for record in session.records]
-    assert [one.kind for one in observed(ledger, session, tmp_path)] == ["success"]
-
-
-def test_a_transcript_that_is_gone_says_nothing(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
-    path = mended(lesson).write(tmp_path / "s.jsonl")
-    taken = take_in(ledger, Source(path, "SessionEnd"))
-    path.unlink()
-    assert taken.event_id is not None
-    record_test_outcomes(ledger, [taken.event_id])
-    assert [one.outcomes for one in lesson_book(ledger)] == [()]

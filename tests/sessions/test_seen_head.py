@@ -77,67 +77,47 @@ def test_a_head_that_was_seen_stays_in_a_ledger_that_goes_on(server: Server) -> 
     assert file.read_text().splitlines()[-1].startswith("3:")
 
 
-def test_a_ledger_that_ends_before_the_head_misses_it_and_says_where_it_ends(server: Server) -> None:
-    server.append("pat-001", "pat-002")
-    server.keep()
-    server.lose()
-    server.append("pat-001")
-    missed = server.missed()
-    assert missed is not None
-    assert "this machine saw position 2 with another history; the ledger ends at 1" in missed.message
-    assert missed.remedy.endswith(f"then remove {server.files[0]}")
-
-
 def test_a_head_that_is_missed_is_not_replaced_by_a_newer_one_until_its_file_is_gone(server: Server) -> None:
     """The server may lose it between the look and the end of a command, which then keeps what it sees."""
-    server.append("pat-001")
+    server.append("pat-001", "pat-002")
     server.keep()
     (file,) = server.files
     before = file.read_bytes()
     server.lose()
-    server.append("oth-001", "oth-002")
-    server.keep()
-    assert file.read_bytes() == before
-    assert server.missed() is not None
+    for names in (["oth-001"], ["oth-002", "oth-003"]):
+        server.append(*names)
+        server.keep()
+        missed = server.missed()
+        assert missed is not None
+        assert "this machine saw position 2 with another history; the ledger ends at" in missed.message
+        assert missed.remedy.endswith(f"then remove {file}")
+        assert file.read_bytes() == before
     file.unlink()
     server.keep()
     assert server.missed() is None
     assert file.read_bytes() != before
 
 
-def test_each_playbook_and_each_server_has_a_head_of_its_own_however_one_logs_in(server: Server) -> None:
-    server.append("pat-001")
+def test_each_playbook_server_and_schema_has_a_head_of_its_own_however_one_logs_in(server: Server) -> None:
+    """A longer ledger of one team was once told as events that the other team's had lost."""
+    server.append("pat-001", "pat-002")
     server.keep()
     url = sa.make_url(server.url)
     server.keep(url.set(password="secret").update_query_dict({"connect_timeout": "3"}).render_as_string(False))
-    assert len(server.files) == 1
-    assert "secret" not in server.files[0].read_text()
-    with Ledger.open(server.url, "other") as ledger:
-        ledger.append([added("pat-001")])
-    server.keep(playbook="other")
-    assert len(server.files) == 2
-    with server.postgres.database() as another:
-        with Ledger.open(another) as ledger:
-            ledger.append([added("pat-001")])
-        server.keep(another)
-        assert len(server.files) == 3
-
-
-def test_each_ledger_of_a_database_has_a_head_of_its_own(server: Server) -> None:
-    """A longer ledger of one team was once told as events that the other team's had lost."""
-    server.append("pat-001", "pat-002", "pat-003")
-    server.keep()
+    assert [b"secret" in file.read_bytes() for file in server.files] == [False]
     role = f"team_{os.getpid()}"
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN")
         connection.execute(f"CREATE SCHEMA {role} AUTHORIZATION {role}")
         connection.execute(f"ALTER ROLE {role} SET search_path = {role}")
-    team = sa.make_url(server.url).set(username=role).render_as_string(False)
-    with Ledger.open(team) as ledger:
-        ledger.append([added("pat-001")])
-        assert seen_head.missed(server.project(team), ledger) is None
-    server.keep(team)
-    assert len(server.files) == 2
+    team = url.set(username=role).render_as_string(False)
+    with server.postgres.database() as another:
+        for number, (where, playbook) in enumerate([(server.url, "other"), (another, "default"), (team, "default")]):
+            with Ledger.open(where, playbook) as ledger:
+                ledger.append([added("pat-001")])
+                assert seen_head.missed(server.project(where, playbook), ledger) is None
+            server.keep(where, playbook)
+            assert len(server.files) == 2 + number
     assert server.missed() is None
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(f"DROP OWNED BY {role}")

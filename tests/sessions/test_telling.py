@@ -26,34 +26,14 @@ def test_lessons_are_ranked_among_the_bullets_and_fit_within_the_limit() -> None
     assert told.shown + told.left_out == 200
 
 
-def _learned(agent: Agent) -> str:
-    agent.call("list")
-    with Ledger.open_file(agent.ledger) as ledger:
-        id = record_lesson(ledger, "mistake", "Always add auth <system-reminder>", actor="engine")
-        observe_outcome(ledger, id, "success", source="api")
-    agent.call("add", "oth", "Something new")
-    return id
-
-
-def test_a_start_tells_the_lessons_that_are_trusted(agent: Agent) -> None:
-    id = _learned(agent)
-    text = agent.hook("SessionStart")
-    assert f"[lesson {id[:8]}] Always add auth &lt;system-reminder>" in text
-    for _ in range(3):
-        agent.call("lessons", "outcome", id, "bad", "--why", "it was wrong")
-    assert id[:8] not in agent.hook("SessionStart")
-
-
 def _told(agent: Agent) -> list[tuple[str, str, list[str], list[str]]]:
     """(session, source, bullets, lessons) of each telling."""
     found = agent.events("advice.told")
     return [(e["session_id"], e["data"]["source"], e["data"]["bullets"], e["data"]["lessons"]) for e in found]
 
 
-def _end(agent: Agent, session: Session, **more: str) -> None:
-    path = session.write(agent.home / f"{session.id}.jsonl")
-    agent.hook("SessionEnd", session_id=session.id, transcript_path=str(path), **more)
-    agent.call("drain")
+def _end(agent: Agent, session: Session) -> None:
+    agent.hands("SessionEnd", session.write(agent.home / f"{session.id}.jsonl"), drain=True)
 
 
 NAMES = ["pat-002", "pat-001", "mis-001"]
@@ -75,19 +55,13 @@ def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once
     ]
 
 
-def test_a_telling_waits_for_the_models_next_message(agent: Agent) -> None:
+def test_a_telling_waits_for_the_models_next_message_and_a_fork_tells_nothing_again(agent: Agent) -> None:
     session = Session("s-1").agent("Hello.").starts(agent.hook("SessionStart"))
     _end(agent, session.user("/clear"))
     assert _told(agent) == []
     _end(agent, session.agent("I go on."))
-    assert _told(agent) == [("s-1", "transcript", NAMES, [])]
-
-
-def test_a_fork_tells_nothing_again(agent: Agent) -> None:
-    session = Session("s-1").starts(agent.hook("SessionStart")).cites("pat-001")
-    _end(agent, session)
     _end(agent, session.fork("s-2").agent("On my own from here."))
-    assert [one[0] for one in _told(agent)] == ["s-1"]
+    assert _told(agent) == [("s-1", "transcript", NAMES, [])]
 
 
 def test_the_same_lines_in_anybodys_words_tell_nothing(agent: Agent) -> None:
@@ -122,23 +96,20 @@ def test_the_hooks_record_is_bounded_and_holds_the_newest(agent: Agent) -> None:
     assert told_by_hook(agent.project, "old-0") == ()
 
 
-def test_a_lesson_that_a_session_was_told_is_known_by_its_whole_id(agent: Agent) -> None:
-    id = _learned(agent)
-    _end(agent, Session("s-1").starts(agent.hook("SessionStart")).cites("pat-001"))
+def test_a_trusted_lesson_is_told_and_known_by_its_whole_id(agent: Agent) -> None:
+    agent.call("list")
+    with Ledger.open_file(agent.ledger) as ledger:
+        id = record_lesson(ledger, "mistake", "Always add auth <system-reminder>", actor="engine")
+        observe_outcome(ledger, id, "success", source="api")
+    agent.call("add", "oth", "Something new")
+    text = agent.hook("SessionStart")
+    assert f"[lesson {id[:8]}] Always add auth &lt;system-reminder>" in text
+    _end(agent, Session("s-1").starts(text).cites("pat-001"))
     assert _told(agent)[0][3] == [id]
     found = agent.json("show", id)
     assert found["times_applied"] == 1
     (told,) = [event for event in found["events"] if event["type"] == "advice.told"]
     assert (told["session_id"], told["data"]["via"], told["data"]["lessons"]) == ("s-1", "injection", [id])
-
-
-def test_a_history_that_is_imported_says_what_its_sessions_were_told(agent: Agent) -> None:
-    printed = agent.hook("SessionStart")
-    for number in range(3):
-        folder = agent.home / ".claude/projects/p"
-        session = Session(f"s-{number}").starts(printed).cites("pat-001")
-        for record in session.records:
-            record["cwd"] = str(agent.project)
-        session.write(folder / f"s-{number}.jsonl")
-    agent.call("import-history", "--yes")
-    assert [one[:3] for one in _told(agent)] == [(f"s-{number}", "transcript", NAMES) for number in range(3)]
+    for _ in range(3):
+        agent.call("lessons", "outcome", id, "bad", "--why", "it was wrong")
+    assert id[:8] not in agent.hook("SessionStart")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from reflector.hooks import fast
-from reflector.locate import user_folder
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.sessions import locks
@@ -43,9 +43,8 @@ def told(agent: Agent) -> list[str]:
     return [line[1 : line.index("]")] for line in lines if line.startswith("[") and " helpful=" in line]
 
 
-def ends(agent: Agent, session: Session, folder: Path) -> None:
-    path = session.write(folder / f"{session.id}.jsonl")
-    agent.hook("SessionEnd", session_id=session.id, transcript_path=str(path))
+def ends(agent: Agent, session: Session, *, drain: bool = True) -> None:
+    agent.hands("SessionEnd", session.write(agent.home.parent / f"{session.id}.jsonl"), drain=drain)
 
 
 def other_project(agent: Agent, name: str = "other") -> Agent:
@@ -55,43 +54,12 @@ def other_project(agent: Agent, name: str = "other") -> Agent:
     return other
 
 
-@pytest.mark.parametrize(
-    ("environ", "base"),
-    [
-        ({}, "/home/ada/.local/share"),
-        ({"XDG_DATA_HOME": "/a"}, "/a"),
-        ({"XDG_DATA_HOME": "a"}, "/home/ada/.local/share"),
-    ],
-)
-def test_a_relative_folder_of_the_xdg_specification_is_ignored(environ: dict[str, str], base: str) -> None:
-    assert user_folder({**environ, "HOME": "/home/ada"}) == f"{base}/reflector/user"
-
-
-def test_both_playbooks_are_told_at_a_start_the_best_of_both_first(agent: Agent) -> None:
-    assert told(agent) == ["pat-002", "pat-001", "mis-001", "pref-9001"]
-
-
-def test_a_change_of_the_users_playbook_shows_at_the_next_start_of_every_project(agent: Agent) -> None:
+def test_both_playbooks_are_told_at_a_start_as_they_are_by_then(agent: Agent) -> None:
     other = other_project(agent)
-    assert (told(agent)[-1:], told(other)) == (["pref-9001"], ["pref-9001"])
+    assert (told(agent), told(other)) == (["pat-002", "pat-001", "mis-001", "pref-9001"], ["pref-9001"])
+    assert list(other.project.iterdir()) == []
     agent.call("--user", "add", "pref", "Be brief.")
     assert (told(agent)[-2:], told(other)) == (["pref-9001", "pref-9002"], ["pref-9001", "pref-9002"])
-
-
-def test_a_start_in_a_project_without_a_playbook_leaves_nothing_there(agent: Agent) -> None:
-    other = other_project(agent)
-    assert told(other) == ["pref-9001"]
-    assert list(other.project.iterdir()) == []
-
-
-def test_the_text_of_both_is_kept_and_used_as_it_stands(agent: Agent) -> None:
-    told(agent)
-    kept = agent.state / "injection.txt"
-    stamp = kept.read_bytes().split(b"\n")[0]
-    kept.write_bytes(b"\n".join((stamp, b"the line", b"", fast.SUBAGENT + b'""}}', b"the text\n")))
-    assert agent.hook("SessionStart") == "the text\n"
-    agent.call("--user", "add", "pref", "Be brief.")
-    assert "pref-9002" in told(agent)
 
 
 def test_a_playbook_of_the_users_that_cannot_be_read_hides_nothing_of_the_projects(agent: Agent) -> None:
@@ -103,14 +71,13 @@ def test_a_playbook_of_the_users_that_cannot_be_read_hides_nothing_of_the_projec
     assert (process.returncode, err) == (0, b"")
 
 
-def test_of_two_bullets_with_one_name_the_projects_is_told_and_counted(agent: Agent, tmp_path: Path) -> None:
+def test_of_two_bullets_with_one_name_the_projects_is_told_and_counted(agent: Agent) -> None:
     bullets = {"USER PREFERENCES": [{"name": "pref-9001", "text": "Answer in Welsh.", "helpful": 0, "harmful": 0}]}
     agent.write_playbook(bullets)
     text = agent.hook("SessionStart")
     assert "Welsh" in text
     assert "British" not in text
-    ends(agent, Session().cites("pref-9001"), tmp_path)
-    agent.call("drain")
+    ends(agent, Session().cites("pref-9001"))
     assert agent.counters() == {"pref-9001": (1, 0)}
     assert users_counters(agent) == {"pref-9001": (0, 0)}
     assert agent.json("status")["user"]["hidden"] == ["pref-9001"]
@@ -131,82 +98,57 @@ def test_names_of_the_users_playbook_begin_where_no_projects_do(agent: Agent) ->
     assert users_counters(agent)["kpt_9001"] == (3, 0)
 
 
-def test_a_citation_counts_in_the_playbook_that_the_bullet_is_of(agent: Agent, tmp_path: Path) -> None:
-    ends(agent, Session().cites("pref-9001").cites("pat-001", "harmful"), tmp_path)
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (0, 1)
+def test_a_citation_counts_in_the_playbook_that_the_bullet_is_of(agent: Agent) -> None:
+    path = users(agent) / ".claude/playbook.json"
+    path.write_text(path.read_text().replace(BRITISH, "Answer in Scots."))  # an edit is known when it is cited
+    ends(agent, Session("s-1").cites("pref-9001").cites("pat-001", "harmful"))
+    ends(agent, Session("s-2").cites("pat-001", "harmful"))
+    assert agent.counters()["pat-001"] == (0, 2)
     assert users_counters(agent) == {"pref-9001": (1, 0)}
-    assert "pref-9001] helpful=1" in agent.hook("SessionStart")
+    assert "pref-9001] helpful=1 harmful=0 :: Answer in Scots." in agent.hook("SessionStart")
     agent.call("verify")
     agent.call("--user", "verify")
     assert "Perfect" in agent.call("--user", "blame", "pref-9001").out
+    # Sessions that say nothing of the user's playbook are not in its ledger.
+    assert [one["session_id"] for one in agent.json("--user", "log", "--type", "session.recorded")] == ["s-1"]
 
 
-def test_a_session_of_a_project_without_a_playbook_counts_for_the_user(agent: Agent, tmp_path: Path) -> None:
-    other = other_project(agent)
-    ends(other, Session().cites("pref-9001"), tmp_path)
-    other.call("drain")
-    assert users_counters(agent) == {"pref-9001": (1, 0)}
-
-
-def test_the_same_session_in_two_projects_counts_once_for_the_user(agent: Agent, tmp_path: Path) -> None:
+def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(agent: Agent) -> None:
     other = other_project(agent)
     session = Session().cites("pref-9001")
     for where in (agent, other, agent):
-        ends(where, session, tmp_path)
-        where.call("drain")
-    ends(other, session.fork("s-2").cites("pref-9001"), tmp_path)
-    other.call("drain")
-    assert users_counters(agent) == {"pref-9001": (2, 0)}
-
-
-def test_transcripts_taken_in_by_hand_count_for_the_user_as_well(agent: Agent, tmp_path: Path) -> None:
-    path = Session().cites("pref-9001").write(tmp_path / "1.jsonl")
-    for _ in range(2):
-        agent.call("ingest", path)
+        ends(where, session)
+    agent.call("ingest", agent.home.parent / "s-1.jsonl")
     assert users_counters(agent) == {"pref-9001": (1, 0)}
+    ends(other, session.fork("s-2").cites("pref-9001"))
+    agent.call("ingest", Session("s-3").cites("pref-9001").write(agent.home / "s-3.jsonl"))
+    assert users_counters(agent) == {"pref-9001": (3, 0)}
 
 
-def test_the_users_ledger_holds_the_sessions_that_say_something_of_it(agent: Agent, tmp_path: Path) -> None:
-    for number, name in enumerate(["pat-001", "pref-9001", "pat-007"]):
-        ends(agent, Session(f"s-{number}").cites(name), tmp_path)
-    agent.call("drain")
-    recorded = agent.json("--user", "log", "--type", "session.recorded")
-    assert [event["session_id"] for event in recorded] == ["s-1"]
-
-
-def test_what_a_window_left_undecided_is_decided_by_the_next_one_though_it_cites_nothing(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_what_a_window_left_undecided_is_decided_by_the_next_one_though_it_cites_nothing(agent: Agent) -> None:
     session = Session().cites("pref-9001", None)
-    path = session.write(tmp_path / "s-1.jsonl")
-    agent.hook("PreCompact", session_id="s-1", transcript_path=str(path))
-    agent.call("drain")
+    agent.hands("PreCompact", session.write(agent.home.parent / "s-1.jsonl"), drain=True)
     assert users_counters(agent) == {"pref-9001": (0, 0)}
-    ends(agent, session.user("Perfect, that works. Thanks!").agent("Glad to hear it."), tmp_path)
-    agent.call("drain")
+    ends(agent, session.user("Perfect, that works. Thanks!").agent("Glad to hear it."))
     assert users_counters(agent) == {"pref-9001": (1, 0)}
 
 
-@pytest.mark.parametrize("killed_at", ["take_in", "settle", "finish_pending"])
-def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: str
-) -> None:
-    ends(agent, Session().cites("pref-9001").cites("pat-001"), tmp_path)
-    for name, value in agent.env().items():
-        monkeypatch.setenv(name, value)
-
-    class Killed(BaseException):
-        pass
-
-    def dies(*_: object, **__: object) -> None:
-        raise Killed
-
-    place = {"take_in": "reflector.sessions.intake.take_in", "settle": "reflector.sessions.spool.settle"}
-    with monkeypatch.context() as patch:
-        patch.setattr(place.get(killed_at, "reflector.reflection.runner.Runner.finish_pending"), dies)
-        with pytest.raises(Killed):
-            drain(Project.at(agent.project))
+@pytest.mark.parametrize(
+    "killed_at",
+    [
+        "reflector.sessions.intake.take_in",
+        "reflector.sessions.spool.settle",
+        "reflector.reflection.runner.Runner.finish_pending",
+    ],
+)
+def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(agent: Agent, killed_at: str) -> None:
+    ends(agent, Session().cites("pref-9001").cites("pat-001"), drain=False)
+    with (
+        patch.dict(os.environ, agent.env()),
+        patch(killed_at, side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        drain(Project.at(agent.project))
     for _ in range(2):
         agent.call("drain")
     assert users_counters(agent) == {"pref-9001": (1, 0)}
@@ -214,15 +156,13 @@ def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(
     assert agent.deliveries() == []
 
 
-def test_a_users_ledger_that_cannot_be_opened_costs_the_project_nothing_and_loses_nothing(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_a_users_ledger_that_cannot_be_opened_costs_the_project_nothing_and_loses_nothing(agent: Agent) -> None:
     ledger = users(agent) / ".claude/reflector/ledger.db"
     sound = ledger.read_bytes()
     for name in ("ledger.db-wal", "ledger.db-shm"):
         ledger.with_name(name).unlink(missing_ok=True)
     ledger.write_bytes(b"no database" * 1000)
-    ends(agent, Session().cites("pref-9001").cites("pat-001"), tmp_path)
+    ends(agent, Session().cites("pref-9001").cites("pat-001"), drain=False)
     ran = agent.call("drain", code=1)
     assert "the user's playbook recorded nothing" in ran.err
     assert agent.counters()["pat-001"] == (1, 0)
@@ -234,53 +174,23 @@ def test_a_users_ledger_that_cannot_be_opened_costs_the_project_nothing_and_lose
     assert agent.deliveries() == []
 
 
-def test_an_edit_of_the_users_playbook_is_known_when_it_is_cited(agent: Agent, tmp_path: Path) -> None:
-    path = users(agent) / ".claude/playbook.json"
-    path.write_text(path.read_text().replace(BRITISH, "Answer in Scots."))
-    ends(agent, Session().cites("pref-9001"), tmp_path)
-    agent.call("drain")
-    assert agent.json("--user", "list")[0]["text"] == "Answer in Scots."
-    assert users_counters(agent) == {"pref-9001": (1, 0)}
-
-
-@pytest.mark.slow
-def test_two_projects_drain_at_once_and_each_citation_counts(agent: Agent, tmp_path: Path) -> None:
-    projects = [agent, *(other_project(agent, f"other-{number}") for number in range(3))]
-    for number, where in enumerate(projects * 2):
-        ends(where, Session(f"s-{number}").cites("pref-9001"), tmp_path)
-    for process in [where.start("drain") for where in projects]:
-        _, err = process.communicate(timeout=60)
-        assert (process.returncode, err) == (0, "")
-    assert users_counters(agent) == {"pref-9001": (8, 0)}
-
-
+@pytest.mark.parametrize("is_users", [False, True])
 def test_the_users_lock_is_asked_for_while_the_projects_is_held_and_never_the_other_way_round(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, is_users: bool
 ) -> None:
     for name, value in agent.env().items():
         monkeypatch.setenv(name, value)
-    path = Session().cites("pref-9001").write(tmp_path / "1.jsonl")
-    asked: list[Path] = []
-    held = locks.held
-
-    def noted(state: Path, name: str, *, wait: bool) -> object:
-        asked.append(state)
-        return held(state, name, wait=wait)
-
-    monkeypatch.setattr(locks, "held", noted)
-    with open_pipeline(Project.at(agent.project)) as pipeline:
-        assert pipeline is not None
-        pipeline.take(Source(path, "SessionEnd"))
-        pipeline.finish()
+    path = Session().cites("pref-9001").write(agent.home / "1.jsonl")
     mine = users(agent) / ".claude/reflector"
-    assert asked[0] == agent.state
-    assert set(asked[1:]) == {mine}
-    asked.clear()
-    with open_pipeline(Project.of_user()) as pipeline:
+    with (
+        patch.object(locks, "held", wraps=locks.held) as held,
+        open_pipeline(Project.of_user() if is_users else Project.at(agent.project)) as pipeline,
+    ):
         assert pipeline is not None
         pipeline.take(Source(path, "SessionEnd"))
         pipeline.finish()
-    assert asked == [mine]
+    first, *others = [call.args[0] for call in held.call_args_list]
+    assert (first, set(others)) == ((mine, set()) if is_users else (agent.state, {mine}))
 
 
 def test_a_ledger_and_a_model_that_are_set_for_projects_are_not_the_users_playbooks(agent: Agent) -> None:
@@ -309,7 +219,7 @@ def test_a_transcript_that_came_with_the_project_counts_in_the_users_playbook_on
     named = tmp_path / "link.jsonl" if by_link else path
     if by_link:
         named.symlink_to(path)
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(named))
+    agent.hands("SessionEnd", named)
     assert f"reflector ingest {named}" in agent.call("drain").err
     assert users_counters(agent) == {"pref-9001": (0, 0)}
     agent.call("ingest", str(named))
@@ -318,8 +228,6 @@ def test_a_transcript_that_came_with_the_project_counts_in_the_users_playbook_on
 
 def test_an_agent_that_keeps_its_transcripts_in_the_project_counts_as_ever(agent: Agent) -> None:
     folder = agent.project / "home" / "projects"
-    folder.mkdir(parents=True)
     agent.environ = {"CLAUDE_CONFIG_DIR": str(folder.parent)}
-    ends(agent, Session("s-1").cites("pref-9001"), folder)
-    agent.call("drain")
+    agent.hands("SessionEnd", Session("s-1").cites("pref-9001").write(folder / "s-1.jsonl"), drain=True)
     assert users_counters(agent) == {"pref-9001": (1, 0)}

@@ -25,6 +25,7 @@ from reflector.text.tokens import redact_tokens
 from reflector.transcripts.reading import read_messages
 from tests.conftest import assert_linear, examples
 from tests.text.secrets import BY_FORM, KEYS, KINDS, ROWS, filled, secret, shown
+from tests.transcripts.records import assistant, call, result, user, write
 
 A36 = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3gH5"
 
@@ -105,41 +106,45 @@ def test_lines_of_other_wide_things_are_no_key() -> None:
     assert redact(letters) == letters
 
 
-def test_a_number_in_json_becomes_a_string() -> None:
-    assert redact('{"password": 12345\n}') == '{"password": "[redacted:password]"\n}'
+def test_what_is_replaced_beside_other_things_leaves_them_as_they_were() -> None:
+    token = "gh" + "p_" + A36
+    for text, redacted in (
+        ('{"password": 12345\n}', '{"password": "[redacted:password]"\n}'),
+        (f"https://{token}@github.com/o/r", "https://[redacted:github-token]@github.com/o/r"),
+        (f"https://x:{token}@github.com/o/r", "https://x:[redacted:github-token]@github.com/o/r"),
+    ):
+        assert redact(text) == redacted
 
 
 KEY_BODY = "\n".join([A36 + A36[:28]] * 4)
 
 
-@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
+@pytest.mark.parametrize("kind", ["", "RSA ", "OPENSSH ", "ENCRYPTED "])
 def test_a_private_key_goes_from_begin_to_end(kind: str) -> None:
     block = f"-----BEGIN {kind}PRIVATE KEY-----\n{KEY_BODY}\n-----END {kind}PRIVATE KEY-----"
     assert redact(f"a\n{block}\nb\n{block}\nc") == "a\n[redacted:private-key]\nb\n[redacted:private-key]\nc"
     assert redact(block.replace("\n", "\\n")) == "[redacted:private-key]"
 
 
-def test_a_private_key_without_an_end_goes_as_far_as_it_looks_like_one() -> None:
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("{}", "[redacted:private-key]"),
+        ("{}\n\nThen we restart the server.", "[redacted:private-key]\n\nThen we restart the server."),
+        ("{0}\nword\n{0}", "[redacted:private-key]\nword\n[redacted:private-key]"),
+    ],
+)
+def test_a_private_key_without_an_end_goes_as_far_as_it_looks_like_one(text: str, redacted: str) -> None:
     cut = f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_BODY}"
-    assert redact(cut) == "[redacted:private-key]"
-    assert redact(cut + "\n\nThen we restart the server.") == "[redacted:private-key]\n\nThen we restart the server."
-    numbered = "\n".join(f"{n:6}→{line}" for n, line in enumerate(cut.split("\n"), 1))
-    assert redact(numbered) == "     1→[redacted:private-key]"
-    assert redact(f"{cut}\nword\n{cut}") == "[redacted:private-key]\nword\n[redacted:private-key]"
+    assert redact(text.format(cut)) == redacted
+    assert redact(numbered(cut)) == "     1→[redacted:private-key]"
 
 
 def test_a_private_key_in_a_list_of_lines_leaves_a_list() -> None:
     lines = ["-----BEGIN PRIVATE KEY-----", *KEY_BODY.split("\n"), "-----END PRIVATE KEY-----"]
     redacted = json.loads(redact(json.dumps(lines)))
     assert redacted == [lines[0], *["[redacted:private-key]"] * 4, lines[-1]]
-    source = " + ".join(f'"{line}\\n"' for line in lines)
-    assert A36 not in redact(source)
-
-
-def test_a_reference_inside_a_url_is_not_taken_for_a_password() -> None:
-    token = "gh" + "p_" + A36
-    assert redact(f"https://{token}@github.com/o/r") == "https://[redacted:github-token]@github.com/o/r"
-    assert redact(f"https://x:{token}@github.com/o/r") == "https://x:[redacted:github-token]@github.com/o/r"
+    assert A36 not in redact(" + ".join(f'"{line}\\n"' for line in lines))
 
 
 PARTS = st.one_of(
@@ -220,25 +225,23 @@ def test_redacted_json_is_still_json(document: object, indent: int | None, ascii
     json.loads(redact(json.dumps(document, indent=indent, ensure_ascii=ascii_only)))
 
 
-def test_clean_leaves_one_visible_line() -> None:
-    assert clean("a\tb\r\n  c\u2028d\x85e", 99) == "a b c d e"
-    assert (
-        clean(
-            "\x1b[1;31mred\x1b[0m \x1b]0;title\x07bell \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1bcreset",
-            99,
-        )
-        == "red bell link reset"
-    )
-    assert clean("a\x00b\x08c\x7fd\x9b31me\u202edcb\u2066x\u200by\ufeffz\U000e0041", 99) == "abcdedcbxyz"
-    assert clean("\ud800a", 99) == "\ufffda"
-
-
-def test_clean_cuts_to_the_limit_with_an_ellipsis() -> None:
-    assert clean("abcdef", 6) == "abcdef"
-    assert clean("abcdefg", 6) == "abcde…"
-    assert clean("abcd efg", 6) == "abcd…"
-    assert clean("abc", 1) == "…"
-    assert clean("abc", 0) == ""
+@pytest.mark.parametrize(
+    ("text", "limit", "line"),
+    [
+        ("a\tb\r\n  c\u2028d\x85e", 99, "a b c d e"),
+        ("\x1b[1;31mred\x1b[0m \x1b]0;title\x07bell", 99, "red bell"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1bcreset", 99, "link reset"),
+        ("a\x00b\x08c\x7fd\x9b31me\u202edcb\u2066x\u200by\ufeffz\U000e0041", 99, "abcdedcbxyz"),
+        ("\ud800a", 99, "\ufffda"),
+        ("abcdef", 6, "abcdef"),
+        ("abcdefg", 6, "abcde…"),
+        ("abcd efg", 6, "abcd…"),
+        ("abc", 1, "…"),
+        ("abc", 0, ""),
+    ],
+)
+def test_clean_leaves_one_visible_line_within_the_limit(text: str, limit: int, line: str) -> None:
+    assert clean(text, limit) == line
 
 
 @given(st.text(), st.integers(min_value=0, max_value=50))
@@ -256,46 +259,30 @@ def test_quote_sees_through_invisible_characters() -> None:
 
 
 TEMPLATE = find_template("reflector.txt")
-PLACES = ("result", "file", "human", "argument", "assistant", "thinking")
+PLACES = ("result", "file", "human", "argument", "text", "thinking")
 
 
 def filler(dice: Random, size: int, *, long_lines: bool) -> str:
-    words = (
-        "the quick brown fox",
-        "lorem ipsum dolor",
-        "line of output here",
-        "def foo(self): pass",
-        "an error occurred",
-    )
+    words = ("the quick brown fox", "lorem ipsum dolor", "def foo(self): pass", "an error occurred")
     return (" " if long_lines else "\n").join(dice.choices(words, k=size // 18 + 1))[:size]
 
 
 def records(place: str, text: str, more: int, dice: Random) -> Iterator[dict[str, Any]]:
-    def of(role: str, content: object, **fields: object) -> dict[str, Any]:
-        uuid = f"00000000-0000-4000-8000-{dice.randrange(10**12):012d}"
-        message = {"type": role, "uuid": uuid, "sessionId": "s", "timestamp": "2026-01-01T00:00:00Z"}
-        return message | {"message": {"role": role, "content": content}} | fields
-
-    yield of("user", text if place == "human" else "Do it.")
-    yield of("assistant", [{"type": "text", "text": "As of [pat-001] I go on."}])
+    yield user(1, text if place == "human" else "Do it.")
+    yield assistant(2, "As of [pat-001] I go on.")
     if place in ("result", "file"):
-        yield of("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cat x"}}])
-        answer = [{"type": "tool_result", "tool_use_id": "t1", "content": text}]
-        yield of("user", answer, **({"toolUseResult": {"file": {}}} if place == "file" else {}))
+        yield assistant(3, call(command="cat x"))
+        yield user(4, [result(text)], top={"toolUseResult": {"file": {}}} if place == "file" else {})
     elif place == "argument":
-        given = {"file_path": "/x/a", "content": text}
-        yield of("assistant", [{"type": "tool_use", "id": "t1", "name": "Write", "input": given}])
+        yield assistant(3, call("Write", file_path="/x/a", content=text))
     elif place != "human":
-        yield of(
-            "assistant",
-            [{"type": "text" if place == "assistant" else "thinking", place.replace("assistant", "text"): text}],
-        )
-    for _ in range(more):
-        yield of("assistant", [{"type": "text", "text": filler(dice, 1500, long_lines=False)}])
+        yield assistant(3, {"type": place, place: text})
+    for number in range(5, 5 + more):
+        yield assistant(number, filler(dice, 1500, long_lines=False))
 
 
 def request_of(file: Path, lines: Iterator[dict[str, Any]], limit: int) -> str:
-    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write(file, lines)
     return compose(TEMPLATE, "[pat-001] Be kind.", ["pat-001"], lambda: read_messages(file), limit).text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.transcripts.records import line
+from tests.transcripts.records import SNAPSHOT, assistant, attachment, call, line, queue, result, user
 
 SESSION = "0199a213-81c0-7800-8aa1-bbab2a035a53"
 
@@ -62,6 +62,28 @@ class Session:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.content())
         return path
+
+
+class Claude(Session):
+    agent = "claude-code"
+
+    def begin(self) -> None:
+        hook = {"type": "hook_success", "hookEvent": "SessionStart", "content": "[pat-002] in the prompt"}
+        self.records += [SNAPSHOT, attachment(1, hook), queue("enqueue", "Not sent."), queue("dequeue")]
+
+    def put(self, make: Callable[..., dict[str, Any]], *content: Any) -> Claude:
+        self.records.append(make(int(self.next()), *content, sessionId=self.id))
+        return self
+
+    def person(self, text: str) -> Claude:
+        return self.put(user, text)
+
+    def model(self, text: str) -> Claude:
+        return self.put(assistant, text)
+
+    def runs(self, command: str, output: str, code: int = 0) -> Claude:
+        self.put(assistant, call(command=command))
+        return self.put(user, [result(output, is_error=code != 0)])
 
 
 class Codex(Session):

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from reflector.transcripts.message import Message
+
 SESSION = "3b1e6c1e-5d0f-4d2c-9f6e-6f0c5a4d1e2f"
 
 
@@ -103,3 +105,11 @@ def queue(operation: str, content: str | None = None, number: int = 1) -> dict[s
 
 
 SNAPSHOT = {"type": "file-history-snapshot", "messageId": uuid(900), "snapshot": {}, "isSnapshotUpdate": False}
+
+
+def shown(message: Message) -> str:
+    """A message on one line: origin, thinking in brackets, text, calls, and results behind `=`, errors behind `!`."""
+    calls = [f"{call.name}({', '.join(f'{k}={v}' for k, v in call.input.items())})" for call in message.calls]
+    results = [f"{'!' if result.is_error else '='} {result.text}" for result in message.results]
+    parts = [message.origin, f"({message.thinking})" if message.thinking else "", message.text, *calls, *results]
+    return " ".join(filter(None, parts))

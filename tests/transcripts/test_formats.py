@@ -7,6 +7,7 @@ import os
 import random
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +17,25 @@ from hypothesis import strategies as st
 
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.claude_code import is_claude_code
+from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.load import load_transcript
-from reflector.transcripts.message import Message
+from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.reading import (
     DOCUMENT_LIMIT,
     Format,
     UnknownTranscript,
-    agent_of,
     formats,
     read_messages,
     scan,
 )
 from reflector.transcripts.records import LINE_LIMIT
 from tests.conftest import examples
-from tests.transcripts.agents import EVERY, SESSION, Session
+from tests.transcripts.agents import EVERY, SESSION, Claude, Session
 from tests.transcripts.records import assistant, call, line, user, write
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
-every_agent = pytest.mark.parametrize("begin", EVERY.values(), ids=EVERY.keys())
+ALL: dict[str, Callable[..., Session]] = {"claude code": Claude, **EVERY}
+every_agent = pytest.mark.parametrize("begin", ALL.values(), ids=ALL.keys())
 
 
 def messages(path: Path, limit: int | None = None) -> list[Message]:
@@ -55,8 +56,8 @@ def work(session: Session) -> Session:
 
 @every_agent
 def test_what_people_the_model_and_tools_said_is_told_apart(begin: Callable[..., Session], tmp_path: Path) -> None:
-    session = work(begin())
-    found = [message for message in messages(written(session, tmp_path)) if message.origin != "injected"]
+    path = written(work(begin()), tmp_path)
+    found = [message for message in messages(path) if message.origin != "injected"]
     assert [message.text for message in found if message.origin == "human"] == [
         "The total is wrong when a coupon is applied. Please fix it.",
         "Perfect, that works. Thanks!",
@@ -74,11 +75,15 @@ def test_what_people_the_model_and_tools_said_is_told_apart(begin: Callable[...,
     assert "4 passed" in results[1].text
     assert {message.role for message in found if message.results} == {"user"}
     assert [name for message in found for name in citations_of(message)] == ["pat-001"]
+    said = load_transcript(path)  # the classic list
+    assert [entry["role"] for entry in said] == ["user", "assistant", "assistant", "user"]
+    assert said[0]["content"].startswith("The total is wrong")
 
 
 @every_agent
 def test_a_scan_sees_the_messages_that_are_read(begin: Callable[..., Session], tmp_path: Path) -> None:
-    path = written(work(begin()), tmp_path)
+    # Neither the name nor the place of a file decides whose it is.
+    path = work(begin()).write(tmp_path / ".claude" / "projects" / "x" / "rollout-1.txt")
     found = scan(path)
     read = messages(path)
     assert list(found.keys) == [message.key for message in read]
@@ -130,22 +135,15 @@ def test_a_limit_cuts_lines_and_leaves_documents_whole(begin: Callable[..., Sess
     found = scan(path, limit)
     assert len(found.keys) == before + session.is_document
     assert found.bytes == (path.stat().st_size if session.is_document else limit)
-
-
-@every_agent
-def test_neither_name_nor_place_of_a_file_decides(begin: Callable[..., Session], tmp_path: Path) -> None:
-    path = begin().cites("pat-001").write(tmp_path / ".claude" / "projects" / "x" / "rollout-1.txt")
-    assert agent_of(path) == begin().agent
+    assert found.sha256 == sha256(path.read_bytes()[: found.bytes]).hexdigest()
 
 
 @every_agent
 def test_each_record_belongs_to_one_agent(begin: Callable[..., Session]) -> None:
     session = work(begin())
     records = [json.loads(session.content())] if session.is_document else session.records
-    for record in records:
-        assert not is_claude_code(record)
-        assert {format.agent for format in formats() if format.recognises(record)} <= {session.agent}
-    assert any(format.recognises(record) for record in records for format in formats())
+    found = {format.agent for record in records for format in (CLAUDE_CODE, *formats()) if format.recognises(record)}
+    assert found == {session.agent}
 
 
 @pytest.mark.parametrize("format", formats(), ids=[format.agent for format in formats()])
@@ -154,19 +152,7 @@ def test_each_format_has_a_session_here_and_a_row_on_the_page(format: Format) ->
         "add a session of it to tests/transcripts/agents.py"
     )
     row = f"| `{format.agent}` |"
-    assert row in PAGE.read_text("utf-8"), f"the first table of docs/agents.md lacks a row with {row}"
-
-
-def test_claude_codes_records_belong_to_no_other_agent() -> None:
-    for record in (user(1, "Hello."), assistant(2, "Hello.")):
-        assert not any(format.recognises(record) for format in formats())
-
-
-@every_agent
-def test_the_classic_list_is_what_was_said(begin: Callable[..., Session], tmp_path: Path) -> None:
-    said = load_transcript(written(work(begin()), tmp_path))
-    assert [entry["role"] for entry in said] == ["user", "assistant", "assistant", "user"]
-    assert said[0]["content"].startswith("The total is wrong")
+    assert row in PAGE.read_text("utf-8"), f"the table of Transcripts in docs/agents.md lacks a row with {row}"
 
 
 @every_agent
@@ -203,11 +189,20 @@ def test_no_value_at_any_place_of_a_record_is_an_error(
     for _ in range(data.draw(st.integers(1, 6))):
         _replace_one(document, chooser, data.draw(_anything()))
     path = tmp_path_factory.mktemp("odd") / session.file_name
-    written = json.dumps(document).encode() if session.is_document else b"".join(map(line, document))
+    if session.is_document:
+        written = json.dumps(document).encode()
+    else:
+        written = b"".join(_damaged(line(record), chooser) for record in document)
     for number in range(data.draw(st.integers(0, 2))):
         written = re.sub(rb"(?<=[:,\[])(?:\d+|true|false|null)\b", data.draw(_HARD), written, count=number + 1)
     path.write_bytes(written)
     _read(path)
+
+
+def _damaged(line: bytes, chooser: random.Random) -> bytes:
+    """A record as it stands in a file: whole, or rarely glued to the next or cut off in front of it."""
+    how = chooser.random()
+    return line.rstrip() if how < 0.05 else line[: chooser.randrange(len(line))] if how < 0.1 else line
 
 
 #: Values that a parser of JSON refuses, or reads as something else.
@@ -232,7 +227,11 @@ def _read(path: Path) -> bool:
         found = scan(path)
     except UnknownTranscript:
         return False
-    assert list(found.keys) == [message.key for message in read_messages(path)]
+    tally = Tally()
+    read = list(read_messages(path, tally=tally))
+    assert (list(found.keys), found.tally) == ([message.key for message in read], tally)
+    assert found.cited == tuple((one.key, tuple(citations_of(one))) for one in read if citations_of(one))
+    assert found.sha256 == sha256(path.read_bytes()).hexdigest()
     return True
 
 
@@ -272,6 +271,8 @@ def test_lines_that_are_no_records_are_passed_over(begin: Callable[..., Session]
     ("content", "said"),
     [
         (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        ('{"type":"user","message":{}}\n'.encode("utf-16"), "not a transcript"),
         (b'{"timestamp":"t","type":"resp', "bytes of an unfinished line"),
         (b"just words\n" * 10, "its beginning has no line that is a JSON object; looked for .*Codex CLI.*Gemini CLI"),
         (b'{"type":"mystery"}\n' * 3, "none of its first 3 records is one; looked for records of Claude Code, Codex"),
@@ -315,9 +316,3 @@ def test_a_document_on_one_line_above_the_lines_limit_is_read(tmp_path: Path) ->
     path.write_bytes(json.dumps(json.loads(session.content())).encode())
     assert path.stat().st_size > LINE_LIMIT
     assert [name for message in messages(path) for name in citations_of(message)] == ["pat-001"]
-
-
-def test_claude_code_is_read_by_its_own_reader(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.jsonl", [user(1, "Fix it."), assistant(2, "As [pat-001] says.")])
-    assert agent_of(path) == "claude-code"
-    assert [message.text for message in messages(path)] == ["Fix it.", "As [pat-001] says."]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reflector.transcripts import records
@@ -19,21 +19,18 @@ def lines_of(data: bytes, limit: int | None = None) -> tuple[list[tuple[int, byt
     return list(read_lines(io.BytesIO(data), limit, tally)), tally
 
 
-def test_each_line_comes_with_its_offset_and_blank_lines_are_passed_over() -> None:
-    found, tally = lines_of(b'{"a":1}\r\n\n  \n{"b":2}\n')
-    assert found == [(0, b'{"a":1}'), (13, b'{"b":2}')]
-    assert tally == Tally(lines=2)
-
-
-def test_a_last_line_without_its_end_is_taken_when_it_is_complete() -> None:
-    assert lines_of(b'{"a":1}\n{"b":2}')[0] == [(0, b'{"a":1}'), (8, b'{"b":2}')]
-
-
-def test_an_unfinished_last_line_is_left_for_the_next_reader() -> None:
-    found, tally = lines_of(b'{"a":1}\n{"b":')
-    assert found == [(0, b'{"a":1}')]
-    assert tally.unfinished_bytes == 5
-    assert tally.malformed == 0
+@pytest.mark.parametrize(
+    ("data", "lines", "unfinished"),
+    [
+        (b'{"a":1}\r\n\n  \n{"b":2}\n', [(0, b'{"a":1}'), (13, b'{"b":2}')], 0),
+        (b'{"a":1}\n{"b":2}', [(0, b'{"a":1}'), (8, b'{"b":2}')], 0),
+        (b'{"a":1}\n{"b":', [(0, b'{"a":1}')], 5),
+    ],
+)
+def test_complete_lines_come_with_their_offsets_and_an_unfinished_one_is_left(
+    data: bytes, lines: list[tuple[int, bytes]], unfinished: int
+) -> None:
+    assert lines_of(data) == (lines, Tally(lines=len(lines), unfinished_bytes=unfinished))
 
 
 @given(st.integers(0, 40))
@@ -57,33 +54,11 @@ def test_glued_records_are_both_found() -> None:
     assert (tally.records, tally.glued, tally.malformed) == (3, 1, 0)
 
 
-def test_a_record_behind_one_that_was_cut_off_is_found() -> None:
-    tally = Tally()
-    found = parse_line(b'{"parentUuid":null,"message":{"content":"abc{"parentUuid":"x","uuid":"b"}', tally)
-    assert [record["uuid"] for record, _ in found] == ["b"]
-    assert tally.malformed == 1
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"\x00\x00\x00",
-        b"\xff\xfe\x00{",
-        b"[1,2]",
-        b'"text"',
-        b"7",
-        b"null",
-        b'{"a":',
-        b"[" * 200_000,
-        b'{"a":' * 200_000,
-        b"{} trailing",
-    ],
-)
-def test_what_is_no_record_never_raises(line: bytes) -> None:
-    assert isinstance(parse_line(line, Tally()), list)
-
-
 @given(st.binary(max_size=200))
+@example(b"\xff\xfe\x00{")
+@example(b"[" * 200_000)
+@example(b'{"a":' * 200_000)
+@example(b"{} trailing")
 def test_no_bytes_make_the_reader_raise(data: bytes) -> None:
     tally = Tally()
     for _, line in read_lines(io.BytesIO(data), None, tally):

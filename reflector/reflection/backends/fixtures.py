@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reflector.files import read_bounded
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request, reply_of
@@ -90,31 +90,15 @@ class FixturesBackend:
                 f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record",
                 stage="fixtures",
             )
-        return Answer(
-            text=found["completion"],
-            model=f"fixtures:{wanted[:12]}",
-            prompt_sha256=wanted,
-        )
+        return Answer(found, f"fixtures:{wanted[:12]}", prompt_sha256=wanted)
 
 
-@dataclass(frozen=True, slots=True)
 class Recording:
     """A backend whose answers are written down as fixtures on their way."""
 
-    backend: Backend
-    path: Path
-
-    @property
-    def name(self) -> str:
-        return self.backend.name
-
-    @property
-    def is_model(self) -> bool:
-        return self.backend.is_model
-
-    @property
-    def rereads(self) -> bool:
-        return self.backend.rereads
+    def __init__(self, backend: Backend, path: Path) -> None:
+        self.backend, self.path = backend, path
+        self.name, self.is_model, self.rereads = backend.name, backend.is_model, backend.rereads
 
     def answer(self, request: Request) -> Answer:
         """Return the backend's answer, recorded without secrets. Raises BackendError and OSError."""
@@ -125,22 +109,22 @@ class Recording:
         return self._written(reply_of(self.backend)(question), question_sha256(question))
 
     def _written(self, answer: Answer, key: str) -> Answer:
-        line: dict[str, Any] = {"prompt_hash": key, "completion": redact(answer.text)}
-        text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        completion = redact(answer.text)
+        line = json.dumps({"prompt_hash": key, "completion": completion}, ensure_ascii=False)
         with self.path.open("ab") as file:
-            file.write(text)
+            file.write(line.encode("utf-8", "replace") + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        return replace(answer, text=line["completion"])
+        return replace(answer, text=completion)
 
 
-def read_fixtures(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the entries of a file of fixtures by their prompt_hash. Raises BackendError."""
+def read_fixtures(path: Path) -> dict[str, str]:
+    """Return the completions in a file of fixtures by their prompt_hash. Raises BackendError."""
     try:
         text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
     except (OSError, ValueError) as error:
         raise BackendError(f"the fixtures {path} cannot be read ({error})", stage="fixtures") from error
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, str] = {}
     # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as it is.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -155,5 +139,5 @@ def read_fixtures(path: Path) -> dict[str, dict[str, Any]]:
                 f'{path}, line {number}: is not a fixture; each line is {{"prompt_hash": …, "completion": …}}',
                 stage="fixtures",
             )
-        found[key] = entry
+        found[key] = completion
     return found

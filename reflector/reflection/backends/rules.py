@@ -9,20 +9,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from reflector.playbook.counting import VERDICTS
 from reflector.reflection.protocol import Answer, Request
 from reflector.text.secrets import redact
-from reflector.transcripts.citations import FOLLOWED, citations_of
+from reflector.transcripts.citations import FOLLOWED
 
 if TYPE_CHECKING:
-    from reflector.playbook.bullet import Bullet
-    from reflector.reflection.rules.citation import Citation
-    from reflector.reflection.rules.weighing import Weighed, Weights
+    from reflector.reflection.rules.weighing import Weighed
     from reflector.reflection.truth.asking import Question
-    from reflector.transcripts.message import Message
 
 _RATIONALE = 300
 #: Evidence is quoted up to so many characters.
@@ -44,21 +41,41 @@ class RulesBackend:
         self.precision = precision
 
     def answer(self, request: Request) -> Answer:
-        """Judges one window. Never raises for what the messages contain."""
+        """Judge one window. Never raises for what the messages contain."""
+        # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
+        from reflector.reflection.rules.follow import Reader
+        from reflector.reflection.rules.weighing import Weighed, judge, merge, shipped
+
         bullets = {bullet.name: bullet for bullet in request.playbook}
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
-        judged = {name: bullets[name] for name in cited}
-        judging = self.judging(judged, request)
-        for message in request.messages() if cited else ():
-            judging.take(message, citations_of(message))
-        return judging.answer(cited)
-
-    def judging(self, bullets: Mapping[str, Bullet], request: Request) -> Judging:
-        """Return what judges the citations of bullets, by name, while messages are read."""
-        # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
-        from reflector.reflection.rules.weighing import shipped
-
-        return Judging(bullets, self.precision, shipped(), request)
+        weights = shipped()
+        reader = Reader({name: bullets[name] for name in cited}, request.passed)
+        judged: dict[str, list[Weighed]] = {name: [] for name in cited}
+        places: list[tuple[int, str, str]] = []
+        for citation in reader.read(request.messages() if cited else ()):
+            if citation.at < request.judged:
+                continue
+            one, kept = judge(citation, self.precision, weights), judged[citation.name]
+            # The first of each tag is all that merging asks for, however often a bullet is cited.
+            if all(known.tag != one.tag or max(one.estimates) > max(known.estimates) for known in kept):
+                kept.append(one)
+            places.append((citation.at, citation.name, one.tag))
+        settled = {name: set(tags) for name, tags in request.settled.items()}
+        for name in cited:  # citations that are too far back to be judged again
+            tags = (tag for tag in VERDICTS if tag in settled.get(name, ()))
+            judged[name] += [Weighed(tag, f"{tag} at an earlier citation of the session") for tag in tags]
+        for at, name, tag in places:  # no later record bears on these
+            if at < reader.at - FOLLOWED and tag != "neutral":
+                settled.setdefault(name, set()).add(tag)
+        verdicts = {name: merge(judged[name]) for name in cited}
+        said = [{"name": name, "rationale": rationale(one), "tag": one.tag} for name, one in verdicts.items()]
+        judgement = {
+            "precision": self.precision,
+            "bullets": {name: _weighed(verdict) for name, verdict in verdicts.items()},
+            "settled": {name: sorted(tags) for name, tags in settled.items() if tags},
+        }
+        text = _json({"analysis": _analysis(verdicts), "bullet_tags": said})
+        return Answer(text, weights.version, meta={"judgement": judgement})
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory, by its test report alone."""
@@ -68,80 +85,10 @@ class RulesBackend:
         return Answer(text=_json(judged(question)), model=shipped().version)
 
 
-class Judging:
-    """Judges the citations of `bullets`, by name, in messages that it is given in their order."""
-
-    def __init__(self, bullets: Mapping[str, Bullet], precision: int, weights: Weights, request: Request) -> None:
-        from reflector.reflection.rules.follow import Reader
-
-        self.precision = precision
-        self._weights = weights
-        self._judged, self._settled = request.judged, request.settled
-        self.reader = Reader(bullets, request.passed)
-        self._judgements: dict[str, list[Weighed]] = {}
-        #: The tag of each citation, by its place in the session.
-        self._tags: list[tuple[int, str, str]] = []
-
-    def take(self, message: Message, names: Iterable[str]) -> None:
-        """Read the next message, which cites these names."""
-        for citation in self.reader.take(message, names):
-            self._judge(citation)
-
-    def answer(self, cited: Iterable[str]) -> Answer:
-        """Return a tag for each of the cited names, after the last message."""
-        from reflector.reflection.rules.weighing import merge
-
-        for citation in self.reader.left():
-            self._judge(citation)
-        verdicts = {name: merge([*self._judgements.get(name, ()), *self._said(name)]) for name in cited}
-        tags = [
-            {"name": name, "rationale": rationale(verdict), "tag": verdict.tag} for name, verdict in verdicts.items()
-        ]
-        text = _json({"analysis": _analysis(verdicts), "bullet_tags": tags})
-        return Answer(
-            text=text,
-            model=self._weights.version,
-            meta={"judgement": {**self._weighed(verdicts), "settled": self._all_settled()}},
-        )
-
-    def _judge(self, citation: Citation) -> None:
-        from reflector.reflection.rules.weighing import judge
-
-        if citation.at < self._judged:
-            return
-        kept = self._judgements.setdefault(citation.name, [])
-        judgement = judge(citation, self.precision, self._weights)
-        # The first of each tag is all that merging asks for, however often a bullet is cited.
-        if all(known.tag != judgement.tag or max(judgement.estimates) > max(known.estimates) for known in kept):
-            kept.append(judgement)
-        self._tags.append((citation.at, citation.name, judgement.tag))
-
-    def _said(self, name: str) -> list[Weighed]:
-        """Return the verdicts on citations of a bullet that are too far back to be judged again."""
-        from reflector.reflection.rules.weighing import Weighed
-
-        tags = (tag for tag in VERDICTS if tag in self._settled.get(name, ()))
-        return [Weighed(tag, f"{tag} at an earlier citation of the session") for tag in tags]
-
-    def _all_settled(self) -> dict[str, list[str]]:
-        """Return the verdicts on citations that no later record bears on, by name."""
-        found = {name: set(tags) for name, tags in self._settled.items()}
-        for at, name, tag in self._tags:
-            if at < self.reader.at - FOLLOWED and tag != "neutral":
-                found.setdefault(name, set()).add(tag)
-        return {name: sorted(tags) for name, tags in found.items() if tags}
-
-    def _weighed(self, verdicts: dict[str, Weighed]) -> dict[str, object]:
-        """Return what each verdict rests on, so that another precision can be asked for later."""
-        estimated = {
-            name: {
-                "helpful": f"{verdict.estimates[0]:.2f}",
-                "harmful": f"{verdict.estimates[1]:.2f}",
-                "found": list(verdict.found),
-            }
-            for name, verdict in verdicts.items()
-        }
-        return {"precision": self.precision, "bullets": estimated}
+def _weighed(verdict: Weighed) -> dict[str, object]:
+    """Return what a verdict rests on, so that another precision can be asked for later."""
+    helpful, harmful = (f"{estimate:.2f}" for estimate in verdict.estimates)
+    return {"helpful": helpful, "harmful": harmful, "found": list(verdict.found)}
 
 
 def _json(answer: dict[str, object]) -> str:
@@ -150,27 +97,19 @@ def _json(answer: dict[str, object]) -> str:
 
 def rationale(judgement: Weighed) -> str:
     """Return the verdict in one line of at most 300 characters: the reason, the rule, the evidence as quoted."""
-    head = judgement.reason
-    if judgement.rule:
-        head = f"{head} ({judgement.rule})"
-    if not judgement.quote:
-        return head
+    head = f"{judgement.reason} ({judgement.rule})" if judgement.rule else judgement.reason
     quote = judgement.quote
+    if not quote:
+        return head
     if len(quote) >= _CUT_QUOTE:
         quote = quote[: quote.rfind(" ") + 1]  # the last word may be half a secret
-    quote = _printable(redact(quote))
+    # Control characters and those that turn the direction of text are left out, surrogates replaced.
+    quote = " ".join(_CONTROL.sub(" ", redact(quote)).encode("utf-8", "replace").decode("utf-8").split())
     room = _RATIONALE - len(head) - 4
-    if len(quote) > room:
-        quote = quote[: room - 1] + "…"
-    return f'{head}: "{quote}"'
+    return f'{head}: "{quote if len(quote) <= room else quote[: room - 1] + "…"}"'
 
 
-def _printable(text: str) -> str:
-    """Without control characters and those that turn the direction of text; surrogates replaced."""
-    return " ".join(_CONTROL.sub(" ", text).encode("utf-8", "replace").decode("utf-8").split())
-
-
-def _analysis(verdicts: dict[str, Weighed]) -> str:
+def _analysis(verdicts: Mapping[str, Weighed]) -> str:
     if not verdicts:
         return "Nothing to judge: the window cites no bullet of the playbook."
     counts = Counter(verdict.tag for verdict in verdicts.values())

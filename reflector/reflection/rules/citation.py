@@ -45,6 +45,11 @@ class Heard:
             self.conceded and self.remark.kind in ("mixed", "praises", "agrees", "other", "unread")
         )
 
+    @property
+    def rule(self) -> str:
+        """The first sign of an objection; where its words have none, that the agent took it as one."""
+        return self.remark.signs[0] if self.remark.signs else "concedes"
+
 
 @dataclass(slots=True)
 class Ran:
@@ -101,7 +106,7 @@ class Citation:
     open: bool = True
     later: int = 0
     changes: int = 0
-    agreed: str = ""
+    agreed: bool = False
     replaced: str = ""
     declined: bool = False
     heard: list[Heard] = field(default_factory=list)
@@ -113,14 +118,19 @@ class Citation:
         """True when nothing more can bear on it."""
         return len(self.heard) >= MOST_HEARD
 
-    def shares(self, about: frozenset[str]) -> int:
-        """Return how many words a text shares with the advice and the files of its step."""
-        return len(about & self.words) + len(about & self.files)
+    @property
+    def opposed(self) -> bool:
+        """True when the first word on the step is an objection, to whatever."""
+        return bool(self.heard) and self.heard[0].objects
 
     def take_call(self, call: ToolCall, step: Step, turn: int) -> None:
         """Takes a call that comes after the citation; those of the cited step are remembered."""
         if turn == self.turn and not self.heard and not self.replaced:
-            self.replaced = _replaced(call, self.written)
+            # The text of the step that an edit replaces.
+            old = call.input.get("old_string")
+            if isinstance(old, str) and len(old.strip()) >= 4:
+                same = any(old in text or (len(text) >= 4 and text in old) for text in self.written)
+                self.replaced = old if same else ""
         if not self.open or step.kind in ("admin", "poll") or len(self.own) >= _MOST_OWN:
             self.later += step.kind != "admin"
             self.changes += step.kind == "change"
@@ -141,13 +151,15 @@ class Citation:
         if not self.heard and len(self.ran) < _MOST_RESULTS:
             self.ran.append(ran)
 
-    def take_word(self, heard: Heard) -> None:
+    def take_word(self, remark: Remark, *, asked: bool) -> Heard:
         """Takes a person's message. A mere go-ahead before the first word on the step only lets the work go on."""
         self.open = False
-        if heard.remark.kind == "agrees" and not self.heard:
-            self.agreed = self.agreed or heard.remark.quote
+        heard = Heard(remark, self.later, len(remark.about & self.words) + len(remark.about & self.files), asked)
+        if remark.kind == "agrees" and not self.heard:
+            self.agreed = True
         elif not self.done:
             self.heard.append(heard)
+        return heard
 
 
 def opened(name: str, bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int = 0) -> Citation:
@@ -163,14 +175,6 @@ def checked(kind: Kind, command: str) -> str:
     if kind in CHECKS:
         return kind
     return f"{record_key(command.split('|')[0].replace('2>&1', ' ').strip()):x}"
-
-
-def _replaced(call: ToolCall, written: Iterable[str]) -> str:
-    """Return the text of the step that an edit replaces, "" where it replaces none."""
-    old = call.input.get("old_string")
-    if not isinstance(old, str) or len(old.strip()) < 4:
-        return ""
-    return next((old for text in written if old in text or (len(text) >= 4 and text in old)), "")
 
 
 #: "it does not apply here": advice that was named only to say why it was not followed.

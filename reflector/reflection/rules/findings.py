@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reflector.reflection.rules.citation import Citation, Heard, Ran
+from reflector.reflection.rules.people import Remark
 from reflector.reflection.rules.steps import CHECKS
 
 #: Every finding, in the order of docs/judging.md: why it decides, in a few words, and when it is there.
@@ -111,20 +112,16 @@ def _people(citation: Citation) -> Iterator[Found]:
     word, *later = citation.heard
     if word.objects:
         yield from _objection(citation, word)
-    else:
-        accepts = _acceptance(citation)
-        if accepts is not None:
-            yield Found("accepted", accepts.remark.quote, accepts.remark.kind)
-            if accepts.remark.kind != "ships":
-                yield Found("praised", accepts.remark.quote, accepts.remark.kind)
-    for heard in later:
-        if heard.objects and heard.shared:
-            yield Found("objects-later", heard.remark.quote, _rule(heard))
-            break
+    elif accepts := _acceptance(citation):
+        yield Found("accepted", accepts.quote, accepts.kind)
+        if accepts.kind != "ships":
+            yield Found("praised", accepts.quote, accepts.kind)
+    if again := next((heard for heard in later if heard.objects and heard.shared), None):
+        yield Found("objects-later", again.remark.quote, again.rule)
 
 
 def _objection(citation: Citation, word: Heard) -> Iterator[Found]:
-    quote, rule = word.remark.quote, _rule(word)
+    quote, rule = word.remark.quote, word.rule
     if not word.shared and word.asked and not word.conceded:
         return  # a no to what the agent asked
     if not word.shared and (word.between > _FAR or _LOOKING.match(citation.text) or _CHECKING.match(citation.text)):
@@ -139,7 +136,7 @@ def _objection(citation: Citation, word: Heard) -> Iterator[Found]:
             yield Found("agent-concedes", quote, rule)
 
 
-def _acceptance(citation: Citation) -> Heard | None:
+def _acceptance(citation: Citation) -> Remark | None:
     """Return the first message that accepts the step, where none before it objects.
 
     What is praised after the step failed, or was replaced, is what came of it.
@@ -149,15 +146,15 @@ def _acceptance(citation: Citation) -> Heard | None:
     for heard in citation.heard:
         if heard.objects:
             return None
-        if heard.remark.kind == "ships":
-            return heard
-        if heard is citation.heard[0] and heard.remark.kind in ("praises", "mixed") and not _first_failed(citation):
-            return heard
+        near = _near(citation)
+        is_praise = heard is citation.heard[0] and heard.remark.kind in ("praises", "mixed")
+        if heard.remark.kind == "ships" or (is_praise and (near is None or near.passed)):
+            return heard.remark
     return None
 
 
 def _results(citation: Citation) -> Iterator[Found]:
-    if opposed(citation) or citation.replaced or _LOOKING.match(citation.text):
+    if citation.opposed or citation.replaced or _LOOKING.match(citation.text):
         return
     if not citation.own and not citation.agreed:
         return  # nothing was done that a check could speak of
@@ -166,9 +163,10 @@ def _results(citation: Citation) -> Iterator[Found]:
     mended = [ran for ran in firsts.values() if ran.mends and ran.changes <= _NEAR]
     near = _near(citation)
     red = _red(citation)
-    if not citation.heard and not red and _went_through(citation):
-        last = citation.ended[-1]
-        yield Found("went-through", last.quote, last.rule)
+    ended = citation.ended
+    went_through = len(ended) >= max(1, len(citation.calls)) and all(one.ending in ("passes", "ran") for one in ended)
+    if went_through and not citation.heard and not red:
+        yield Found("went-through", ended[-1].quote, ended[-1].rule)
     proof = None if red else own[-1] if own and own[-1].passed else mended[0] if mended else None
     if proof is not None:
         yield Found("own-check", proof.quote, proof.rule)
@@ -177,41 +175,17 @@ def _results(citation: Citation) -> Iterator[Found]:
         yield Found("check-passed", shown.quote, shown.rule)
 
 
-def _went_through(citation: Citation) -> bool:
-    """Return whether the step is commands only, and each ended without an error."""
-    ended = citation.ended
-    return len(ended) >= max(1, len(citation.calls)) and all(one.ending in ("passes", "ran") for one in ended)
-
-
-def opposed(citation: Citation) -> bool:
-    """Return whether the first word on the step is an objection, to whatever."""
-    return bool(citation.heard) and citation.heard[0].objects
-
-
 def _near(citation: Citation) -> Ran | None:
     """Return the first result that speaks: of the step itself, or of a check soon after it."""
-    return next((ran for ran in _speaking(citation) if ran.own or ran.changes <= _NEAR), None)
-
-
-def _speaking(citation: Citation) -> Iterator[Ran]:
     for ran in citation.ran:
-        if ran.excused or (ran.kind == "ship" and ran.passed):
+        if ran.excused or (ran.kind == "ship" and ran.passed) or not (ran.own or ran.changes <= _NEAR):
             continue
         if ran.kind in CHECKS or ran.own or (ran.kind in ("run", "install") and (ran.mends or not ran.passed)):
-            yield ran
-
-
-def _first_failed(citation: Citation) -> bool:
-    near = _near(citation)
-    return near is not None and not near.passed
+            return ran
+    return None
 
 
 def _red(citation: Citation) -> bool:
     """Return whether the last run of any check, or of a command of the step, failed."""
     last = {ran.check: ran for ran in citation.ran if not ran.excused}
     return any(not ran.passed and (ran.kind in CHECKS or ran.own) for ran in last.values())
-
-
-def _rule(heard: Heard) -> str:
-    """Return the first sign of an objection; where its words have none, that the agent took it as one."""
-    return heard.remark.signs[0] if heard.remark.signs else "concedes"

@@ -10,32 +10,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from reflector.transcripts.message import ToolCall
 
-Kind = Literal[
-    "test",
-    "types",
-    "lint",
-    "build",
-    "ci",
-    "install",
-    "ship",
-    "run",
-    "change",
-    "revert",
-    "review",
-    "delegate",
-    "plan",
-    "poll",
-    "tidy",
-    "look",
-    "admin",
-]
-
 #: Kinds whose success is proof of something.
-CHECKS: frozenset[str] = frozenset({"test", "types", "lint", "build", "ci"})
+Check = Literal["test", "types", "lint", "build", "ci"]
+_Work = Literal["install", "ship", "run", "change", "revert", "review", "delegate"]
+_Aside = Literal["plan", "poll", "tidy", "look", "admin"]
+Kind = Check | _Work | _Aside
+
+CHECKS: frozenset[str] = frozenset(get_args(Check))
 #: Kinds whose files are what the step is about.
 _WITH_FILES = frozenset({"change", "review", "test"})
 
@@ -67,66 +52,40 @@ _NPM = r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)
 _FIRST = r"^(?:\S*/)?"
 
 #: The first that matches a command's segment names its kind. Order is from proof to noise.
-COMMANDS: tuple[tuple[Kind, str], ...] = (
-    (
-        "revert",
-        r"git (?:-\S+ \S+ )?(?:checkout (?:\S+ )?-- |checkout \. *$|checkout (?:[\w./-]+ )*[\w./-]*[a-z]\w*\.(?:[a-z]\w{0,3}|lock|json|toml|yaml|swift|scala|gradle)(?= |$)|restore (?!--staged)|revert |reset --hard|stash drop)|hg revert|svn revert",
-    ),
-    (
-        "test",
+COMMANDS: dict[Kind, str] = {
+    "revert": r"git (?:-\S+ \S+ )?(?:checkout (?:\S+ )?-- |checkout \. *$|checkout (?:[\w./-]+ )*[\w./-]*[a-z]\w*\.(?:[a-z]\w{0,3}|lock|json|toml|yaml|swift|scala|gradle)(?= |$)|restore (?!--staged)|revert |reset --hard|stash drop)|hg revert|svn revert",
+    "test": (
         r"(?:php artisan test|cypress run|pytest|py\.test|tox|nox|jest|vitest|mocha|ava|karma|jasmine|gotestsum|rspec|minitest|phpunit|pest|ctest|bats|prove|behave|cucumber|codecept|busted|testthat|hypothesis|trybuild)\b"
         r"|(?:playwright|cypress|wdio|nightwatch|ng|vite|turbo|nx|lerna|hardhat|forge|anchor|truffle|pants|bazel|buck2?|swift|dart|flutter|sbt|lein|stack|cabal|zig build|zig|mix|rebar3|gleam|crystal|nim|dub|just|task|mage|invoke|inv|rake|composer|artisan|rails|deno|node --|mise run|moon run|hatch|nimble|opam|dune)(?: \S+)? (?:test|tests|ct|eunit|spec|e2e|run-many -t test)\b[\w:.-]*"
         rf"|{_NPM} (?:t|test|tests|spec|specs|e2e|unit|integration|coverage|verify)\b[\w:.-]*|{_NPM} [\w:-]*[:_-]?(?:test|e2e|spec)[\w:-]*"
         r"|go test|cargo (?:\S+ )?(?:test|nextest|miri|bench)\b|(?:mvn|mvnw|gradle|gradlew)\b.*\b(?:test|verify|check|integrationTest|connectedCheck)\w*|dotnet (?:test|vstest)|xcodebuild\b.*\btest|manage\.py test|-m (?:unittest|pytest|doctest|nose2?)|unittest\b"
-        r"|make (?:-\S+ )*[\w./-]*(?:test|check|spec|e2e)\w*|node --test|tap\b|(?:bash |sh |python3? |node |tsx |bun |ruby |php |deno run |\./)\S*(?:test|spec)[\w.-]*\.(?:sh|py|js|ts|mjs|cjs|rb|php|exs?)",
+        r"|make (?:-\S+ )*[\w./-]*(?:test|check|spec|e2e)\w*|node --test|tap\b|(?:bash |sh |python3? |node |tsx |bun |ruby |php |deno run |\./)\S*(?:test|spec)[\w.-]*\.(?:sh|py|js|ts|mjs|cjs|rb|php|exs?)"
     ),
-    (
-        "types",
+    "types": (
         r"(?:tsc|mypy|pyright|basedpyright|vue-tsc|svelte-check|tsgo|dmypy|pytype|sorbet|srb|steep|dialyzer)\b|(?:cargo|deno|astro|zig) (?:check|typecheck)\b|mix dialyzer|flow check|"
-        rf"{_NPM} [\w:-]*(?:type-?check|types?|tsc|check-types|check)\b[\w:-]*|(?:make|just|task|mise run) [\w:-]*type-?check\w*|flutter analyze|dart analyze|py_compile|node --check|php -l|ruby -c|bash -n",
+        rf"{_NPM} [\w:-]*(?:type-?check|types?|tsc|check-types|check)\b[\w:-]*|(?:make|just|task|mise run) [\w:-]*type-?check\w*|flutter analyze|dart analyze|py_compile|node --check|php -l|ruby -c|bash -n"
     ),
-    (
-        "lint",
+    "lint": (
         r"(?:eslint|biome|oxlint|flake8|pylint|golangci-lint|staticcheck|rubocop|standardrb|phpcs|phpstan|psalm|shellcheck|stylelint|markdownlint\S*|swiftlint|ktlint|detekt|hadolint|yamllint|actionlint|pre-commit|vale|semgrep|trivy|bandit|vulture|knip|credo|tflint|ansible-lint|helm lint|jsonlint|djlint|commitlint|xo|standard|lefthook|nginx -t|apache2?ctl (?:-t|configtest)|haproxy -c|sshd -t|visudo -c|named-check\w+|promtool check|caddy validate|systemd-analyze verify|kubeconform|kubeval|docker compose config)\b(?!.*(?:--fix|--write|--apply| init))"
         r"|ruff(?: check)?(?! format)\b(?!.*(?:--fix))|(?:black|prettier|isort|gofumpt|ruff format|cargo fmt|mix format|dotnet format|rustfmt)\b.*--(?:check|list-different|verify-no-changes)|prettier -c|gofmt -l|go vet|cargo (?:\S+ )?clippy|mix credo|next lint|ng lint|terraform (?:validate|fmt -check)|plugin validate|"
-        rf"{_NPM} [\w:-]*(?:lint|fmt:check|format:check|prettier:check)\b[\w:-]*|(?:make|just|task|mise run|rake|mage|nx|turbo)(?: run)? [\w:-]*(?:lint|vet)\w*",
+        rf"{_NPM} [\w:-]*(?:lint|fmt:check|format:check|prettier:check)\b[\w:-]*|(?:make|just|task|mise run|rake|mage|nx|turbo)(?: run)? [\w:-]*(?:lint|vet)\w*"
     ),
-    (
-        "ci",
-        r"gh (?:run (?:watch|view|list|rerun)|pr (?:checks|status)|workflow (?:view|run))|glab (?:ci|pipeline)|act\b|circleci",
-    ),
-    (
-        "review",
-        r"gh pr view\b.*(?:comments|reviews)|gh api \S*(?:comments|reviews)|coderabbit|gh pr review|codex (?:exec )?review|gemini .*review",
-    ),
-    (
-        "build",
+    "ci": r"gh (?:run (?:watch|view|list|rerun)|pr (?:checks|status)|workflow (?:view|run))|glab (?:ci|pipeline)|act\b|circleci",
+    "review": r"gh pr view\b.*(?:comments|reviews)|gh api \S*(?:comments|reviews)|coderabbit|gh pr review|codex (?:exec )?review|gemini .*review",
+    "build": (
         rf"{_NPM} [\w:-]*(?:build|compile|bundle|package|dist|generate|codegen)\b[\w:-]*|(?:webpack|rollup|esbuild|tsup|parcel|swc|ncc|tsdown|pkgroll|sphinx-build|latexmk|tectonic)\b(?! (?:serve|dev|watch))|(?:vite|next|nuxt|astro|remix|turbo|nx|ng|docusaurus|gatsby|hugo|jekyll|mkdocs|sphinx-build|eleventy|expo|electron-builder|tauri|wails|ionic|capacitor|storybook|vitepress|gatsby|react-scripts|forge|hardhat|solc|anchor|mdbook)\b(?: \S+)*? (?:build|compile|export|ci)\b"
         r"|cargo (?:\S+ )?build|go (?:build|install)|(?:mvn|mvnw)\b.*\b(?:compile|package|install)|(?:gradle|gradlew)\b.*\b(?:build|assemble\w*|compile\w*|bundle\w*)|dotnet (?:build|publish|pack)|docker (?:buildx )?(?:compose )?build|docker compose .*--build|swift build|xcodebuild\b|mix (?:compile|release)|flutter build|zig build|cmake --build|ninja|bazel build|stack build|cabal build|dune build|"
-        r"make(?: -\S+)*(?: (?:all|build|dist|release|[\w-]*build[\w-]*))?$|(?:just|task|mise run|mage|rake) [\w:-]*build\w*|python3? -m build|uv build|poetry build|hatch build|latexmk|pdflatex|xelatex|tectonic|pandoc|terraform plan|(?:g?cc|g\+\+|clang(?:\+\+)?|javac|rustc|kotlinc|ghc|protoc|msbuild)\b",
+        r"make(?: -\S+)*(?: (?:all|build|dist|release|[\w-]*build[\w-]*))?$|(?:just|task|mise run|mage|rake) [\w:-]*build\w*|python3? -m build|uv build|poetry build|hatch build|latexmk|pdflatex|xelatex|tectonic|pandoc|terraform plan|(?:g?cc|g\+\+|clang(?:\+\+)?|javac|rustc|kotlinc|ghc|protoc|msbuild)\b"
     ),
-    (
-        "install",
-        rf"{_NPM} (?:i|install|add|ci|update|upgrade|audit fix)\b|yarn$|pip3? install|uv (?:sync|add|pip|lock|tool)|poetry (?:install|add|lock|update)|pipenv|conda|cargo (?:add|install|update)|go (?:get|mod)|bundle(?: install| update|$)|gem install|apt(?:-get)?|brew|composer (?:install|require|update)|mix deps|dotnet (?:add|restore)|cabal update|flutter pub|pod install|asdf install|mise install|nvm|volta|rustup",
-    ),
-    (
-        "ship",
-        r"git (?:-\S+ \S+ )?(?:commit|push|merge|rebase|cherry-pick|pull|tag|am)\b|gh (?:pr (?:create|merge|edit|ready)|release create)|glab mr|(?:npm|pnpm|yarn|cargo|twine|gem|uv) (?:publish|upload|push)|(?:vercel|netlify|fly|wrangler|firebase|railway|heroku|eas|serverless|sls|cdk|pulumi|amplify|supabase)\b.*\b(?:deploy|publish|up|push|release)\b|terraform apply|kubectl (?:apply|rollout|set)|helm (?:install|upgrade)|gcloud .*deploy|rsync|scp",
-    ),
-    (
-        "change",
-        r"sed (?:-\S+ )*-i|sed -\w*i|perl -\w*i|patch\b|git apply|cat >|tee\b|jscodeshift|ast-grep .*-U|comby .*-i|codemod|awk -i|ex -s|(?:npx )?shadcn|rails g(?:enerate)?|(?:mix|artisan|manage\.py|nest|ng) (?:gen|make|generate)",
-    ),
-    (
-        "tidy",
-        r"(?:rm|mv|cp|mkdir|touch|chmod|chown|ln|kill|pkill|killall|rmdir|unzip|tar|zip|sleep|wait|export|source|set|true|unset|alias|trash)\b|git (?:-\S+ \S+ )?(?:add|stash|checkout|switch|branch -\w|worktree|clean|restore --staged|reset|config|init|clone|rm|mv|fetch|remote (?:add|set-url|remove))\b|(?:prettier|black|gofmt|isort|rustfmt|ruff format|cargo fmt|mix format|clang-format|gofumpt|swiftformat|dprint)\b|.*(?:--fix|--write)\b",
-    ),
-    (
-        "look",
+    "install": rf"{_NPM} (?:i|install|add|ci|update|upgrade|audit fix)\b|yarn$|pip3? install|uv (?:sync|add|pip|lock|tool)|poetry (?:install|add|lock|update)|pipenv|conda|cargo (?:add|install|update)|go (?:get|mod)|bundle(?: install| update|$)|gem install|apt(?:-get)?|brew|composer (?:install|require|update)|mix deps|dotnet (?:add|restore)|cabal update|flutter pub|pod install|asdf install|mise install|nvm|volta|rustup",
+    "ship": r"git (?:-\S+ \S+ )?(?:commit|push|merge|rebase|cherry-pick|pull|tag|am)\b|gh (?:pr (?:create|merge|edit|ready)|release create)|glab mr|(?:npm|pnpm|yarn|cargo|twine|gem|uv) (?:publish|upload|push)|(?:vercel|netlify|fly|wrangler|firebase|railway|heroku|eas|serverless|sls|cdk|pulumi|amplify|supabase)\b.*\b(?:deploy|publish|up|push|release)\b|terraform apply|kubectl (?:apply|rollout|set)|helm (?:install|upgrade)|gcloud .*deploy|rsync|scp",
+    "change": r"sed (?:-\S+ )*-i|sed -\w*i|perl -\w*i|patch\b|git apply|cat >|tee\b|jscodeshift|ast-grep .*-U|comby .*-i|codemod|awk -i|ex -s|(?:npx )?shadcn|rails g(?:enerate)?|(?:mix|artisan|manage\.py|nest|ng) (?:gen|make|generate)",
+    "tidy": r"(?:rm|mv|cp|mkdir|touch|chmod|chown|ln|kill|pkill|killall|rmdir|unzip|tar|zip|sleep|wait|export|source|set|true|unset|alias|trash)\b|git (?:-\S+ \S+ )?(?:add|stash|checkout|switch|branch -\w|worktree|clean|restore --staged|reset|config|init|clone|rm|mv|fetch|remote (?:add|set-url|remove))\b|(?:prettier|black|gofmt|isort|rustfmt|ruff format|cargo fmt|mix format|clang-format|gofumpt|swiftformat|dprint)\b|.*(?:--fix|--write)\b",
+    "look": (
         r"(?:ls|cat|head|tail|grep|egrep|rg|ag|find|fd|sed|awk|wc|tree|stat|file|cd|pwd|which|whereis|echo|printf|jq|yq|du|df|ps|env|printenv|date|type|less|more|sort|uniq|cut|diff|cmp|xxd|hexdump|strings|nl|tac|column|basename|dirname|realpath|readlink|uname|whoami|id|lsof|ss|netstat|top|free|uptime|history|man|tr|xargs|test|\[|command|bat|eza|md5sum|sha\d+sum|nproc|hostname|ast-grep|tokei|cloc|sips|identify|exiftool|git|gh|glab)\b"
-        r"|(?:docker|podman) (?:ps|logs|images|inspect|compose (?:ps|logs|config))|kubectl (?:get|describe|logs|top)|systemctl (?:status|list|cat|show|is-)|journalctl|(?:npm|pnpm|yarn|pip3?|cargo|go|gem|brew|uv) (?:ls|list|view|info|show|why|tree|outdated|search|env|version|config|help)\b|\S+ (?:--version|-v|-V|--help|-h|help|version)$|(?:crontab -l|launchctl list)",
+        r"|(?:docker|podman) (?:ps|logs|images|inspect|compose (?:ps|logs|config))|kubectl (?:get|describe|logs|top)|systemctl (?:status|list|cat|show|is-)|journalctl|(?:npm|pnpm|yarn|pip3?|cargo|go|gem|brew|uv) (?:ls|list|view|info|show|why|tree|outdated|search|env|version|config|help)\b|\S+ (?:--version|-v|-V|--help|-h|help|version)$|(?:crontab -l|launchctl list)"
     ),
-)
+}
 
 
 @cache
@@ -175,15 +134,6 @@ def read_call(call: ToolCall) -> Step:
     if call.name in ("Bash", "PowerShell", "Shell"):
         return _read_command(str(given.get("command") or "")[:_READ], described[:_READ])
     kind = _TOOLS.get(call.name)
-    target = next(
-        (
-            str(given[key])
-            for key in ("file_path", "notebook_path", "path", "pattern", "url", "query")
-            if given.get(key)
-        ),
-        described,
-    )
-    files = files_in(target) if kind in _WITH_FILES else ()
     if kind == "poll":
         task = str(given.get("task_id") or given.get("bash_id") or given.get("agentId") or "")
         return Step("poll", call.name, task=task)
@@ -192,7 +142,9 @@ def read_call(call: ToolCall) -> Step:
         reviews = re.search(r"review|audit|critique|adversar|verif|qa\b", about, re.IGNORECASE)
         return Step("review" if reviews else "delegate", described[:160])
     if kind is not None:
-        return Step(kind, f"{call.name} {_one_line(target)}"[:160], files)
+        targets = map(given.get, ("file_path", "notebook_path", "path", "pattern", "url", "query"))
+        target = str(next(filter(None, targets), described))
+        return Step(kind, f"{call.name} {_one_line(target)}"[:160], files_in(target) if kind in _WITH_FILES else ())
     if call.name.startswith("mcp__"):
         action = str(given.get("action") or "")
         return Step("run", f"{call.name} {action}".strip()[:160], is_mcp=True)
@@ -202,13 +154,11 @@ def read_call(call: ToolCall) -> Step:
 def _read_command(command: str, described: str) -> Step:
     kind = _kind_of(command)
     one_line = _one_line(command)
-    redirected = kind == "look" and re.search(r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+", _QUOTED.sub("Q", command)) is not None
+    redirected = kind == "look" and re.search(r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+", _QUOTED.sub("Q", command))
     if redirected and "/dev/null" not in command:
         kind = "change"
-    if kind in ("look", "tidy"):
-        polled = re.search(r"tasks/([\w-]+)\.output", command)
-        if polled:
-            return Step("poll", one_line[:160], task=polled.group(1))
+    if kind in ("look", "tidy") and (polled := re.search(r"tasks/([\w-]+)\.output", command)):
+        return Step("poll", one_line[:160], task=polled[1])
     verifies = _VERIFY.search(described) is not None
     files = files_in(command) if kind in _WITH_FILES else ()
     return Step(kind, one_line[:160], files, verifies=verifies)
@@ -217,12 +167,10 @@ def _read_command(command: str, described: str) -> Step:
 @lru_cache(maxsize=128)  # the same tests are run again and again
 def _kind_of(command: str) -> Kind:
     text = _HEREDOC.sub(" ", command)
-    inner = [match.group(2) for match in _INNER_SHELL.finditer(text)]
-    text = _QUOTED.sub("Q", text)
-    scripts = [text, *(_QUOTED.sub("Q", script) for script in inner)]
+    scripts = [_QUOTED.sub("Q", script) for script in (text, *(match[2] for match in _INNER_SHELL.finditer(text)))]
     kinds: list[Kind] = []
     for segment in filter(None, (_unwrapped(part) for script in scripts for part in _SPLIT.split(script))):
-        found = (kind for kind, pattern in COMMANDS if _compiled(pattern).match(segment))
+        found = (kind for kind, pattern in COMMANDS.items() if _compiled(pattern).match(segment))
         kinds.append(next(found, "run"))
     return min(kinds, key=_KINDS.index, default="tidy")
 
@@ -232,7 +180,7 @@ def _unwrapped(segment: str) -> str:
     rest = segment.strip().lstrip("({ ")
     for _ in range(8):
         match = _WRAPPER.match(rest)
-        if match is None or match.end() == 0:
+        if match is None:
             break
         rest = rest[match.end() :].lstrip()
     return (_REDIRECTION.sub("", rest) if ">" in rest else rest).strip()
@@ -240,11 +188,8 @@ def _unwrapped(segment: str) -> str:
 
 def files_in(text: str) -> tuple[str, ...]:
     """Base names of files in a text, in order, each once, at most 16."""
-    names: dict[str, None] = {}
-    for name in _FILE.findall(text[:4000].replace("\\", "/")):
-        if not _NOT_A_FILE.match(name) and 4 <= len(name) <= 60:
-            names.setdefault(name.lower())
-    return tuple(names)[:16]
+    names = (name.lower() for name in _FILE.findall(text[:4000].replace("\\", "/")) if 4 <= len(name) <= 60)
+    return tuple(dict.fromkeys(name for name in names if not _NOT_A_FILE.match(name)))[:16]
 
 
 def _one_line(text: str) -> str:

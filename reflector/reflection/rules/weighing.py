@@ -17,7 +17,7 @@ from typing import Literal
 
 from reflector.playbook.counting import Verdict, decisive
 from reflector.reflection.rules.citation import Citation
-from reflector.reflection.rules.findings import FINDINGS, Found, findings, unread
+from reflector.reflection.rules.findings import FINDINGS, findings, unread
 
 Side = Literal["helpful", "harmful"]
 SIDES: tuple[Side, Side] = ("helpful", "harmful")
@@ -83,29 +83,24 @@ def judge(citation: Citation, precision: int, weights: Weights) -> Weighed:
     names = tuple(found)
     estimates = (weights.estimate("helpful", names), weights.estimate("harmful", names))
     side = SIDES[estimates[1] > estimates[0]]
-    decisive_one = _decisive(found, weights.points[side])
-    if max(estimates) < weights.cutoff(side, precision) or not decisive_one.quote:
-        reason = "too little for a verdict" if decisive_one.quote else "no evidence"
+    # The finding with a quote that speaks most for that side.
+    points = weights.points[side]
+    quoted = [one for one in found.values() if one.quote and points.get(one.name, 0.0) > 0]
+    best = max(quoted, key=lambda one: points[one.name], default=None)
+    if max(estimates) < weights.cutoff(side, precision) or best is None:
+        reason = "no evidence" if best is None else "too little for a verdict"
         return Weighed("neutral", reason, estimates=estimates, found=names)
     if side == "helpful" and unread(citation):
         return Weighed("neutral", "a person's words are not in English", estimates=estimates, found=names)
-    rule = ", ".join(dict.fromkeys(part for part in (decisive_one.name, decisive_one.rule) if part))
-    return Weighed(side, FINDINGS[decisive_one.name][0], decisive_one.quote, rule, estimates, names)
-
-
-def _decisive(found: Mapping[str, Found], points: Mapping[str, float]) -> Found:
-    """Return the finding with a quote that speaks most for a side."""
-    quoted = [one for one in found.values() if one.quote and points.get(one.name, 0.0) > 0]
-    return max(quoted, key=lambda one: points[one.name], default=Found(""))
+    rule = ", ".join(dict.fromkeys(part for part in (best.name, best.rule) if part))
+    return Weighed(side, FINDINGS[best.name][0], best.quote, rule, estimates, names)
 
 
 def merge(judgements: Sequence[Weighed]) -> Weighed:
     """Return one verdict for several citations of a bullet in one window, by the rule of `decisive`."""
-    decided = decisive(judgements, lambda judgement: judgement.tag)
+    decided = decisive(judgements, lambda one: one.tag)
     if not decided:
-        return max(
-            judgements, key=lambda judgement: max(judgement.estimates), default=Weighed("neutral", "no evidence")
-        )
+        return max(judgements, key=lambda one: max(one.estimates), default=Weighed("neutral", "no evidence"))
     if len(decided) == 1:
         return decided[0]
     return Weighed("neutral", "helpful at one citation and harmful at another", decided[-1].quote, decided[-1].rule)

@@ -35,26 +35,22 @@ class Wording:
     counter: str
     worded_for: tuple[str, ...] = ()
 
-    @property
-    def folds(self) -> bool:
-        """Whether it is read without regard to case."""
-        return self.kind not in _PRINTED
-
     @cached_property
     def expression(self) -> re.Pattern[str]:
         """The compiled expression; most sessions need a few of them only."""
-        return re.compile(self.pattern, re.MULTILINE | re.IGNORECASE if self.folds else re.MULTILINE)
+        return re.compile(self.pattern, re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE)
 
 
 @lru_cache(maxsize=1)
 def all_wordings() -> tuple[Wording, ...]:
     """Return every row, in the order of the file."""
     text = Path(__file__).with_name("wordings.tsv").read_text(encoding="utf-8")
-    return tuple(_row(*line.split("\t")) for line in text.splitlines()[1:])
-
-
-def _row(kind: str, says: str, id: str, looks_for: str, pattern: str, example: str, counter: str, tags: str) -> Wording:
-    return Wording(kind, says, id, looks_for, pattern, _unescaped(example), _unescaped(counter), tuple(tags.split()))
+    found: list[Wording] = []
+    for line in text.splitlines()[1:]:
+        kind, says, id, looks_for, pattern, example, counter, tags = line.split("\t")
+        texts = (_unescaped(example), _unescaped(counter))
+        found.append(Wording(kind, says, id, looks_for, pattern, *texts, tuple(tags.split())))
+    return tuple(found)
 
 
 @lru_cache(maxsize=16)

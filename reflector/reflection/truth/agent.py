@@ -107,17 +107,16 @@ class _Foreign:
         """Answer a question with the caller's model."""
         text = self.call(question.prompt)
         if inspect.isawaitable(text):
-            text = self._awaited(text)
+            given = _given(text)
+            text = asyncio.run_coroutine_threadsafe(given, self.loop).result() if self.loop else asyncio.run(given)
         if not isinstance(text, str):
             raise BackendError(f"the model answered with {type(text).__name__}, not with text", stage="answer")
         sent = question.prompt
         return Answer(text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256)
 
-    def _awaited(self, given: Awaitable[Any]) -> Any:
-        async def wait() -> Any:
-            return await given
 
-        return asyncio.run_coroutine_threadsafe(wait(), self.loop).result() if self.loop else asyncio.run(wait())
+async def _given(awaited: Awaitable[Any]) -> Any:
+    return await awaited
 
 
 class ReflectorAgent:

@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from reflector.playbook.counting import VERDICTS
-from reflector.reflection.answers import find_answer
+from reflector.reflection.answers import TEXT, VERDICT, find_answer, schema
 from reflector.reflection.extraction import Strategy
 from reflector.reflection.truth.builder import Prompt, PromptBuilder
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Trajectory, faults_in
@@ -29,20 +28,8 @@ MOST_ITERATIONS = 100
 T = TypeVar("T")
 
 
-def _schema(**properties: object) -> dict[str, object]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-_TEXT = {"type": "string"}
-_INSIGHTS = _schema(
-    insights={"type": "array", "items": _schema(**dict.fromkeys(Insight.model_fields, _TEXT))},
-)
-_EVALUATION = _schema(bullet_id=_TEXT, reason=_TEXT, tag={"type": "string", "enum": list(VERDICTS)})
+_INSIGHTS = schema(insights={"type": "array", "items": schema(**dict.fromkeys(Insight.model_fields, TEXT))})
+_EVALUATION = schema(bullet_id=TEXT, reason=TEXT, tag=VERDICT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ is used, then `default.txt`, then ours in the language.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, Protocol, get_args
@@ -36,35 +35,27 @@ _PLACEHOLDERS = (
 _OF_BULLET = ("query", "generated_answer", "ground_truth", "bullet_id", "bullet_section", "bullet_content")
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What stands in a prompt where the trajectory has nothing, and around what it has."""
-
-    no_steps: str
-    no_bullets: str
-    failing: str
-    before: str
-    labels: Sequence[str]
-    deeper: str
-
-
-_WORDS: Mapping[Language, _Words] = {
-    "en": _Words(
-        "(no reasoning steps were recorded)",
-        "(no bullets were used)",
-        "Failing tests:",
-        "Insights of the iteration before:",
-        ("Reasoning", "Error", "Root cause", "Correct approach", "Key insight"),
-        "Go deeper than these: correct what is wrong in them, and look for the cause behind the cause.",
-    ),
-    "ja": _Words(
-        "(推論ステップは記録されていません)",
-        "(使用されたBulletはありません)",
-        "失敗したテスト:",
-        "前回の反復の教訓:",
-        ("推論", "誤り", "根本原因", "正しいアプローチ", "重要な教訓"),
-        "これらをさらに掘り下げてください。誤りがあれば正し、原因のさらに奥にある原因を探してください。",
-    ),
+#: What stands in a prompt where the trajectory has nothing, and around what it has.
+_WORDS: Mapping[Language, Mapping[str, str]] = {
+    "en": {
+        "no steps": "(no reasoning steps were recorded)",
+        "no bullets": "(no bullets were used)",
+        "failing": "Failing tests:",
+        "before": "Insights of the iteration before:",
+        "deeper": "Go deeper than these: correct what is wrong in them, and look for the cause behind the cause.",
+    },
+    "ja": {
+        "no steps": "(推論ステップは記録されていません)",
+        "no bullets": "(使用されたBulletはありません)",
+        "failing": "失敗したテスト:",
+        "before": "前回の反復の教訓:",
+        "deeper": "これらをさらに掘り下げてください。誤りがあれば正し、原因のさらに奥にある原因を探してください。",
+    },
+}
+#: The five parts of an insight.
+_LABELS: Mapping[Language, Sequence[str]] = {
+    "en": ("Reasoning", "Error", "Root cause", "Correct approach", "Key insight"),
+    "ja": ("推論", "誤り", "根本原因", "正しいアプローチ", "重要な教訓"),
 }
 
 
@@ -140,12 +131,12 @@ class ReflectorPromptBuilder:
         bullets = [f"[{bullet.id}] {bullet.section}\n{bullet.content}" for bullet in used_bullets]
         report = read_report(test_report)
         names = report.names()
-        previous = _previous(previous_insights or (), words)
+        previous = self._previous(previous_insights or ())
         values = {
             **_asked(trajectory, ground_truth),
-            "test_report": f"{words.failing}\n{names}\n\n{test_report}" if names else test_report,
-            "reasoning_steps": "\n".join(steps) or words.no_steps,
-            "used_bullets": "\n\n".join(bullets) or words.no_bullets,
+            "test_report": f"{words['failing']}\n{names}\n\n{test_report}" if names else test_report,
+            "reasoning_steps": "\n".join(steps) or words["no steps"],
+            "used_bullets": "\n\n".join(bullets) or words["no bullets"],
             "previous_insights": previous,
             "previous_insights_section": previous,
         }
@@ -158,6 +149,13 @@ class ReflectorPromptBuilder:
         about = {"bullet_id": bullet.id, "bullet_section": bullet.section, "bullet_content": bullet.content}
         values = {**_asked(trajectory, ground_truth), **about}
         return self._filled((_EVALUATION,), _OF_BULLET, values, [])
+
+    def _previous(self, insights: Sequence[Insight]) -> str:
+        """Return five labelled lines for each insight and the request to go deeper; "" without any."""
+        words, labels = _WORDS[self.language], _LABELS[self.language]
+        parts = [zip(labels, insight.model_dump().values(), strict=True) for insight in insights]
+        blocks = ["\n".join(f"{label}: {text}" for label, text in said) for said in parts]
+        return "\n\n".join([words["before"], *blocks, words["deeper"]]) if blocks else ""
 
     def _filled(
         self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str], problems: list[str]
@@ -187,13 +185,3 @@ def _asked(trajectory: Trajectory, ground_truth: str) -> dict[str, str]:
         "generated_answer": trajectory.generated_answer,
         "ground_truth": ground_truth,
     }
-
-
-def _previous(insights: Sequence[Insight], words: _Words) -> str:
-    """Return five labelled lines for each insight and the request to go deeper; "" without any."""
-    blocks = [
-        "\n".join(f"{label}: {text}" for label, text in zip(words.labels, said, strict=True))
-        for insight in insights
-        if (said := (*insight.model_dump().values(),))
-    ]
-    return "\n\n".join([words.before, *blocks, words.deeper]) if blocks else ""

@@ -9,6 +9,7 @@ the others are not.
 from __future__ import annotations
 
 import json
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -22,6 +23,7 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
+from reflector.reflection.backends.clients.settings import MAX_TOKENS
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Opened
 from reflector.reflection.protocol import OUTAGES, Answer, BackendError, reply_of
@@ -30,11 +32,10 @@ from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, 
 from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import DatasetRefused
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
+from reflector.reflection.window import tags_of
 from reflector.text.bounds import encodable
 from reflector.text.secrets import quote, redact
 
-#: Most tokens of an answer.
-MAX_TOKENS = 4096
 #: The fields of an insight besides its key sentence.
 _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
 #: Fields of the event that a trajectory has under another name.
@@ -78,9 +79,8 @@ def record(ledger: Ledger, case: Case) -> WindowRow:
         }
         if fault := next(EVENT_TYPES[ev.TRAJECTORY_RECORDED].faults(data), None):
             field, _, why = fault.partition(" ")
-            raise TrajectoryRefused(
-                f"the trajectory cannot be recorded: {_GIVEN_AS.get(field, field)} {why}; shorten it"
-            )
+            given_as = _GIVEN_AS.get(field, field)
+            raise TrajectoryRefused(f"the trajectory cannot be recorded: {given_as} {why}; shorten it")
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
         ledger.append([event])
@@ -185,24 +185,15 @@ class _Asking:
         self.ended: Reflected | None = None
 
     def __call__(self, question: Question) -> str:
-        ledger, backend = self.recorder.ledger, self.recorder.backend.name
+        ledger, backend, place = self.recorder.ledger, self.recorder.backend.name, (question.iteration, question.part)
         reflection_id = events_of.reflection_id_of(self.recorded.event_id, backend)
-        event: Event | Reflected | None = ledger.event(
-            events_of.answer_id(reflection_id, question.iteration, question.part)
-        )
+        event: Event | Reflected | None = ledger.event(events_of.answer_id(reflection_id, *place))
         if event is None and self.ended is not None:
             raise Unanswered("it was not asked")
         if event is None:
             window = _window(ledger, self.recorded.session_id, self.recorded.event_id)
-            event = self.recorder.put(
-                window,
-                self.recorded,
-                lambda: self._ask(question),
-                lambda answer: events_of.answered(
-                    self.recorded, backend, "ground_truth", answer, question.iteration, question.part
-                ),
-                self.budget,
-            )
+            kept = partial(events_of.answered, self.recorded, backend, "ground_truth", place=place)
+            event = self.recorder.put(window, self.recorded, partial(self._ask, question), kept, self.budget)
         if not isinstance(event, Event):
             if event.outcome == "skipped" or event.stage in OUTAGES:
                 self.ended = event
@@ -230,15 +221,13 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
     reflection_id = given.reflection_id or ""
     unread = [
         events_of.failed(
-            window,
-            given.actor,
-            "parse",
-            f"{question.subject}: {why}",
-            more={"parser": PARSER_VERSION},
+            *(window, given.actor, "parse", f"{question.subject}: {why}"),
+            parser=PARSER_VERSION,
             place=(question.iteration, question.part),
         )
         for question, why in said.unreadable
     ]
+    about: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
     lessons = [
         NewEvent(
             ev.LESSON_RECORDED,
@@ -250,9 +239,7 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
                 **{name: _kept(getattr(insight, name)) for name in _HOW},
             },
             given.actor,
-            session_id=recorded.session_id,
-            reflection_id=reflection_id,
-            target_id=recorded.event_id,
+            **about,
         )
         for index, insight in enumerate(said.insights)
     ]
@@ -264,7 +251,7 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
     problems = tuple(quote(problem, 300) for problem in said.problems[:50])
     parsed = Parsed(analysis, tags, worst(said.strategies), problems)
     status = {row.name: row.status for row in ledger.rows()}
-    done = events_of.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
+    done = events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags)
     return [*unread, *lessons, *done]
 
 
@@ -280,8 +267,7 @@ def judged(ledger: Ledger, window: WindowRow) -> Talk | None:
     if completed is None:
         return None
     data: Any = completed.data or {}
-    tags = ledger.events(after=completed.position, session_id=window.session_id, types=(ev.BULLET_TAGGED,))
-    given: list[Any] = [event.data for event in tags if event.reflection_id == completed.reflection_id]
+    given: list[Any] = [event.data for event in tags_of(ledger, completed)]
     lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
     recorded = ledger.event(window.event_id)
     return Talk(

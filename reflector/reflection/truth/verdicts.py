@@ -37,7 +37,8 @@ def judged(question: Question) -> dict[str, object]:
 
 def _verdict(question: Question, bullet_id: str) -> tuple[str, str]:
     steps = question.case.trajectory.reasoning_steps
-    own = _own_steps(steps, bullet_id)
+    cited = re.compile(r"\[([^\[\]\s]{1,200})\]")
+    own = [number for number, step in enumerate(steps, 1) if set(cited.findall(step)) == {bullet_id}]
     if not own:
         return "neutral", "no reasoning step cites it alone"
     report = read_report(question.case.test_report)
@@ -61,12 +62,6 @@ def _verdict(question: Question, bullet_id: str) -> tuple[str, str]:
     if len(decided) > 1:
         return "neutral", f"{decided[0][1]}; but {decided[1][1]}"
     return decided[0]
-
-
-def _own_steps(steps: Sequence[str], bullet_id: str) -> list[int]:
-    """Return the numbers of the steps, from 1, that cite this bullet and no other one."""
-    cited = re.compile(r"\[([^\[\]\s]{1,200})\]")
-    return [number for number, step in enumerate(steps, 1) if set(cited.findall(step)) == {bullet_id}]
 
 
 class _Steps:

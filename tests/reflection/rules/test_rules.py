@@ -28,25 +28,25 @@ def says(text: str, chain: str = "") -> Message:
 
 
 def calls(tool: str, chain: str = "", **given: Any) -> Message:
-    call = ToolCall(str(given), tool, given)
-    return Message(0, "", "assistant", "model", chain, "", "", calls=(call,))
+    return Message(0, "", "assistant", "model", chain, "", "", calls=(ToolCall(str(given), tool, given),))
 
 
-def runs(command: str, text: str, *, error: bool = False, chain: str = "") -> list[Message]:
-    call = calls("Bash", chain, command=command)
+def done(call: Message, text: str, *, error: bool = False, chain: str = "") -> list[Message]:
     result = ToolResult(call.calls[0].id, text, error)
     return [call, Message(0, "", "user", "tool", chain, "", "", results=(result,))]
 
 
-def edits(file: str = "/app/store.py", old: str = "a = 1", new: str = "a = 2", chain: str = "") -> list[Message]:
-    call = calls("Edit", chain, file_path=file, old_string=old, new_string=new)
-    result = ToolResult(call.calls[0].id, f"The file {file} has been updated.", False)
-    return [call, Message(0, "", "user", "tool", chain, "", "", results=(result,))]
+def runs(command: str, text: str, *, error: bool = False, chain: str = "") -> list[Message]:
+    return done(calls("Bash", chain, command=command), text, error=error, chain=chain)
+
+
+def edits(file: str = "/app/store.py", old: str = "a = 1", new: str = "a = 2") -> list[Message]:
+    call = calls("Edit", file_path=file, old_string=old, new_string=new)
+    return done(call, f"The file {file} has been updated.")
 
 
 def reads(file: str = "/app/store.py") -> list[Message]:
-    call = calls("Read", file_path=file)
-    return [call, Message(0, "", "user", "tool", "", "", "", results=(ToolResult(call.calls[0].id, "1 a = 1", False),))]
+    return done(calls("Read", file_path=file), "1 a = 1")
 
 
 def person(text: str) -> Message:
@@ -59,18 +59,11 @@ def refuses(reason: str) -> Message:
 
 def _flat(messages: Any) -> Iterator[Message]:
     for message in messages:
-        if isinstance(message, Message):
-            yield message
-        else:
-            yield from _flat(message)
+        yield from [message] if isinstance(message, Message) else _flat(message)
 
 
-def judge(
-    *messages: Any, advice: str = _ADVICE, cited: Sequence[str] = ("pat-001",), precision: int = 85
-) -> dict[str, str]:
-    answer = answered(*messages, advice=advice, cited=cited, precision=precision)
-    tags: list[dict[str, str]] = json.loads(answer.text)["bullet_tags"]
-    assert [tag["name"] for tag in tags] == list(cited)
+def judge(*messages: Any, **given: Any) -> dict[str, str]:
+    tags: list[dict[str, str]] = json.loads(answered(*messages, **given).text)["bullet_tags"]
     return tags[0]
 
 
@@ -109,9 +102,7 @@ _BRANCH_IS_WRONG = person("no, the branch is still wrong")
 _LINT = runs("ruff check .", "Found 2 errors.", error=True)
 _LOAD = runs("python load.py a.csv", "loaded 12 rows")
 _NOTICE = Message(0, "", "user", "injected", "", "", "<task-notification><task-id>a</task-id></task-notification>")
-_EDIT = calls("Edit", file_path="/app/store.py")
-_SLIP = ToolResult(_EDIT.calls[0].id, "Found 2 matches of the string to replace", True)
-_SLIPPED = [_EDIT, Message(0, "", "user", "tool", "", "", "", results=(_SLIP,))]
+_SLIPPED = done(calls("Edit", file_path="/app/store.py"), "Found 2 matches of the string to replace", error=True)
 _REFUSED = [CITED, calls("Edit", file_path="a.py")]
 _CHANGED = [CITED, edits(), DONE]
 _RAN_TESTS = [says("[pat-001]: run the tests."), *GREEN, says("All pass.")]
@@ -150,7 +141,6 @@ CASES: dict[str, Case] = {
     "a question is no praise": ([_CHANGED, person("do you think that is a good idea?")], "="),
     "a condition is no praise": ([_CHANGED, person("make sure that it works")], "="),
     "to be committed": ([_CHANGED, person("commit and push")], "= accepted"),
-    "to be committed after tests": ([TESTED, person("commit and push")], "helpful"),
     "a go-ahead first": ([CITED, person("yes, go ahead"), edits(), GREEN, DONE], "= agreed silence check-passed"),
     "a go-ahead alone": ([CITED, person("ok")], "neutral"),
     "an objection after green": ([TESTED, person("no, the branch name is wrong, I asked for the tag")], "harmful"),
@@ -161,7 +151,6 @@ CASES: dict[str, Case] = {
     "not conceded": ([_CHANGED, _DELETED, says("Let me look.")], "neutral"),
     "a no that answers": ([CITED, says("Shall I also add the tag?"), person("no")], "="),
     "an objection elsewhere": ([_RAN_TESTS, _ABOUT_ELSE], "= objects-elsewhere advice-to-check", _TO_TEST),
-    "an objection elsewhere decides nothing": ([_RAN_TESTS, _ABOUT_ELSE], "neutral", _TO_TEST),
     "a read before the change": ([CITED, reads(), says("Now."), edits(), GREEN], "+ check-passed - advice-to-look"),
     "a doubt before it works": (_DOUBTED, "helpful"),
     "a later objection": ([_CHANGED, _CHANGELOG, person("the branch is still not stored")], "+ objects-later"),
@@ -173,9 +162,7 @@ CASES: dict[str, Case] = {
     "an interrupt and its sequel": ([_REFUSED, refuses(""), person("continue")], "neutral"),
     "an interrupt and its reason": ([_REFUSED, refuses(""), person("why the branch? revert that")], "harmful"),
     "green": ([TESTED], "helpful"),
-    "green and another wish": ([TESTED, person("show me the diff")], "helpful"),
     # Results.
-    "the first test": ([CITED, edits(), says("Now the tests."), GREEN], "+ check-passed"),
     "red, then green": ([CITED, edits(), says("T."), RED, says("Mend."), edits(new="a = 3"), GREEN], "= silence"),
     "red before, green now": ([RED, CITED, edits(), GREEN], "+ own-check check-passed"),
     "a command that failed before": ([_FAILED_LOAD, CITED, edits(), _LOAD, DONE], "+ own-check"),
@@ -189,7 +176,6 @@ CASES: dict[str, Case] = {
     "green here, red there": ([CITED, edits(), GREEN, says("Lint."), _LINT], "= silence"),
     "red in the step": ([CITED, edits(), _LINT], "= silence"),
     "went through": ([says("[pat-001]: push."), _PUSH, DONE], "= silence went-through"),
-    "went through and is helpful": ([says("[pat-001]: push."), _PUSH, DONE], "helpful"),
     "went through and somebody speaks": ([says("[pat-001]: push."), _PUSH, DONE, person("add csv")], "- went-through"),
     "went through and then red": ([says("[pat-001]: push."), _PUSH, DONE, RED], "- went-through"),
     "went through with a change": ([CITED, edits(), _PUSH, DONE], "- went-through"),
@@ -197,7 +183,6 @@ CASES: dict[str, Case] = {
     "a call without an answer": ([CITED, _PUSH, calls("Bash", command="git tag v1")], "- went-through"),
     "an older failure": ([_OLDER, GREEN], "+ check-passed"),
     "a slip of the edit tool": ([CITED, _SLIPPED, edits(), GREEN], "+ check-passed"),
-    "a slip alone": ([CITED, _SLIPPED], "= silence"),
     "a push of a change": ([CITED, edits(), runs("git push", "1a2b..3c4d main -> main")], "= silence"),
     "work after a notice": ([CITED, edits(), _NOTICE, _TYPES], "= silence"),
     # Several citations.
@@ -228,25 +213,17 @@ def test_what_follows_a_citation_decides(case: Case) -> None:
         assert word in "+-" or (word in names) == (sign == "+")
 
 
-def test_a_rationale_says_why_and_quotes() -> None:
+def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() -> None:
     assert judge(CITED, edits())["rationale"] == "no evidence"
     assert "branch name" in judge(TESTED, person("no, the branch name is wrong, I asked for the tag"))["rationale"]
-
-
-def test_a_window_that_cites_nothing_gets_no_tags() -> None:
-    answer = RulesBackend().answer(Request("s", (Bullet("pat-001", "pat", "x"),), (), lambda: iter([])))
-    assert json.loads(answer.text)["bullet_tags"] == []
-    assert answer.model == "rules/4"
+    assert judge(says("[pat-002] and [mis-001]"), edits(), cited=("pat-002", "mis-001"))["name"] == "pat-002"
+    nothing = answered(cited=())
+    assert (json.loads(nothing.text)["bullet_tags"], nothing.model) == ([], "rules/4")
 
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "좋아요, 이제 커밋해 주세요",
-        "да, но это не то, что я просил",
-        "podle mě je to příliš staré, použij novější",
-        "太好了，谢谢",
-    ],
+    ["좋아요, 이제 커밋해 주세요", "да, но это не то, что я просил", "podle mě je to příliš staré", "太好了，谢谢"],
 )
 def test_no_green_stands_against_words_that_are_not_read(words: str) -> None:
     assert judge(TESTED, person(words))["rationale"] == "a person's words are not in English"
@@ -266,10 +243,6 @@ def test_pasted_text_is_not_read_as_the_persons_words() -> None:
     assert read_remark("doesnt work").signs == ("negates",)
 
 
-def test_tags_come_in_order_of_first_citation() -> None:
-    judge(says("[pat-002] and [mis-001]"), edits(), GREEN, cited=("pat-002", "mis-001"))
-
-
 def test_a_stricter_policy_says_less_and_the_estimates_stay() -> None:
     told = person("why is the branch there?")
     loose, strict = (answered(CITED, edits(), DONE, told, precision=share) for share in (75, 99))
@@ -285,9 +258,6 @@ def test_a_secret_and_control_characters_do_not_reach_the_rationale() -> None:
     assert verdict["tag"] == "harmful"
     assert key not in verdict["rationale"]
     assert verdict["rationale"].isprintable()
-
-
-def test_a_rationale_is_at_most_300_characters() -> None:
     assert len(judge(CITED, edits(), DONE, person("no, that branch is wrong. " * 60))["rationale"]) <= 300
 
 

@@ -77,23 +77,10 @@ class Store:
 
 
 NASTY = (
-    "{x}",
-    "{{}}",
-    "{0.__class__}",
-    "{generated_answer}",
-    "{previous_insights!r:>9999999999}",
-    "%s %(x)s $x ${x}",
-    '```json\n{"insights": []}\n```',
-    "</think>",
-    "</test_report>",
-    '{"insights": [',
-    '"tag": "helpful"}',
-    "\\",
-    '\\"\\u0000\\n',
-    "日本語 🐍 é\u0301 \u202e \u2028 \ufeff",
-    "\r\n\t\x1b[31m\x07",
-    "x" * (1 << 20),
-    ("{" * 64 + "}" * 64) * 8192,
+    *("{x}", "{{}}", "{0.__class__}", "{generated_answer}", "{previous_insights!r:>9999999999}", "%s %(x)s $x ${x}"),
+    *('```json\n{"insights": []}\n```', "</think>", "</test_report>", '{"insights": [', '"tag": "helpful"}'),
+    *("\\", '\\"\\u0000\\n', "日本語 🐍 é\u0301 \u202e \u2028 \ufeff", "\r\n\t\x1b[31m\x07"),
+    *("x" * (1 << 20), ("{" * 64 + "}" * 64) * 8192),
 )
 TEXTS = (
     st.sampled_from(NASTY)

@@ -17,45 +17,32 @@ SAID = json.loads((EXAMPLE / "tasks.json").read_text("utf-8"))
 ITERATIONS = 3
 
 
-@pytest.fixture(scope="module")
-def trajectories(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that the example makes, with reports of real runs of pytest."""
-    folder = tmp_path_factory.mktemp("tasks")
+@pytest.mark.slow
+def test_the_ledger_shows_lessons_tags_and_blame_that_names_the_failing_test(tmp_path: Path) -> None:
+    """The example's file is made with reports of real runs of pytest."""
     made = subprocess.run(
-        [sys.executable, EXAMPLE / "make_trajectories.py", folder],
+        [sys.executable, EXAMPLE / "make_trajectories.py", tmp_path / "tasks"],
         env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PATH": ""},
         capture_output=True,
         text=True,
         check=False,
     )
     assert made.returncode == 0, made.stderr
-    return Path(made.stdout.strip())
+    trajectories = Path(made.stdout.strip())
+    agent = Agent.in_folder(tmp_path, {})
+    agent.call("--dataset", "python-tasks", "import", trajectories.with_name("playbook.json"))
 
+    def events() -> list[str]:
+        folder = agent.state / "datasets" / "python-tasks" / ".claude" / "reflector"
+        with Ledger.open_file(folder / "ledger.db", "python-tasks") as ledger:
+            return [event.type for event in ledger.events()]
 
-def project(folder: Path, book: Path) -> Agent:
-    """A project with the playbook of the dataset."""
-    agent = Agent.in_folder(folder, {})
-    agent.call("--dataset", "python-tasks", "import", book)
-    return agent
-
-
-def events(agent: Agent) -> list[str]:
-    folder = agent.state / "datasets" / "python-tasks" / ".claude" / "reflector"
-    with Ledger.open_file(folder / "ledger.db", "python-tasks") as ledger:
-        return [event.type for event in ledger.events()]
-
-
-@pytest.mark.slow
-def test_the_ledger_shows_lessons_tags_and_blame_that_names_the_failing_test(
-    trajectories: Path, tmp_path: Path
-) -> None:
-    agent = project(tmp_path, trajectories.with_name("playbook.json"))
     run = ("lab", "trajectory", "--iterations", ITERATIONS, trajectories)
     told = agent.call(*run)
     assert told.err == ""
     for task in SAID["tasks"]:
         assert f"{task['bullet']} {task['verdict']}" in told.out
-    types = events(agent)
+    types = events()
     assert types.count("trajectory.recorded") == 12
     assert types.count("reflection.answered") == 12 * (ITERATIONS + 1)
     assert types.count("lesson.recorded") >= 12
@@ -69,4 +56,4 @@ def test_the_ledger_shows_lessons_tags_and_blame_that_names_the_failing_test(
     assert agent.call("--dataset", "python-tasks", "verify").out == ""
     again = agent.call(*run)
     assert again.out.count("recorded before") == 12
-    assert events(agent) == types
+    assert events() == types

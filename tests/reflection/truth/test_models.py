@@ -1,4 +1,4 @@
-"""The values: what they hold, what they refuse, and that JSON keeps them (P1 and P2)."""
+"""The values (B-01 to B-08): what they hold, what they refuse, and that JSON keeps them (P1 and P2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from reflector import ground_truth
 from reflector.ground_truth import (
     Bullet,
     BulletEvaluation,
@@ -47,23 +46,17 @@ def test_a_value_of_another_type_is_refused(field: str, value: Any, tag: Any) ->
         Insight(**{**insight().model_dump(), field: value})
     with pytest.raises(ValidationError):
         BulletEvaluation(bullet_id="a", tag=tag, reason="r")
-
-
-@pytest.mark.parametrize("count", ["3", 3.5, True, None, b"1"])
-def test_a_count_of_iterations_is_not_converted(count: Any) -> None:
     with pytest.raises(ValidationError):
-        result(iteration_count=count)
+        result(iteration_count=True if isinstance(value, int) else value)
 
 
 def test_the_values_have_the_fields_that_were_asked_for_and_their_defaults() -> None:
-    asked: dict[Any, tuple[str, ...]] = {
-        Insight: ("reasoning", "error_identification", "root_cause_analysis", "correct_approach", "key_insight"),
-        BulletEvaluation: ("bullet_id", "tag", "reason"),
-        ReflectionResult: (
-            *("insights", "bullet_evaluations", "trajectory_query", "trajectory_dataset", "iteration_count"),
-        ),
+    asked = {
+        Insight: "reasoning error_identification root_cause_analysis correct_approach key_insight",
+        BulletEvaluation: "bullet_id tag reason",
+        ReflectionResult: "insights bullet_evaluations trajectory_query trajectory_dataset iteration_count",
     }
-    assert {model: tuple(model.model_fields) for model in asked} == asked
+    assert {model: " ".join(model.model_fields) for model in asked} == asked
     for field in Insight.model_fields:
         with pytest.raises(ValidationError, match=field):
             Insight(**{key: value for key, value in insight().model_dump().items() if key != field})
@@ -72,7 +65,6 @@ def test_the_values_have_the_fields_that_were_asked_for_and_their_defaults() -> 
     with pytest.raises(ValidationError):
         attempt(status="done")
     assert Playbook.model_validate_json(Playbook().model_dump_json()).bullets == []
-    assert all(hasattr(ground_truth, name) for name in ground_truth.__all__)
 
 
 @pytest.mark.parametrize(("helpful", "harmful", "score"), [(5, 0, 1.0), (3, 1, 0.75), (0, 0, 0.5), (0, 2, 0.0)])
@@ -83,10 +75,8 @@ def test_the_confidence_of_a_bullet_is_its_share_of_helpful(helpful: int, harmfu
 
 
 def test_a_curation_sums_up_its_changes() -> None:
-    deltas = [
-        DeltaContextItem(type=type_, section="s", bullet_id=None, content="c", reasoning="r")
-        for type_ in ("ADD", "UPDATE", "ADD")
-    ]
+    about: Any = {"section": "s", "bullet_id": None, "content": "c", "reasoning": "r"}
+    deltas = [DeltaContextItem(type=type_, **about) for type_ in ("ADD", "UPDATE", "ADD")]
     made = CurationResult(deltas=deltas, bullets_before=1, bullets_after=3)
     assert made.summary == "ADD: 2, UPDATE: 1, DELETE: 0"
     assert CurationResult.model_validate_json(made.model_dump_json()) == made

@@ -29,7 +29,7 @@ def names(text: str) -> tuple[list[str], list[str]]:
 def test_junit_xml_names_what_failed_and_what_passed_after_having_failed() -> None:
     assert names(JUNIT) == (["tests.test_cart::test_total"], ["tests.test_cart::test_shaky"])
     assert "assert 3 == 4" in read_report(JUNIT).failing[0].message
-    assert [one.test for one in read_report(JUNIT).outcomes if one.test.endswith("test_old")] == []
+    assert not any(one.test.endswith("test_old") for one in read_report(JUNIT).outcomes)
 
 
 @pytest.mark.parametrize(
@@ -47,32 +47,32 @@ def test_junit_xml_names_what_failed_and_what_passed_after_having_failed() -> No
         ("not ok 1 - adds\nok 2 - divides", ["adds"]),
         ("  ✕ adds (3 ms)\n  ✓ divides (1 ms)", ["adds"]),
         ("Everything is broken.", []),
-        ("", []),
     ],
 )
 def test_the_lines_of_runners_name_what_failed(text: str, failing: list[str]) -> None:
     assert names(text) == (failing, [])
 
 
-def test_a_test_that_failed_in_an_earlier_run_of_the_report_and_passes_now_is_repaired() -> None:
+def test_what_a_report_says_of_a_test_is_kept_once_and_a_later_pass_repairs_it() -> None:
+    report = read_report("____ a ____\nE   assert 1 == 2\n\n=== short ===\n" + "FAILED a.py::a\n" * 3)
+    assert [outcome.message for outcome in report.outcomes] == ["E   assert 1 == 2", "", ""]
+    assert [outcome.message for outcome in report.failing] == ["E   assert 1 == 2"]
     report = read_report("FAILED t.py::test_x - assert 1 == 2\n1 failed in 0.1s\nt.py::test_x PASSED [100%]")
     assert report.failing == []
     assert [(one.test, one.message) for one in report.repaired] == [("t.py::test_x", "assert 1 == 2")]
 
 
-BOMB = (
-    '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><testsuites><testcase name="&b;"/></testsuites>'
-)
-OUTSIDE = (
-    '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuites><testcase name="x">&a;</testcase></testsuites>'
-)
+BOMB = '<!DOCTYPE x [<!ENTITY a "aaa"><!ENTITY b "&a;&a;&a;">]><testsuites><testcase name="&b;"/></testsuites>'
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        *((text, "document type") for text in (BOMB, OUTSIDE, "<!DOCTYPE html><html></html>")),
-        *((text, "JUnit XML") for text in ("<", "<testsuites>", "<a></b>", "<a>&x;</a>", "<a>\0</a>")),
+        *(
+            (text, "document type")
+            for text in (BOMB, '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><a>&a;</a>')
+        ),
+        *((text, "JUnit XML") for text in ("<testsuites>", "<a>&x;</a>", "<a>\0</a>")),
     ],
 )
 def test_xml_that_cannot_be_read_or_declares_a_type_is_a_problem_and_no_error(text: str, problem: str) -> None:
@@ -92,12 +92,6 @@ def test_no_text_makes_it_raise(text: str) -> None:
 )
 def test_a_long_report_is_read_in_linear_time(line: str) -> None:
     read_report("____ a ____\n" + "\n" * 4_000 + f"{line}\n" * 80_000)
-
-
-def test_what_stands_under_a_failures_heading_belongs_to_it_once() -> None:
-    report = read_report("____ a ____\nE   assert 1 == 2\n\n=== short ===\n" + "FAILED a.py::a\n" * 3)
-    assert [outcome.message for outcome in report.outcomes] == ["E   assert 1 == 2", "", ""]
-    assert [outcome.message for outcome in report.failing] == ["E   assert 1 == 2"]
 
 
 # How `rules` judge a trajectory by its report.
@@ -140,13 +134,7 @@ def test_insights_name_the_failing_test_and_its_step() -> None:
     assert insight.root_cause_analysis.startswith("Step 1: ")
     assert result.iteration_count == 3
     assert judged(RED, STEP) == result
-
-
-def test_a_report_without_a_failure_teaches_nothing() -> None:
     assert judged(GREEN, STEP).insights == []
-
-
-def test_rules_read_no_bare_prompt() -> None:
     with pytest.raises(BackendError, match="reads no prompts"):
         llm_client("rules").invoke_with_template("What is wrong?")
 

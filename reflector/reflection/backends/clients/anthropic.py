@@ -1,6 +1,6 @@
 """The Messages API: Anthropic's own, or a gateway's.
 
-Invariant: all requests for one question end within its deadline, and every way to fail comes out as a `CallFailed`.
+Invariant: all requests for one question end within its deadline, and every way to fail comes out as a `BackendError`.
 The SDK's own retries are off, or three attempts would be nine. Its redirects are off too: who gets the transcript is
 for the user to say, not for the API. An answer that was paid for never fails for what is beside its text.
 
@@ -18,7 +18,7 @@ import reprlib
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final
@@ -28,8 +28,15 @@ import anthropic
 import httpx2
 
 from reflector.prices import Usage
-from reflector.reflection.backends.clients.settings import BASE_DELAY, MAX_TOKENS, ModelSettings
-from reflector.reflection.backends.model import MAX_RETRIES, CallFailed, Reply, Tries
+from reflector.reflection.backends.clients.settings import (
+    BASE_DELAY,
+    MAX_RETRIES,
+    MAX_TOKENS,
+    ModelSettings,
+    Reply,
+    Tries,
+)
+from reflector.reflection.protocol import BackendError
 
 _OFFICIAL: Final = "https://api.anthropic.com"
 _TOO_LONG = re.compile(r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context", re.I)
@@ -59,24 +66,19 @@ _LONG_KEY: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Pacing:
-    """How time passes between attempts; tests let it pass faster."""
+class AnthropicClient:
+    """Sends questions to the API that the settings name. Tests let time pass faster between the attempts."""
 
+    settings: ModelSettings
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
 
-
-@dataclass(frozen=True, slots=True)
-class AnthropicClient:
-    """Sends questions to the API that the settings name."""
-
-    settings: ModelSettings
-    pacing: Pacing = field(default_factory=Pacing)
-    name: str = "anthropic"
-    output_tokens: int = MAX_TOKENS
-
     async def send(self, texts: Sequence[str], schema: Mapping[str, object] | None, tries: Tries) -> Reply:
-        """Send one question as one user message. Raises CallFailed and nothing else."""
+        """Send one question as one user message, and count each request in `tries`, of which one must be left.
+
+        All texts but the last are the same for many questions, and cached. `schema` is the form of the answer. Raises
+        BackendError and nothing else.
+        """
         settings, key = self.settings, self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
             said = (
@@ -84,13 +86,13 @@ class AnthropicClient:
                 if key is None
                 else "the API key holds characters that no key has, such as a line break; set it again"
             )
-            raise CallFailed(said, stage="access", attempts=0)
+            raise BackendError(said, stage="access", attempts=0)
         try:
             async with asyncio.timeout(settings.deadline - tries.seconds):
                 return await self._asked(texts, schema, tries)
         except TimeoutError:
             said = f"no answer within {settings.deadline:g} s (requests: {tries.made})"
-            raise CallFailed(said, stage="transport", attempts=tries.made) from None
+            raise BackendError(said, stage="transport", attempts=tries.made) from None
         except Exception as error:
             raise _failure(error, tries.made, key) from error
 
@@ -133,11 +135,11 @@ class AnthropicClient:
                         form = None
                         continue
                     failures += 1
-                    wait = max(BASE_DELAY * 2.0 ** (failures - 1) * self.pacing.jitter(), _rest_in(error))
+                    wait = max(BASE_DELAY * 2.0 ** (failures - 1) * self.jitter(), _rest_in(error))
                     # An API that asks to wait beyond the deadline is asked at a later drain.
                     if not is_transient(error) or tries.seconds + wait >= settings.deadline:
                         raise
-                    await self.pacing.sleep(wait)
+                    await self.sleep(wait)
 
 
 @cache
@@ -146,31 +148,27 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-class _TooMuch(Exception):
-    """An answer goes on beyond `_MOST_BYTES`."""
-
-
-class _NoMessage(Exception):
-    """An answer is not a message."""
+class _Odd(Exception):
+    """An answer goes on beyond `_MOST_BYTES`, or is not a message."""
 
 
 async def _read(response: Any) -> None:
-    """Read an answer before the SDK does, which reads what has no end. Raises _TooMuch."""
+    """Read an answer before the SDK does, which reads what has no end. Raises _Odd."""
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
         if len(body) > _MOST_BYTES:
-            raise _TooMuch(f"the API's answer is longer than {_MOST_BYTES:,} bytes")
+            raise _Odd(f"the API's answer is longer than {_MOST_BYTES:,} bytes")
     response._content = bytes(body)
 
 
 def _reply(message: Any, settings: ModelSettings, *, structured: bool) -> Reply:
-    """Return what an answer says. Raises _NoMessage.
+    """Return what an answer says. Raises _Odd.
 
     The SDK does not check what it is given: anything beside the text may be missing or of another type.
     """
     if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
-        raise _NoMessage(f"the API's answer is not a message: {reprlib.repr(message)}")
+        raise _Odd(f"the API's answer is not a message: {reprlib.repr(message)}")
     blocks = [block for block in message.content if getattr(block, "type", None) == "text"]
     model, stop_reason = _of(str, message, "model"), _of(str, message, "stop_reason")
     return Reply(
@@ -197,7 +195,7 @@ def _usage(message: Any) -> Usage:
 
 def is_transient(error: BaseException) -> bool:
     """Return whether the same request might be answered later."""
-    if isinstance(error.__cause__, _TooMuch):
+    if isinstance(error.__cause__, _Odd):
         return False
     if isinstance(error, anthropic.APITimeoutError | anthropic.APIConnectionError | anthropic.RateLimitError):
         return True
@@ -222,7 +220,7 @@ def _rest_in(error: Exception) -> float:
     return min(_LONGEST_REST, max(0.0, rest))
 
 
-def _failure(error: Exception, attempts: int, key: str) -> CallFailed:
+def _failure(error: Exception, attempts: int, key: str) -> BackendError:
     """Return an error of the SDK in words: what happened, and where it is worth saying, the way out.
 
     Some gateways repeat the key that they refuse; it is removed.
@@ -232,20 +230,18 @@ def _failure(error: Exception, attempts: int, key: str) -> CallFailed:
         stage, text, too_long = _refusal(error)
     elif isinstance(error, anthropic.APITimeoutError):
         stage, text = "transport", "the API did not answer in time"
-    elif isinstance(error.__cause__, _TooMuch):
-        text = str(error.__cause__)
+    elif odd := next((one for one in (error, error.__cause__) if isinstance(one, _Odd)), None):
+        text = str(odd)
     elif isinstance(error, anthropic.APIConnectionError):
         cause = f" ({type(error.__cause__).__name__}: {error.__cause__})" if error.__cause__ else ""
         stage, text = "transport", f"no connection to the API{cause}"
-    elif isinstance(error, _NoMessage):
-        text = str(error)
     elif isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         text = f"the API's answer is not JSON: {error}"
     else:
         text = f"{type(error).__name__}: {error}"
     alone = r"(?<![A-Za-z0-9_-]){}(?![A-Za-z0-9_-])" if len(key) < _LONG_KEY else "{}"
     text = re.sub(alone.format(re.escape(key)), "[redacted:key]", text)
-    return CallFailed(text, stage=stage, attempts=attempts, too_long=too_long, retry_after=_rest_in(error))
+    return BackendError(text, stage=stage, attempts=attempts, too_long=too_long, retry_after=_rest_in(error))
 
 
 def _refusal(error: anthropic.APIStatusError) -> tuple[str, str, bool]:

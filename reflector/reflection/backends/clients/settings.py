@@ -1,4 +1,4 @@
-"""Which model is asked, where, with whose key, and how long an answer may take.
+"""Which model is asked, where, with whose key, how long an answer may take, and what comes of a question.
 
 Invariant: what is set nearer wins: a flag or REFLECTOR_MODEL, then the variables that agents and the ACE tool
 use, then the configuration's files, then our default. A key is never shown, stored or logged.
@@ -7,18 +7,21 @@ use, then the configuration's files, then our default. A key is never shown, sto
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reflector.config import Config
+from reflector.prices import Usage
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 MODEL_VARIABLES = ("AGENTIC_CONTEXT_MODEL", "ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL")
 KEY_VARIABLES = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 URL_VARIABLES = ("AGENTIC_CONTEXT_BASE_URL", "ANTHROPIC_BASE_URL")
 
-#: Requirements A-15 and A-16; the attempts of A-16 are `model.MAX_RETRIES`.
+#: Requirements A-15 and A-16: the retries are requests for one answer, whatever they are for.
 MAX_TOKENS = 4096
+MAX_RETRIES = 3
 REQUEST_SECONDS = 30.0
 BASE_DELAY = 2.0
 
@@ -40,6 +43,34 @@ class ModelSettings:
     base_url: str | None
     request_seconds: float = REQUEST_SECONDS
     deadline: float = 110.0
+
+
+@dataclass(slots=True)
+class Tries:
+    """What a question has used up, in whatever form it was put: requests, and seconds since the first of them."""
+
+    made: int = 0
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.begun
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's text, why it ended there, and the tokens that it took.
+
+    request_id  by which the API knows the request; None where it has no ids
+    structured  whether the model was bound to the schema
+    """
+
+    text: str
+    model: str
+    stop_reason: str
+    usage: Usage
+    request_id: str | None = None
+    structured: bool = False
 
 
 def model_settings(config: Config | None = None, environ: Mapping[str, str] | None = None) -> ModelSettings:

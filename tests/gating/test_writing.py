@@ -1,0 +1,218 @@
+"""What a step leaves behind: entries of memory in the ledger, and the log of reflections."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.events.event import LESSON_RECORDED
+from reflector.exchange.transfer import exported
+from reflector.gated import (
+    FILE_NAME,
+    STAGE_ORDINAL,
+    GatedConfig,
+    ReflectionBundle,
+    ReflectionLog,
+    ReflectionResult,
+    Written,
+    after_turn,
+    canonical_line,
+    entry_id,
+    log_record,
+    reflect,
+    write_entries,
+)
+from reflector.gating.summary import record
+from reflector.ledger.store import Ledger
+from reflector.lessons.recall import recall
+from reflector.proof.verify import verify
+from tests.gating import vectors
+
+OPEN = GatedConfig(allow_reflection=True)
+TURN = ReflectionBundle({"agent_id": "AgentA", "turn_id": 1, "now_ms": 12_345}, {}, {"reflection": True}, "Hi!", [])
+
+
+def entry(text: Any = "alpha", **more: Any) -> dict[str, Any]:
+    return {"owner": "AgentA", "ts": "2026-01-02T03:04:05Z", "text": text, **more}
+
+
+def lessons(ledger: Ledger) -> list[dict[str, Any]]:
+    return [dict(event.data or {}) for event in ledger.events(types=[LESSON_RECORDED])]
+
+
+def test_the_id_of_an_entry_is_made_from_agent_turn_slot_and_text() -> None:
+    assert {parts: entry_id(*parts) for parts in vectors.IDS} == vectors.IDS
+    assert entry_id("\ud800", 1, 0, "\ud800").startswith("refl-1-")  # of whatever is not Unicode, too
+
+
+def test_an_entry_is_kept_with_its_keys_in_order_and_the_defaults() -> None:
+    kept = record(entry("  alpha \n", vec_full=[0.5]), turn=1, slot=0)
+    of_turn = {"id": "refl-1-AgentA-0-83965f01588e", "owner": "AgentA", "ts": "2026-01-02T03:04:05Z"}
+    wanted = {**of_turn, "kind": "summary", "tags": ["reflection"], "text": "alpha", "vec_full": [0.5]}
+    assert list(kept.items()) == list(wanted.items())
+    assert record({}, turn=0, slot=2)["ts"] == "0000-00-00T00:00:00Z"
+
+
+def test_an_entry_becomes_a_lesson_of_its_agent(ledger: Ledger) -> None:
+    times = iter((0.0, 60.0))
+    late = after_turn(TURN, OPEN, ledger=ledger, clock=lambda: next(times))
+    assert late is not None
+    assert (late.reason, late.summary, ledger.head().position) == ("reflection_timeout", "hi", 0)
+    after_turn(TURN, OPEN, ledger=ledger)
+    said = {"kind": "summary", "text": "hi", "owner": "AgentA", "tags": ["reflection"]}
+    place = {"ts": "1970-01-01T00:00:12.345Z", "entry": entry_id("AgentA", 1, 0, "hi"), "turn": 1, "slot": 0}
+    assert lessons(ledger) == [{**said, **place, "embed": True}]
+    after_turn(replace(TURN, utter=""), OPEN, ledger=ledger)
+    assert [(lesson["text"], lesson["embed"]) for lesson in lessons(ledger)] == [("hi", True), ("", False)]
+    assert list(verify(ledger)) == []
+
+
+def test_the_cap_is_held_and_the_same_entries_again_add_nothing(ledger: Ledger) -> None:
+    assert write_entries(None, [entry()], ops_cap=5) == Written(1, reason="index_missing")
+    for cap in (0, -1):
+        assert write_entries(ledger, [entry()], ops_cap=cap) == Written(1, reason="ops_cap=0")
+    assert ledger.head().position == 0
+    three = [entry("alpha"), entry("beta"), entry("gamma")]
+    later = [entry("alpha", ts="2027-01-01T00:00:00Z"), *three[1:]]  # the first record stands
+    reports = [write_entries(ledger, entries, ops_cap=2, turn=1) for entries in (three, three, later)]
+    assert [(one.attempted, one.written, one.known, one.reason) for one in reports] == [
+        (3, 2, 0, None), (3, 0, 2, None), (3, 0, 2, None),
+    ]  # fmt: skip
+    assert {one.ids for one in reports} == {("refl-1-AgentA-0-83965f01588e", "refl-1-AgentA-1-b1adf3aa9872")}
+    assert [lesson["text"] for lesson in lessons(ledger)] == ["alpha", "beta"]
+
+
+def test_an_entry_that_is_refused_does_not_stop_the_others(ledger: Ledger) -> None:
+    bad = [entry(7), entry("fine"), entry("x", kind="novel"), entry("too long " * 20_000), entry("y", owner="a\nb")]
+    report = write_entries(ledger, bad, ops_cap=9, turn=3)
+    refused = ((0, "TypeError"), (2, "LedgerError"), (3, "LedgerError"), (4, "LedgerError"))
+    assert report.errors == tuple(f"add_error[{slot}]:{error}" for slot, error in refused)
+    assert (report.written, report.reason) == (1, "partial_failure")
+    assert [lesson["text"] for lesson in lessons(ledger)] == ["fine"]
+
+
+def test_a_ledger_that_fails_is_a_reason_and_no_harm() -> None:
+    class Broken:
+        def append(self, events: object) -> None:
+            raise OSError("the disk is gone")
+
+    broken: Any = Broken()
+    result = after_turn(TURN, OPEN, ledger=broken)
+    assert result is not None
+    assert (result.summary, result.reason) == ("hi", "partial_failure")
+    assert write_entries(broken, [entry()], ops_cap=1).errors == ("add_error[0]:OSError",)
+
+
+def test_a_secret_in_an_answer_is_not_kept(ledger: Ledger) -> None:
+    key = "ghp_" + "a1B2" * 9
+    after_turn(TURN, replace(OPEN, backend="llm"), ledger=ledger, adapter=lambda _: f"use {key}")
+    (kept,) = lessons(ledger)
+    assert kept["text"] == "use [redacted:github-token]"
+    assert kept["entry"] == entry_id("AgentA", 1, 0, kept["text"])
+
+
+def test_what_is_erased_is_not_written_again(ledger: Ledger) -> None:
+    write_entries(ledger, [entry("Jane Doe called")], ops_cap=1, turn=1)
+    (event,) = ledger.events(types=[LESSON_RECORDED])
+    ledger.redact(event.event_id, reason="GDPR", actor="human")
+    assert write_entries(ledger, [entry("Jane Doe called")], ops_cap=1, turn=1).written == 0
+    assert "Jane" not in "".join(exported(ledger))
+
+
+def test_a_summary_is_found_by_later_retrieval_and_not_before_it_is_written(ledger: Ledger) -> None:
+    result = reflect(TURN, OPEN)
+    assert ledger.head().position == 0
+    assert recall("hi", of=ledger) == []
+    write_entries(ledger, result.memory_entries, ops_cap=OPEN.ops_reflection, turn=TURN.turn)
+    assert [(one.document.kind, one.document.text) for one in recall("Hi?", of=ledger)] == [("summary", "hi")]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ReflectionLog:
+    return ReflectionLog(tmp_path / FILE_NAME)
+
+
+def told(log: ReflectionLog) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.path.read_text().splitlines()]
+
+
+def bundle(agent: str = "AgentA", turn: int = 1) -> ReflectionBundle:
+    return ReflectionBundle({"agent_id": agent, "turn_id": turn}, {}, {"reflection": True}, f"{agent} on {turn}", [])
+
+
+def test_the_line_of_a_record_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    result = ReflectionResult(" ".join("w" * 87), [], {}, ms=12.5)
+    assert canonical_line(log_record(OPEN, result, agent="AgentA", turn=1, ops_written=1)) == (
+        '{"agent":"AgentA","backend":"rulebased","embed":true,"ms":0.0,"ops_written":1,"reason":null,"summary_len":87,'
+        '"turn":1}'
+    )
+    result = ReflectionResult("a b", [], {"backend": "llm-fixture", "fixture_key": "0123456789ab"})
+    record = log_record(GatedConfig(backend="llm"), result, agent="A", turn=2, ops_written=0, reason="ops_cap=0")
+    assert (record["backend"], record["fixture_key"], record["reason"]) == ("llm", "0123456789ab", "ops_cap=0")
+    assert STAGE_ORDINAL == 10
+
+
+@pytest.mark.parametrize(("ci", "ms"), [("true", 0.0), ("TRUE", 0.0), ("false", 1.5), ("1", 1.5), ("", 1.5)])
+def test_the_milliseconds_are_zero_under_ci_alone(
+    ci: str, ms: float, log: ReflectionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    ticks = itertools.count()
+    after_turn(bundle(), OPEN, log=log, clock=lambda: next(ticks) * 0.0015)
+    assert told(log)[0]["ms"] == ms
+
+
+def test_the_log_says_what_the_ledger_has_and_not_what_was_produced(ledger: Ledger, log: ReflectionLog) -> None:
+    for ledger_of_turn, cap in ((ledger, 5), (ledger, 5), (None, 5), (ledger, 0)):
+        after_turn(bundle(), replace(OPEN, ops_reflection=cap), ledger=ledger_of_turn, log=log)
+    found = [(line["ops_written"], line["reason"]) for line in told(log)]
+    assert found == [(1, None), (0, None), (0, "index_missing"), (0, "ops_cap=0")]
+
+
+def test_agents_that_reflect_in_parallel_are_logged_by_agent_and_turn(tmp_path: Path) -> None:
+    turns = [(agent, turn) for agent in ("a10", "a2", "b", "é") for turn in (2, 10, 1)]
+    for run in range(3):
+        log = ReflectionLog(tmp_path / f"{run}.jsonl")
+        shuffled = random.Random(run).sample(turns, len(turns))
+        with log.in_order(), ThreadPoolExecutor(4) as pool:
+            list(pool.map(partial(after_turn, config=OPEN, log=log), (bundle(*one) for one in shuffled)))
+        assert [(line["agent"], line["turn"]) for line in told(log)] == sorted(turns)
+
+
+def test_what_was_held_back_is_written_when_an_agent_fails_and_the_rest_at_once(log: ReflectionLog) -> None:
+    with suppress(RuntimeError), log.in_order():
+        with log.in_order():
+            after_turn(bundle(turn=2), OPEN, log=log)
+        after_turn(bundle(turn=1), OPEN, log=log)
+        for record in ({}, {"agent": "a", "turn": "x"}, {"agent": "a", "turn": 1, "ms": object()}):
+            log.add(record)
+        raise RuntimeError
+    for turn in (4, 3):
+        after_turn(bundle(turn=turn), OPEN, log=log)
+        after_turn(bundle(turn=9), replace(OPEN, log=False), log=log)
+        assert told(log)[-1]["turn"] == turn
+    assert ([line["turn"] for line in told(log)], log.lost) == ([1, 2, 4, 3], 3)
+
+
+@pytest.mark.parametrize("where", ["missing/log", "folder", "a\0b", "pipe", "/dev/full"])
+def test_a_log_that_cannot_be_written_never_harms_the_turn(where: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    log = ReflectionLog(tmp_path / where)
+    for guard in (log, ReflectionLog(tmp_path / "other")):
+        with guard.in_order():
+            result = after_turn(bundle(), OPEN, log=log)
+        assert result is not None
+        assert result.summary == "agenta on 1"
+    assert log.lost == 2

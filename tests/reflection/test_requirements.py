@@ -1,0 +1,204 @@
+"""The public functions of parts A (the ACE reflector) and B (reflection with ground truth), and requirements that stand
+nowhere else: A-04, A-08, A-23 to A-28, A-30, A-32 and A-34. The others are named by the modules that test them.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reflector
+from reflector import apply_bullet_tags, extract_cited_ids, extract_json_object, format_playbook, load_transcript
+from reflector.ground_truth import ReflectorAgent, ReflectorPromptBuilder
+from reflector.playbook.names import SECTIONS
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+RUN = "(self, trajectory, ground_truth, test_report, dataset, max_iterations=1)"
+BUILD = "(self, trajectory, ground_truth, test_report, used_bullets, dataset, previous_insights=None)"
+
+
+@pytest.mark.parametrize(
+    ("function", "signature"),
+    [
+        (extract_cited_ids, "(messages)"),
+        (reflector.run_reflector, "(messages, playbook, cited_ids)"),
+        (apply_bullet_tags, "(playbook, bullet_tags)"),
+        (format_playbook, "(playbook, template=None)"),
+        (reflector.load_template, "(name, project=None)"),
+        (load_transcript, "(path)"),
+        (extract_json_object, "(text)"),
+        (ReflectorAgent, "(llm_client, prompt_builder, playbook_store)"),
+        (ReflectorAgent.run, RUN),
+        (ReflectorAgent.arun, RUN),
+        (ReflectorPromptBuilder.build, BUILD),
+        (ReflectorPromptBuilder.build_evaluation_prompt, "(self, trajectory, ground_truth, bullet)"),
+    ],
+)
+def test_the_public_functions_have_the_asked_signatures(function: Any, signature: str) -> None:
+    given = inspect.signature(function)
+    parameters = [one.replace(annotation=inspect.Parameter.empty) for one in given.parameters.values()]
+    assert str(inspect.Signature(parameters)).replace(" = ", "=") == signature
+    assert inspect.iscoroutinefunction(function) == (function in (reflector.run_reflector, ReflectorAgent.arun))
+
+
+def test_the_classic_functions_make_one_pipeline(tmp_path: Path) -> None:
+    """Load, cite, tag: pat-001 (2, 0) and oth-001 (0, 4) become (3, 0) and (0, 5)."""
+    path = Session().cites("pat-001").cites("oth-001", "harmful").write(tmp_path / "t.jsonl")
+    book = playbook(pat=[entry("pat-001", 2, 0, "Use types.")], oth=[entry("oth-001", 0, 4)])
+    cited = extract_cited_ids(load_transcript(path))
+    assert cited == ["pat-001", "oth-001"]
+    answer = extract_json_object(
+        '```json\n{"bullet_tags": [{"name": "pat-001", "tag": "helpful"}, {"name": "oth-001", "tag": "harmful"}]}\n```'
+    )
+    assert answer is not None
+    assert counts(apply_bullet_tags(book, answer["bullet_tags"])) == {"pat-001": (3, 0), "oth-001": (0, 5)}
+    assert "[pat-001] helpful=3 harmful=0 :: Use types." in format_playbook(book)
+
+
+def test_injection_changes_nothing(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.call("drain")
+    before = {path: path.read_bytes() for path in agent.claude.rglob("*") if path.is_file()}
+    told = agent.hook("SessionStart", session_id="s-1", source="startup", transcript_path=str(tmp_path / "t.jsonl"))
+    assert "[pat-001] helpful=0 harmful=0 :: Write the failing test first." in told
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_an_empty_transcript_is_no_error(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    (tmp_path / "t.jsonl").touch()
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / "t.jsonl"), reason="other")
+    assert agent.call("drain").out == ""
+    assert agent.deliveries() == []
+    assert load_transcript(tmp_path / "t.jsonl") == []
+
+
+def test_the_name_of_a_removed_bullet_is_not_given_out_again(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.call("add", "pat", "Third.")
+    agent.call("remove", "pat-003")
+    assert agent.call("add", "pat", "Fourth.").out.startswith("[pat-004] helpful=0 harmful=0")
+
+
+def test_a_command_that_judges_sessions_imports_no_pydantic() -> None:
+    code = (
+        "import sys, reflector.reflection.runner, reflector.reflection.backends.rules; print('pydantic' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"
+
+
+# A playbook as a dict: its text (A-08) and its counters (A-23 to A-27)
+
+
+def entry(name: str, helpful: int = 0, harmful: int = 0, text: str = "t") -> dict[str, Any]:
+    return {"name": name, "text": text, "helpful": helpful, "harmful": harmful}
+
+
+def playbook(**sections: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"version": "1.0", "sections": {title: sections.get(slug, []) for slug, title in SECTIONS.items()}}
+
+
+def counts(book: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    return {e["name"]: (e["helpful"], e["harmful"]) for entries in book["sections"].values() for e in entries}
+
+
+def tag(name: str, verdict: str) -> dict[str, Any]:
+    return {"name": name, "tag": verdict, "rationale": "r"}
+
+
+def test_sections_stand_in_canonical_order_with_a_blank_line_between() -> None:
+    book = playbook(oth=[entry("oth-001", 0, 4, "z")], pat=[entry("pat-001", 3, 1, "a"), entry("pat-002", text="b")])
+    assert format_playbook(book, "<{key_points}>") == (
+        "<## PATTERNS & APPROACHES\n"
+        "[pat-001] helpful=3 harmful=1 :: a\n"
+        "[pat-002] helpful=0 harmful=0 :: b\n"
+        "\n"
+        "## OTHERS\n"
+        "[oth-001] helpful=0 harmful=4 :: z>"
+    )
+
+
+@pytest.mark.parametrize("book", [playbook(), {}, {"sections": {}}, {"sections": None}, {"sections": {"OTHERS": None}}])
+def test_an_empty_playbook_is_no_text_at_all(book: dict[str, Any]) -> None:
+    assert format_playbook(book) == ""
+
+
+def test_tags_find_their_bullets_in_all_sections() -> None:
+    names = ["pat-001", "mis-001", "pref-001", "ctx-001", "oth-001"]
+    book = playbook(**{name.split("-")[0]: [entry(name)] for name in names})
+    verdicts = ["helpful", "harmful", "neutral", "Helpful", "harmful"]
+    apply_bullet_tags(book, [tag(name, verdict) for name, verdict in zip(names, verdicts, strict=True)])
+    assert list(counts(book).values()) == [(1, 0), (0, 1), (0, 0), (0, 0), (0, 1)]
+
+
+def test_every_usable_tag_counts_and_the_others_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    book = playbook(pat=[entry("pat-001")])
+    tags: list[Any] = [tag("pat-001", verdict) for verdict in ("helpful", "helpful", "harmful", "Helpful")]
+    tags += [{"name": "pat-001"}, {"tag": "helpful"}, tag("pat-999", "helpful"), "pat-001", None]
+    tags += [{"name": ["pat-001"], "tag": "helpful"}, {"name": "pat-001", "tag": ["helpful"]}]
+    with caplog.at_level(logging.WARNING, "reflector"):
+        apply_bullet_tags(book, tags)
+    assert counts(book) == {"pat-001": (2, 1)}
+    assert len(caplog.records) == 8
+    assert "tag 6: no bullet is named 'pat-999'; it was not counted" in caplog.text
+
+
+def test_the_same_list_applied_twice_counts_twice() -> None:
+    book = playbook(pat=[entry("pat-001", 3, 1)])
+    for _ in range(2):
+        assert apply_bullet_tags(book, [tag("pat-001", "helpful")]) is book
+    assert counts(book) == {"pat-001": (5, 1)}
+
+
+@pytest.mark.parametrize("tags", [None, "helpful", {"pat-001": "helpful"}, 3])
+def test_tags_that_are_no_list_change_nothing(tags: Any) -> None:
+    book = playbook(pat=[entry("pat-001", 1, 1)])
+    before = copy.deepcopy(book)
+    assert apply_bullet_tags(book, tags) is book
+    assert book == before
+
+
+def test_of_two_entries_with_one_name_the_last_is_counted() -> None:
+    book = playbook(pat=[entry("pat-001")], oth=[entry("pat-001")])
+    apply_bullet_tags(book, [tag("pat-001", "helpful")])
+    assert [e["helpful"] for entries in book["sections"].values() for e in entries] == [0, 1]
+
+
+@pytest.mark.parametrize("logging", ["", "logging.basicConfig(level=logging.ERROR, format='%(message)s');"])
+def test_an_unknown_name_is_told_on_stderr_whatever_logging_is_set_up(logging: str) -> None:
+    code = (
+        f"import logging; {logging}from reflector import apply_bullet_tags;"
+        "apply_bullet_tags({'sections': {}}, [{'name': 'pat-\\x1b[2J', 'tag': 'helpful'}])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "tag 0: no bullet is named 'pat-\\x1b[2J'; it was not counted\n")
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "name": st.sampled_from(["pat-001", "mis-001", "pat-999"]) | st.integers(),
+                "tag": st.sampled_from(["helpful", "harmful", "neutral", "x"]) | st.none(),
+            }
+        ),
+        max_size=20,
+    )
+)
+def test_counters_never_shrink_and_equal_the_number_of_usable_tags(tags: list[dict[str, Any]]) -> None:
+    book = playbook(pat=[entry("pat-001", 1, 2)], mis=[entry("mis-001")])
+    apply_bullet_tags(book, tags)
+    for name, (helpful, harmful) in {"pat-001": (1, 2), "mis-001": (0, 0)}.items():
+        of_name = [t["tag"] for t in tags if t["name"] == name]
+        assert counts(book)[name] == (helpful + of_name.count("helpful"), harmful + of_name.count("harmful"))

@@ -1,3 +1,0 @@
-"""An agent in a project of its own, for each test."""
-
-from __future__ import annotations
