@@ -72,6 +72,23 @@ def user_state(environ: "Mapping[str, str] | None" = None) -> str:
     return "" if base == "/.local/state" else f"{base}/reflector"  # the root is nobody's home
 
 
+def person_folder(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the folder of what we know of a person's ledgers, `~/.local/share/reflector/ledgers`, "" without a home.
+
+    Home is $HOME where that is this user's folder, else the one that the system's table of users names. $XDG_DATA_HOME
+    says nothing here: it differs between a terminal, an editor's and cron, and the ledgers are the same.
+    """
+    home = home_folder(environ)
+    if not home.startswith("/") or not _is_own_folder(home):
+        import pwd
+
+        try:
+            home = pwd.getpwuid(system.geteuid()).pw_dir
+        except KeyError:
+            return ""
+    return f"{home.rstrip('/')}/.local/share/reflector/ledgers" if _is_own_folder(home) else ""
+
+
 def user_settings(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the folder of the user's own settings and templates, `${XDG_CONFIG_HOME:-~/.config}/reflector`."""
     return _base_folder("XDG_CONFIG_HOME", "/.config", environ) + "/reflector"
@@ -261,6 +278,14 @@ def _kind(path: str) -> int:
         return int(system.lstat(path).st_mode) & 0o170000
     except (OSError, ValueError):
         return 0
+
+
+def _is_own_folder(path: str) -> bool:
+    try:
+        found = system.stat(path)
+    except (OSError, ValueError):
+        return False
+    return found.st_mode & 0o170000 == _FOLDER and found.st_uid == system.geteuid()
 
 
 def _is_a_persons(folder: str) -> bool:
