@@ -213,7 +213,7 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
         window = (event.data or {}).get("window") if event.type == ev.OUTCOME_OBSERVED else None
         if draft is None or not all(covers.active(id) for id in (event.event_id, window) if id):
             continue
-        if event.type == ev.LESSON_RECORDED:
+        if event.type == ev.LESSON_RECORDED and _counts(event, covers):
             _store(bank[draft.kind], draft, policy)
         elif event.type == ev.OUTCOME_OBSERVED:
             draft.observe(event, policy)
@@ -227,7 +227,8 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
                 drafts[id].times_applied += 1
     bullets = {event.target_id: str((event.data or {}).get("name")) for event in by_type[ev.BULLET_ADDED]}
     made = [draft.lesson(bullets.get(draft.proposal)) for draft in drafts.values()]
-    made = _contradicted([_retracted(one, covers) for one in made])
+    counted = {id for id, draft in drafts.items() if _counts(draft.event, covers)}
+    made = _contradicted([one if one.id in counted else replace(one, state="retracted") for one in made])
     return LessonBook(policy, {one.id: one for one in sorted(made, key=lambda one: one.position)})
 
 
@@ -352,11 +353,10 @@ def _store(bank: list[_Draft], draft: _Draft, policy: LessonPolicy) -> None:
     bank.append(draft)
 
 
-def _retracted(one: Lesson, covers: Playbook) -> Lesson:
-    """Return the lesson as retracted if it, its reflection or its window is."""
-    reflection = identity(ev.REFLECTION_COMPLETED, one.reflection_id) if one.reflection_id else None
-    on = (one.id, reflection, one.target_id)
-    return one if all(covers.active(id) for id in on if id) else replace(one, state="retracted")
+def _counts(event: Event, covers: Playbook) -> bool:
+    """Return whether neither a lesson nor its reflection nor its window was retracted."""
+    reflection = identity(ev.REFLECTION_COMPLETED, event.reflection_id) if event.reflection_id else None
+    return all(covers.active(id) for id in (event.event_id, reflection, event.target_id) if id)
 
 
 def _contradicted(lessons: Sequence[Lesson]) -> list[Lesson]:
