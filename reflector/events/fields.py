@@ -10,7 +10,7 @@ import re
 import sys
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ _LONGEST_WORD: Final = 200
 _ID: Final = re.compile("[0-9a-f]{32}")
 #: A number from 0 to 1 as canonical JSON has it.
 _UNIT: Final = re.compile(r"0\.\d{6}|1\.000000")
+#: Names of a list that a line of the log shows.
+_SHOWN: Final = 8
 
 
 def pack_keys(keys: Iterable[int]) -> str:
@@ -97,6 +99,12 @@ def _any(_: object) -> bool:
 def _is_phrase(text: str) -> bool:
     """Return False for one word, such as the reasons for which an agent ends a session."""
     return not text.replace("_", "").isalnum()
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = [f"… and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+    return ", ".join([*names[:_SHOWN], *more])
 
 
 def one_of(*values: str | None) -> Field:

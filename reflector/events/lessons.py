@@ -66,9 +66,8 @@ def _outcome(data: Any) -> str:
 
 
 def _told(data: Any) -> str:
-    lessons = data.get("lessons", ())
-    told = [*data.get("bullets", ())[:8], *(lesson[:12] for lesson in lessons[:8])]
-    return f"{', '.join(told) or 'nothing'}, by {data.get('via')}"
+    told = [*data.get("bullets", ()), *(lesson[:12] for lesson in data.get("lessons", ()))]
+    return f"{f.first_of(told) or 'nothing'}, by {data.get('via')}"
 
 
 def _decision(data: Any) -> str:

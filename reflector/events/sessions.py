@@ -18,7 +18,7 @@ _RECORDS: Final = {"keys": f.needed(f.RECORD_KEYS), "after": f.TEXT_OR_NULL}
 
 def _window(data: Any) -> str:
     parts = [f"{data.get('window', {}).get('records')} records by {data.get('trigger')}"]
-    parts += [f"{key} {', '.join(data[key][:8])}" for key in ("cited", "retired", "unknown") if data.get(key)]
+    parts += [f"{key} {f.first_of(data[key])}" for key in ("cited", "retired", "unknown") if data.get(key)]
     return "; ".join(parts)
 
 
