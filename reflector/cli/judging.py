@@ -259,13 +259,17 @@ def judge(
     with place.reading() as ledger:
         after = position_of(ledger, since) if since is not None else 0
         chosen = _session(ledger, session)
-        found = citations(ledger, after=after, session_id=chosen, decided=decided or verdict is not None)
+        found = citations(ledger, after=after, session_id=chosen, decided=decided, judged=verdict is not None)
         rows = {row.name: row for row in ledger.rows()}
     if verdict is not None:
         one = next((one for one in found if one.name == name), None)
         if one is None:
-            raise click.ClickException(f"session {session} has no citation of {name} that waits for a person's verdict")
-        _record(place, one, verdict, why or "")
+            raise click.ClickException(
+                f"session {session} has no citation of {name} of a bullet that counts, or is still being judged"
+            )
+        position = _record(place, one, verdict, why or "")
+        note(f"{one.name} {verdict} in session {one.window.session_id}.")
+        note(f"Undo: {place.command('undo', str(position))}")
     elif as_json:
         print_json([_citation(one) for one in found])
     elif not found:
@@ -338,9 +342,11 @@ def _line(who: str, text: str, most: int | None) -> str:
     return f"{who:>9}  {quote(text, most)}"
 
 
-def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> None:
+def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
+    """Record a verdict; returns its position."""
     from reflector.reflection import people
 
     with place.pipeline() as pipeline:
-        people.judge(pipeline.ledger, one, verdict, why)
+        recorded = people.judge(pipeline.ledger, one, verdict, why)
         pipeline.write()
+    return recorded.position

@@ -39,7 +39,8 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended
             f"{_named(target)} is out of the count since position {last.position}{_reason(last)}; "
             f"put it back with `reflector undo {last.position}`"
         )
-    return _append(ledger, counting, why)
+    lifted = [line[-1] for target in targets for line in _replaced(ledger, target) if len(line) % 2]
+    return _append(ledger, [*counting, *lifted], why)
 
 
 def undo(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
@@ -54,7 +55,8 @@ def undo(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
         since = f" since position {after[-1].position}{_reason(after[-1])}" if after else ""
         what = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
         raise RetractionRefused(f"{_named(target)} {what}{since}; there is nothing to undo. See `reflector log`")
-    return _append(ledger, out, why)
+    replaced = [line[-1] for target in targets for line in _replaced(ledger, target, out=True) if not len(line) % 2]
+    return _append(ledger, [*out, *replaced], why)
 
 
 def moved(before: Sequence[BulletRow], after: Sequence[BulletRow]) -> list[tuple[BulletRow, BulletRow]]:
@@ -93,7 +95,10 @@ def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
         raise RetractionRefused("the reason is empty; say with --why why, for later readers of the ledger")
     type_, data = ev.EVIDENCE_RETRACTED, {"reason": reason}
     return ledger.append(
-        [NewEvent(type_, identity(type_, end.event_id), data, "human", target_id=end.event_id) for end in ends]
+        [
+            NewEvent(type_, identity(type_, id), data, "human", target_id=id)
+            for id in {end.event_id: None for end in ends}
+        ]
     )
 
 
@@ -106,6 +111,28 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
             break  # a forged ledger may hold a circle
         line.append(found[0])
     return line
+
+
+def _replaced(ledger: Ledger, target: Event, *, out: bool = False) -> list[list[Event]]:
+    """Return the lines of the retractions by which a person's verdict took the place of others.
+
+    None of a verdict that does not count; with `out`, of one that more than this target keeps out of the count.
+    """
+    evidence: Event | None = target
+    while evidence is not None and evidence.type == ev.EVIDENCE_RETRACTED:
+        evidence = ledger.event(evidence.target_id or "")
+    if evidence is None or evidence.actor != ev.HUMAN or evidence.reflection_id is None:
+        return []
+    types = (ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED)
+    events = [
+        event
+        for event in ledger.events(types=types, session_id=evidence.session_id)
+        if event.reflection_id == evidence.reflection_id
+    ]
+    said = [_line(ledger, event) for event in events if event.type != ev.EVIDENCE_RETRACTED]
+    if sum(len(line) % 2 == 0 for line in said) != out:
+        return []
+    return [_line(ledger, event) for event in events if event.type == ev.EVIDENCE_RETRACTED]
 
 
 def _check(ledger: Ledger, target: Event) -> None:

@@ -2,7 +2,7 @@
 
 Invariant: a person has the last word on a citation. Their verdict is a reflection of its own on the window, by the
 actor `human`; it takes the verdicts that others gave the bullet in that session out of the count by retractions, which
-`blame` shows and `reflector undo` reverses. No later reading of the session decides the citation again.
+`blame` shows. What a later reading says of the citation is out as well. Where the verdict is taken back, so are these.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent
-from reflector.ledger.errors import LedgerError
+from reflector.events.event import Appended, Event, NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import Verdict
 from reflector.reflection import reflection_events as events_of
@@ -25,10 +24,6 @@ from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message
 
 _MAX_WHY = 500
-
-
-class VerdictRefused(LedgerError):
-    """A verdict of a person that cannot be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +40,12 @@ class OpenCitation:
 
 
 def citations(
-    ledger: Ledger, *, after: int = 0, session_id: str | None = None, decided: bool = False
+    ledger: Ledger, *, after: int = 0, session_id: str | None = None, decided: bool = False, judged: bool = False
 ) -> list[OpenCitation]:
     """Return what a person may judge, newest first: bullets that count, that a session cites and nothing decided.
 
-    `after` leaves out windows up to a position; `decided` includes citations that have a verdict by others. Those that
-    a person judged are never among them. Raises LedgerError.
+    `after` leaves out windows up to a position; `decided` includes citations that have a verdict by others, and
+    `judged` those that a person judged. Raises LedgerError.
     """
     known = {row.name for row in ledger.rows() if row.counts}
     found: list[OpenCitation] = []
@@ -71,9 +66,9 @@ def citations(
                 continue
             seen.add(key)
             said = [one for one in given if one.name == name and _counts(ledger, one)]
-            if any(one.tag.actor == ev.HUMAN for one in said):
+            if not judged and any(one.tag.actor == ev.HUMAN for one in said):
                 continue
-            if decided or not any(one.is_decided for one in said):
+            if judged or decided or not any(one.is_decided for one in said):
                 found.append(OpenCitation(recorded, name, said[-1] if said else None))
     return found
 
@@ -91,16 +86,14 @@ def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
             yield cites, message
 
 
-def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "") -> None:
-    """Record a person's verdict on a citation, and take what others said of it in this session out of the count.
+def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "") -> Appended:
+    """Record a person's verdict on a citation, and take what was said of it in this session before out of the count.
 
-    The playbook's lock must be held. Raises VerdictRefused, LedgerError.
+    Returns where the verdict stands. The playbook's lock must be held. Raises LedgerError.
     """
     window, name = citation.window, citation.name
     given = [one for one in Session.read(ledger, window).given if one.name == name]
     active = [one for one in given if _counts(ledger, one)]
-    if any(one.tag.actor == ev.HUMAN for one in active):
-        raise VerdictRefused(f"a person judged {name} in this session already; take it back with `reflector undo`")
     times = sum(one.tag.actor == ev.HUMAN and one.window_id == window.event_id for one in given)
     tag = ParsedTag(0, name, verdict, quote(why, _MAX_WHY))
     text = json.dumps({"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]}, ensure_ascii=False)
@@ -109,16 +102,38 @@ def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "
     status = {row.name: row.status for row in ledger.rows()}
     parsed = Parsed("", (tag,), "whole")
     events = events_of.completed(window, answered.reflection_id or "", parsed, answered, status, [tag])
-    ledger.append([answered, *_replaced(ledger, active, verdict), *events])
+    return ledger.append([answered, *_replaced(ledger, active, tag, answered.reflection_id), *events])[-1]
+
+
+def overruled(ledger: Ledger, session: Session, events: Sequence[NewEvent]) -> list[NewEvent]:
+    """Return retractions of those new tags on which a person has had the last word in their session.
+
+    Where the person's verdict replaced one by the same judge, that one comes back with it, and the new tag does not.
+    """
+    last = {one.name: one for one in session.given if one.tag.actor == ev.HUMAN and _counts(ledger, one)}
+    before = {(one.name, one.tag.actor) for one in session.given if one.is_decided}
+    found = []
+    for event in events:
+        name = str((event.data or {}).get("name"))
+        if event.type == ev.BULLET_TAGGED and name in last:
+            by = None if (name, event.actor) in before else last[name].tag.reflection_id
+            found.append(_replacing(event, last[name].verdict, by))
+    return found
 
 
 def _counts(ledger: Ledger, given: Given) -> bool:
     return not any(is_retracted(ledger, event.event_id) for event in (given.tag, given.completed))
 
 
-def _replaced(ledger: Ledger, active: Sequence[Given], verdict: Verdict) -> Iterator[NewEvent]:
+def _replaced(ledger: Ledger, active: Sequence[Given], by: ParsedTag, reflection_id: str | None) -> Iterator[NewEvent]:
     for one in active:
-        if one.is_decided:
+        if one.is_decided or one.tag.actor == ev.HUMAN:
             # A tag that was retracted and put back leaves the count by a retraction of what put it back.
             last = [one.tag, *retractions(ledger, one.tag.event_id)][-1].event_id
-            yield events_of.retraction(one.tag, f"a person judged it: {verdict}", ev.HUMAN, target=last)
+            yield _replacing(one.tag, str(by.tag), reflection_id, target=last)
+
+
+def _replacing(of: Event | NewEvent, verdict: str, reflection_id: str | None, target: str = "") -> NewEvent:
+    """Return a retraction that names the person's reflection, with which it is lifted."""
+    reason = f"a person judged it: {verdict}"
+    return events_of.retraction(of, reason, ev.HUMAN, reflection_id=reflection_id, target=target)

@@ -164,7 +164,9 @@ def failed(
     )
 
 
-def retraction(of: Event, reason: str, actor: str, *, reflection_id: str | None = None, target: str = "") -> NewEvent:
+def retraction(
+    of: Event | NewEvent, reason: str, actor: str, *, reflection_id: str | None = None, target: str = ""
+) -> NewEvent:
     """Return the event that takes another out of the count, or a `target` that put it back."""
     return NewEvent(
         ev.EVIDENCE_RETRACTED,

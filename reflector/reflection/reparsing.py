@@ -21,7 +21,8 @@ from reflector.playbook.counting import VERDICTS
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, parse_answer
 from reflector.reflection.backends import REREADING
-from reflector.reflection.window import retractions, tags_of
+from reflector.reflection.people import overruled
+from reflector.reflection.window import Session, retractions, tags_of
 
 Change = Literal["read", "changed", "same", "unreadable"]
 
@@ -75,7 +76,7 @@ def _reparse(
     status = {row.name: row.status for row in ledger.rows()}
     events += events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags)
     if not dry_run:
-        ledger.append(events)
+        ledger.append([*events, *overruled(ledger, Session.read(ledger, recorded), events)])
     return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)
 
 

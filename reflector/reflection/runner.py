@@ -149,6 +149,7 @@ class Runner(Recorder):
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
         from reflector.reflection.answers import PARSER_VERSION, parse_answer
+        from reflector.reflection.people import overruled
         from reflector.reflection.standing import settled
 
         parsed = parse_answer(answer.data["answer"])
@@ -166,7 +167,7 @@ class Runner(Recorder):
             tags, out, was = settled(self.ledger, session, self.backend, parsed.tags, counting, reflection_id)
             events = done(status, tags)
             try:
-                self.ledger.append([*out, *events])
+                self.ledger.append([*out, *events, *overruled(self.ledger, session, events)])
                 break
             except Conflict:  # a person retracted one of these tags a moment ago
                 if is_last:

@@ -29,7 +29,7 @@ def test_a_citation_without_a_verdict_waits_until_a_person_judges_it_once_and_ma
     assert undecided(agent) == []
     assert agent.counters()["pat-001"] == (1, 1)
     assert "it found the bug" in agent.call("blame", "pat-001").out
-    assert "no citation of pat-001" in agent.call("judge", "s-0", "pat-001", "harmful", code=1).err
+    assert "no citation of pat-009" in agent.call("judge", "s-0", "pat-009", "harmful", code=1).err
     (tag,) = [one for one in agent.events("bullet.tagged") if one["actor"] == "human"]
     agent.call("undo", tag["event_id"], "--why", "a slip")
     agent.call("judge", "s-0", "pat-001", "harmful")
@@ -50,6 +50,29 @@ def test_later_windows_of_the_session_leave_a_persons_verdict_alone(agent: Agent
     session = Session("s-0").cites("pat-001", None).user("Perfect, that works. Thanks!").agent("Glad to hear it.")
     agent.call("ingest", session.write(agent.home / "s-0.jsonl"))
     assert agent.counters()["pat-001"] == (0, 1)
+
+
+def test_a_persons_verdict_outlives_a_second_window_can_be_changed_and_gives_back_what_it_replaced(
+    agent: Agent,
+) -> None:
+    judged = agent.call("judge", "s-1", "mis-001", "harmful").err.splitlines()
+    assert judged[0] == "mis-001 harmful in session s-1."
+    praised = Session("s-1").cites("mis-001", "helpful").cites("mis-001", "helpful")
+    agent.call("ingest", praised.write(agent.home / "s-1.jsonl"))
+    assert agent.counters()["mis-001"] == (0, 1)
+    agent.call("judge", "s-1", "mis-001", "neutral")
+    assert agent.counters()["mis-001"] == (0, 0)
+    agent.call("judge", "s-1", "mis-001", "helpful")
+    assert agent.counters()["mis-001"] == (1, 0)
+    for taken_back, then in ((-1, (0, 0)), (-2, (0, 1)), (-3, (1, 0))):
+        said = [one for one in agent.events("bullet.tagged") if one["actor"] == "human"]
+        agent.call("undo", said[taken_back]["event_id"], "--why", "a slip")
+        assert agent.counters()["mis-001"] == then
+    taken = [one for one in agent.events("evidence.retracted") if one["data"]["reason"] == "a slip"]
+    of_first = next(one for one in taken if one["recorded_at"] == taken[-1]["recorded_at"])
+    agent.call("undo", str(of_first["position"]), "--why", "it was right")
+    assert agent.counters()["mis-001"] == (0, 1)
+    assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
 def test_one_key_judges_and_the_evidence_is_shown(agent: Agent) -> None:
