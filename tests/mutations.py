@@ -552,7 +552,7 @@ MUTATIONS = [
     Mutation(BOOK, "== 2]\n", "== 3]\n", LESSONS),
     Mutation(BOOK, "len(bank) == policy.bank_size", "len(bank) > policy.bank_size", LESSONS),
     Mutation(BOOK, "trusted and self.proposal is None and", "trusted and", LESSONS),
-    Mutation(BOOK, "on = (one.id, reflection, one.target_id)", "on = (one.id,)", LESSONS),
+    Mutation(BOOK, "(event.event_id, reflection, event.target_id)", "(event.event_id,)", LESSONS),
     Mutation(BOOK, '        if self.kind == "reflection":\n', "        if False:\n", LESSONS),
 ]
 
