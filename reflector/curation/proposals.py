@@ -146,7 +146,9 @@ def propose(
 
 def proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
     """Return the proposals that wait, or all of them, oldest first; those whose text was erased are left out."""
-    decided = {one.target_id: one for one in ledger.events(types=_DECISIONS)}
+    # Two machines may have decided on one. What an approval made is in the playbook of both, so it stands.
+    ends = sorted(ledger.events(types=_DECISIONS), key=lambda one: one.type == ev.CHANGE_APPROVED)
+    decided = {one.target_id: one for one in ends}
     found = (_read(ledger, event, decided) for event in ledger.events(types=_TYPES))
     return [one for one in found if one is not None and (one.state == "waiting" or not waiting)]
 

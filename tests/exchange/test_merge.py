@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from reflector.curation.proposals import approve, find, proposals, propose, reject
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import Merged, NamesCollide, VerdictsDiffer, merge
 from reflector.exchange.transfer import WrongLine, exported, load
 from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
 from reflector.proof.verify import verify
 from tests.conftest import Fresh
 from tests.ledger import sql
@@ -464,3 +466,18 @@ def test_what_was_counted_before_git_renamed_a_bullet_twice_follows_the_bullet()
                 "oth-003": ("Ours", 1, 0),
             }
             assert list(verify(here)) == []
+
+
+def test_a_proposal_approved_here_and_rejected_there_is_approved_on_both(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        given = {"origin": "agent", "trust": "agent", "reason": "twice", "actor": "agent"}
+        wish = propose(one, Change("add", section="pat", text="Run the linter."), **given)  # type: ignore[arg-type]
+        merge(two, lambda: exported(one))
+        approve(one, wish)
+        reject(two, find(two, wish.id), "no")
+        merge(one, lambda: exported(two))
+        merge(two, lambda: exported(one))
+        states = [[(row.state, row.name) for row in proposals(ledger, waiting=False)] for ledger in (one, two)]
+        assert states == [[("approved", "pat-001")]] * 2
+        assert bullets(one) == bullets(two)
+        sound(one, two)
