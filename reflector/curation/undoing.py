@@ -50,10 +50,18 @@ def undone(ledger: Ledger) -> dict[str, int]:
         if event.type in CHANGING:
             made.setdefault(event.target_id, []).append(event.event_id)
     found: dict[str, int] = {}
+    whole: dict[tuple[str, str], int] = {}
     for event in reversed(events.values()):
-        undoes = event.target_id in events or event.type == ev.EVIDENCE_RETRACTED
-        if event.target_id is not None and undoes and event.event_id not in found:
+        if event.target_id is None or not (event.target_id in events or event.type == ev.EVIDENCE_RETRACTED):
+            continue
+        # What undid a change in one append, such as the making again of a merge, is undone as one.
+        if (position := whole.get((event.target_id, event.recorded_at))) is not None:
+            found.setdefault(event.event_id, position)
+        if event.event_id not in found:
             found[event.target_id] = event.position
+            changed = events.get(event.target_id)
+            if changed is not None and changed.target_id in events:
+                whole[changed.target_id or "", changed.recorded_at] = event.position
     for event in events.values():
         of = made.get(event.target_id, ())
         if event.type == ev.CHANGE_APPROVED and of and all(id in found for id in of):
@@ -76,18 +84,28 @@ def undo_of(event: Event, gone: Mapping[str, int], command: str) -> str | None:
 def last_change(ledger: Ledger, name: str | None = None) -> list[Event]:
     """Return the events of the last change that was not undone and that undid none: those that one command appended.
 
-    `name` asks for the last one of a bullet. Raises NothingToUndo.
+    What undid an undoing stands for the change that it made again. `name` asks for the last change of a bullet.
+    Raises NothingToUndo.
     """
-    events = list(ledger.events(types=CHANGING))
-    ids, gone = {event.event_id for event in events}, undone(ledger)
-    standing = [event for event in events if event.event_id not in gone and event.target_id not in ids]
+    events = {event.event_id: event for event in ledger.events(types=CHANGING)}
+    gone = undone(ledger)
+    standing: dict[str, Event] = {}
+    for event in events.values():
+        chain = [event]
+        while (before := events.get(chain[-1].target_id or "")) is not None:
+            chain.append(before)
+        if event.event_id not in gone and len(chain) % 2:
+            standing[event.event_id] = event
+            for before in chain[1:]:
+                standing.pop(before.event_id, None)
     if name is not None:
-        standing = [event for event in standing if name in names_in(event.type, event.data or {})][-1:]
+        standing = {id: one for id, one in standing.items() if name in names_in(one.type, one.data or {})}
     if not standing:
         what = f"{name} has no change" if name is not None else "the playbook has no change"
         raise NothingToUndo(f"{what} that is not undone; see `reflector log`")
+    *_, last = standing.values()
     # One append has one time.
-    return [event for event in standing if event.recorded_at == standing[-1].recorded_at]
+    return [e for e in standing.values() if e is last or (name is None and e.recorded_at == last.recorded_at)]
 
 
 def approved(ledger: Ledger, approval: Event) -> list[Event]:
@@ -100,6 +118,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     the way."""
     if not events:
         raise NothingToUndo("nothing was changed, so nothing can be undone")
+    events = _together(ledger, events)
     first, last = events[0].position, events[-1].position
     before, after, now = Past(ledger, first - 1), Past(ledger, last), Past(ledger)
     ids = {event.event_id for event in events}
@@ -121,6 +140,16 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     if not changes:
         raise NothingToUndo(f"nothing of {_span(events)} is left to undo; see `reflector log`")
     return Undoing(sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets)
+
+
+def _together(ledger: Ledger, events: Sequence[Event]) -> list[Event]:
+    """Return events with what undid the same change in the same append: a merge that is made again takes several."""
+    found = {event.event_id: event for event in events}
+    for changed in ledger.having([event.target_id for event in events if event.target_id is not None]):
+        if changed.type in CHANGING:
+            times = {event.recorded_at for event in events if event.target_id == changed.event_id}
+            found |= {e.event_id: e for e in ledger.targeting(changed.event_id) if e.recorded_at in times}
+    return sorted(found.values(), key=lambda event: event.position)
 
 
 def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:

@@ -158,6 +158,20 @@ def test_what_came_since_what_was_undone_and_what_was_erased_is_not_undone(ledge
         undo(ledger)
 
 
+def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledger: Ledger) -> None:
+    ledger.append([added("pat-001", "One."), added("pat-002", "Two."), added("pat-003", "Three.")])
+    before = said(ledger)
+    apply(ledger, [Change("merge", None, ("pat-001", "pat-002"), "pat", "Both.")], actor="human")
+    after = said(ledger)
+    undo(ledger)
+    for _ in range(3):
+        assert said(ledger) == before
+        undo(ledger, *ledger.at([ledger.head().position]))  # makes it again
+        assert said(ledger) == after
+        undo(ledger)
+    assert last_change(ledger) == ledger.at([1, 2, 3])
+
+
 def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")])
     undo(ledger)
