@@ -13,10 +13,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from reflector.audit.standing import verdicts_in
+from reflector.ledger.as_of import Past
 from reflector.ledger.cached import usage_at
+from reflector.ledger.usage import MARKS, TREND
 
 if TYPE_CHECKING:
-    from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
 
 
@@ -53,7 +55,7 @@ class Use(NamedTuple):
 
     sessions  that gave it a verdict, neutral ones included
     last      when the last of these verdicts was recorded, ISO 8601 in UTC
-    trend     the last eight verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
+    trend     the last eight verdicts that no retraction covers, oldest first: `+` helpful, `-` harmful, `.` neither
     """
 
     sessions: int
@@ -66,7 +68,27 @@ def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> di
     tally = usage_at(ledger, past.position if past is not None else None)
     found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
     events = ledger.all_at([of.last for of in found.values()])
-    return {one: Use(of.judged, events[of.last].recorded_at, of.trend) for one, of in found.items()}
+    trends = {one: of.trend for one, of in found.items()} | _with_retractions(ledger, past, found)
+    return {one: Use(of.judged, events[of.last].recorded_at, trends[one]) for one, of in found.items()}
+
+
+def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str]) -> dict[str, str]:
+    """Return the trend of each of these bullets that a retraction took a verdict from."""
+    with ledger.asking() as sql:
+        if sql.run("SELECT 1 FROM retraction WHERE playbook_id = ? LIMIT 1").fetchone() is None:
+            return {}
+    past = past or Past(ledger)
+    covered = past.covered()
+    with ledger.asking() as sql:
+        among, values = sql.among("position", covered)
+        lost = sql.run(f"SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND {among}", values).fetchall()  # noqa: S608
+        trends = {one: "" for (name,) in lost for one in (name, *past.heirs(name)) if one in names}
+        members = {one for one in past.entries if not trends.keys().isdisjoint((one, *past.heirs(one)))}
+        for verdict in verdicts_in(sql, past.position, members):
+            for one in (verdict.name, *past.heirs(verdict.name)):
+                if one in trends and verdict.position not in covered:
+                    trends[one] = (trends[one] + MARKS[verdict.tag])[-TREND:]
+    return trends
 
 
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:

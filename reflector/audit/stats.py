@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reflector.ledger.answers import Group
+from reflector.ledger.answers import Group, take_out
+from reflector.ledger.as_of import Past
 from reflector.ledger.cached import answers_at
 
 if TYPE_CHECKING:
-    from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
 
 KINDS = ("model", "template", "day")
@@ -32,9 +32,12 @@ class Stats:
 
 
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
-    """The figures as of now or of a moment; retracted tags are in them, as what a judge said. Raises LedgerError."""
+    """The figures as of now or of a moment, without the tags that retractions cover. Raises LedgerError."""
     upto = (past or ledger.head()).position
     tally = answers_at(ledger, past.position if past is not None else None)
+    if covered := (past or Past(ledger)).covered():
+        with ledger.asking() as sql:
+            take_out(sql, upto, covered, tally)
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
     whole = Group()
     whole.add(tally.stray)

@@ -9,7 +9,7 @@ have events since are counted out as they were and in as they are.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -119,18 +119,11 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
         by_position = {step.position: step for step in (*steps, *whole) if not step.fault}
         steps = [step for _, step in sorted(by_position.items())]
     _count_states(sql, steps, after, found)
-    of: dict[object, list[Event]] = defaultdict(list)
-    for step in steps:
-        if step.type in (*ANSWER_TYPES, *COMPLETION_TYPES):
-            is_whole = step.reflection_id and step.target_id
-            of[(step.reflection_id, step.target_id) if is_whole else step.event_id].append(step)
-    homes: dict[str, tuple[int, Key]] = {}
-    for given in of.values():
+    reflections = _by_reflection(steps)
+    for given in reflections:
         _take(found, [step for step in given if step.position <= after], -1)
         _take(found, given, 1)
-        for number, step in enumerate(given):
-            if step.type in COMPLETION_TYPES and step.event_id in ids:
-                homes[ids[step.event_id]] = (step.position, _keys(given[: number + 1])[-1])
+    homes = _homes(reflections, ids)
     for reflection, tag, count, first, last in tags:
         behind, home = homes.get(reflection, (last, None))
         stray = count if last <= behind else 0
@@ -141,6 +134,40 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
         if home is not None and stray < count:
             found.groups[home].read(tag, count - stray)
     return found
+
+
+def take_out(sql: Statements, upto: int, covered: Collection[int], found: Answers) -> None:
+    """Count the tags at these positions out of what is counted up to a position: those that retractions cover."""
+    among, values = sql.among("position", covered)
+    query = f"SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND {among}"  # noqa: S608
+    tags = sql.run(query, values).fetchall()
+    ids = {identity(REFLECTION_COMPLETED, row[2]): row[2] for row in tags if row[2] is not None}
+    among, values = sql.among("target_id", {target for target in _targets(sql, ids, upto) if target})
+    steps = events_where(sql, f"{whose(STEP_TYPES)} AND {among} AND position <= ? ORDER BY position", values, upto)
+    homes = _homes(_by_reflection(step for step in steps if not step.fault), ids)
+    for position, tag, reflection in tags:
+        behind, home = homes.get(reflection, (position, None))
+        (found.stray if home is None or position <= behind else found.groups[home]).read(tag, -1)
+
+
+def _by_reflection(steps: Iterable[Event]) -> Collection[list[Event]]:
+    """Return the answers and the completion of each reflection."""
+    of: dict[object, list[Event]] = defaultdict(list)
+    for step in steps:
+        if step.type in (*ANSWER_TYPES, *COMPLETION_TYPES):
+            is_whole = step.reflection_id and step.target_id
+            of[(step.reflection_id, step.target_id) if is_whole else step.event_id].append(step)
+    return of.values()
+
+
+def _homes(reflections: Iterable[list[Event]], ids: Mapping[str, str]) -> dict[str, tuple[int, Key]]:
+    """Return the position of each completion and its group, by the reflection; `ids` has these by the completion's."""
+    return {
+        ids[step.event_id]: (step.position, _keys(given[: number + 1])[-1])
+        for given in reflections
+        for number, step in enumerate(given)
+        if step.type in COMPLETION_TYPES and step.event_id in ids
+    }
 
 
 def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> None:

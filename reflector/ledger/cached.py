@@ -21,14 +21,14 @@ from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.reader import Reader, between, one_of
 from reflector.ledger.statements import Statements
-from reflector.ledger.usage import Usage, usage
+from reflector.ledger.usage import Usage, heirs_at, usage
 
 if TYPE_CHECKING:
     from reflector.ledger.answers import Answers
 
 _T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
-_VERSION: Final = 1
+_VERSION: Final = 2
 #: So many events are counted at each question sooner than the row is written for them.
 _STEP: Final = 1000
 _ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
@@ -136,7 +136,9 @@ def _known(sql: Statements) -> tuple[int, int, list[Any]]:
     (head,) = sql.run(_HEAD).fetchone()
     position, state = sql.run(_ROW, _VERSION).fetchone() or (0, "")
     # Counting on costs more than counting where most of the events are new.
-    return (head, position, json.loads(state)) if head // 2 < position <= head else (head, 0, EMPTY)
+    if head // 2 < position <= head and heirs_at(sql, position) == heirs_at(sql, head):
+        return head, position, json.loads(state)
+    return head, 0, EMPTY
 
 
 def _advanced(ledger: Reader) -> list[Any]:

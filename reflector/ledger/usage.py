@@ -4,7 +4,8 @@ Invariant: sessions are counted, not windows or texts, each once for a bullet ho
 is live in a session when it was live at one of its windows, or is cited by one. A session without an id is known by the
 id of its only window, and an event whose text was redacted says what its redaction kept. Later events change nothing of
 what the events up to a position say, so a count goes on from an earlier one: the sessions that have events since are
-counted out as they were and in as they are.
+counted out as they were and in as they are. A bullet that others were merged into has their sessions, each once, so a
+merge or its undoing is what no count goes on behind.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
+from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.reader import between, events_where, whose
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 #: What lies between two positions.
 Span = tuple[int, int]
-_TREND = 8
+#: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
+TREND: Final = 8
+MARKS: Final = ".+-"
 _TAGS = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
 _TAGS_OF_SESSIONS = (
     "SELECT event.position, tag.name, event.session_id FROM event JOIN tag ON tag.playbook_id = event.playbook_id"
@@ -83,7 +86,8 @@ class Usage:
 class _Facts:
     """What sessions did first and where, by bullet and session; `seen` has the positions of each session's windows."""
 
-    def __init__(self) -> None:
+    def __init__(self, heirs: Mapping[str, Collection[str]]) -> None:
+        self.heirs = heirs
         self.told: dict[str, dict[str, int]] = defaultdict(dict)
         self.cited: dict[str, dict[str, int]] = defaultdict(dict)
         self.judged: dict[str, dict[str, int]] = defaultdict(dict)
@@ -101,17 +105,23 @@ class _Facts:
             if not window.fault:
                 session = window.session_id or window.event_id
                 self.seen[session].append(window.position)
-                for name in (window.data or {}).get("cited") or ():
+                for name in self._with_heirs((window.data or {}).get("cited") or ()):
                     self.cited[name].setdefault(session, window.position)
         for one in tellings:
             by = one.session_id or one.target_id  # None: a task of an embedder
             if by is not None and one.data is not None:
                 if "digest" in one.data:  # it was the text at the session's start
                     self.known.setdefault(by, one.position)
-                for name in one.data.get("bullets", ()):
+                for name in self._with_heirs(one.data.get("bullets", ())):
                     self.told[name].setdefault(by, one.position)
-        for position, name, session in tags:
-            self.judged[name].setdefault(session, position)
+        for position, given, session in tags:
+            for name in self._with_heirs([given]):
+                self.judged[name].setdefault(session, position)
+
+    def _with_heirs(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            yield name
+            yield from self.heirs.get(name, ())
 
     def sums(self, upto: int, spans: Mapping[str, list[Span]]) -> dict[str, list[int]]:
         """Return the first seven counts of each bullet that these sessions come to at a position."""
@@ -156,29 +166,31 @@ class _Facts:
 def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) -> Usage:
     """Return what the events up to a position say; `since` is an earlier position, and what the events said there."""
     after, known = since or (0, Usage())
-    facts, trends = _Facts(), {name: used.trend for name, used in known.bullets.items()}
+    heirs = heirs_at(sql, upto)
+    facts, trends = _Facts(heirs), {name: used.trend for name, used in known.bullets.items()}
     last: dict[str, int] = {}
     helped: dict[str, int] = {}
 
     def tags() -> Iterator[tuple[int, str, str]]:
-        for position, name, tag, session in sql.run(f"{_TAGS} ORDER BY position", after, upto):
-            trends[name] = (trends.get(name, "") + ".+-"[tag])[-_TREND:]
-            last[name] = position
-            if tag > 0:
-                helped[name] = position
+        for position, given, tag, session in sql.run(f"{_TAGS} ORDER BY position", after, upto):
+            for name in (given, *heirs.get(given, ())):
+                trends[name] = (trends.get(name, "") + MARKS[tag])[-TREND:]
+                last[name] = position
+                if tag > 0:
+                    helped[name] = position
             if session is not None:
-                yield position, name, session
+                yield position, given, session
 
     shown = [one for one in between(sql, TELLING_TYPES, after, upto) if one.data is not None]
     facts.add(between(sql, WINDOW_TYPES, after, upto), shown, tags())
     touched = facts.sessions() if after else set()
     if touched:
-        facts = _Facts()
+        facts = _Facts(heirs)
         among, ids = sql.among("event.session_id", touched)
         judged = sql.run(_TAGS_OF_SESSIONS.format(among), ids, upto).fetchall()
         windows = _of_sessions(sql, WINDOW_TYPES, touched, "event_id", upto)
         facts.add(windows, _of_sessions(sql, TELLING_TYPES, touched, "target_id", upto), judged)
-    spans = _live_spans(sql, upto)
+    spans = _live_spans(sql, upto, heirs)
     now, then = facts.sums(upto, spans), facts.sums(after, spans) if touched else {}
     found = Usage(known.texts + len(shown), known.known + sum(at > after for at in facts.known.values()))
     for name in known.bullets.keys() | now.keys() | trends.keys():
@@ -204,7 +216,16 @@ def _of_sessions(
         yield from events_where(sql, where, ids, upto)
 
 
-def _live_spans(sql: Statements, upto: int) -> dict[str, list[Span]]:
+def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
+    """Return the bullets that have the evidence of a merged one besides themselves, by its name, at a position."""
+    merged = "SELECT 1 FROM bullet_status WHERE playbook_id = ? AND position <= ? AND status = 'merged'"
+    if sql.run(merged, upto).fetchone() is None:
+        return {}
+    book = fold(between(sql, RARE_TYPES, 0, upto))
+    return {name: heirs for name in book.entries if (heirs := frozenset(book.heirs(name)))}
+
+
+def _live_spans(sql: Statements, upto: int, heirs: Mapping[str, Collection[str]]) -> dict[str, list[Span]]:
     """Return between which positions each bullet was live, by its name."""
     query = "SELECT name, position, status FROM bullet_status WHERE playbook_id = ? AND position <= ?"
     since: dict[str, int] = {}
@@ -216,4 +237,7 @@ def _live_spans(sql: Statements, upto: int) -> dict[str, list[Span]]:
             since[name] = position
     for name, start in since.items():
         found[name].append((start, upto + 1))
+    for name in found.keys() & heirs.keys():
+        for heir in heirs[name]:
+            found[heir] += found[name]
     return found

@@ -15,14 +15,20 @@ from reflector.ledger.answers import answers as ask_answers
 from reflector.ledger.cached import EMPTY, counted
 from reflector.ledger.projection import storable
 from reflector.ledger.store import Ledger
-from reflector.ledger.usage import Used, usage
+from reflector.ledger.usage import Used, heirs_at, usage
 
 _WINDOWS = (ev.SESSION_RECORDED, ev.TRAJECTORY_RECORDED)
 
 
 def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     """What `usage` says of each name that it knows, by name."""
-    book = Playbook()
+    events, last_book, book = list(events), Playbook(), Playbook()
+    for event in events:
+        apply(last_book, event)
+
+    def counted_for(name: str) -> list[str]:
+        return [name, *last_book.heirs(name)]
+
     sets: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in ("told", "cited", "judged", "live")}
     told, cited, judged, live = sets.values()
     known: set[str] = set()
@@ -34,26 +40,28 @@ def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
         data = event.data or {}
         if event.type in _WINDOWS:
             session = event.session_id or event.event_id
-            for name in data.get("cited", ()):
+            for name in (one for given in data.get("cited", ()) for one in counted_for(given)):
                 cited[name].add(session)
                 live[name].add(session)
             for entry in book.entries.values():
                 if entry.status == "live":
-                    live[entry.name].add(session)
+                    for name in counted_for(entry.name):
+                        live[name].add(session)
         elif event.type == ev.ADVICE_TOLD and event.data is not None:
             by = event.session_id or event.target_id
             if by is not None:
                 known |= {by} if "digest" in data else set()
-                for name in data.get("bullets", ()):
+                for name in (one for given in data.get("bullets", ()) for one in counted_for(given)):
                     told[name].add(by)
         elif event.type == ev.BULLET_TAGGED:
-            name, tag = verdict(data) or (storable(data.get("name")), 0)
-            last[name] = event.position
-            trends[name] = (trends[name] + ".+-"[tag])[-8:]
-            if tag > 0:
-                helped[name] = (event.position, len(told[name]))
-            if event.session_id is not None:
-                judged[name].add(event.session_id)
+            given, tag = verdict(data) or (storable(data.get("name")), 0)
+            for name in counted_for(given):
+                last[name] = event.position
+                trends[name] = (trends[name] + ".+-"[tag])[-8:]
+                if tag > 0:
+                    helped[name] = (event.position, len(told[name]))
+                if event.session_id is not None:
+                    judged[name].add(event.session_id)
     names = {name for of in sets.values() for name, sessions in of.items() if sessions} | last.keys()
     return {
         name: {
@@ -74,10 +82,12 @@ def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
 
 
 def told_by(ledger: Ledger, upto: int) -> dict[str, Any]:
-    """What `usage` says at a position; from any earlier one it and `answers` come to the same."""
+    """What `usage` says at a position; from any earlier one with the same merges it and `answers` come to the same."""
     with ledger.asking() as asked:
         bullets, answers = usage(asked, upto), ask_answers(asked, upto)
         for since in {upto // 3, upto - 1} - {-1}:
+            if heirs_at(asked, since) != heirs_at(asked, upto):
+                continue
             state = counted(asked, since, (0, EMPTY))
             assert counted(asked, upto, (since, state)) == [bullets.dump(), answers.dump()]
     return {name: asdict(one) for name, one in bullets.bullets.items() if one != Used()}

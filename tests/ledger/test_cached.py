@@ -17,7 +17,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
 from . import sql
-from .events import about, added, reflected, retracted, window
+from .events import about, added, merged, reflected, retracted, window
 
 
 def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
@@ -63,6 +63,8 @@ def test_each_answer_is_the_same_with_the_row_and_from_the_start(
         grown.append(_session(number, "harmful" if number % 3 else "helpful"))
         if number == 7:
             grown.append([retracted(window(2, "s1")), about(ev.REFLECTION_ANSWERED, window(3, "s1"), 9, model="m-2")])
+        if number in (8, 10):
+            grown.append([merged(f"pat-10{number}", f"pat-00{number // 2 - 3}")])
         found = _answers(grown)
         rows.add(str(_row(grown)))
         with monkeypatch.context() as never:

@@ -355,7 +355,8 @@ class Moment:
         for reflection in self.completed:
             add("reflections", reflection)
         for tag in self.tags:
-            add(tag.kind or "undecided", tag.reflection or "")
+            if self.covered_by(tag) is None:
+                add(tag.kind or "undecided", tag.reflection or "")
         return total, by
 
     def citations(self) -> list[tuple[Any, ...]]:
