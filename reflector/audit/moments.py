@@ -46,11 +46,13 @@ def position_of(ledger: Ledger, moment: str) -> int:
 
 
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
-    """Return the positions of `A..B`; A left out is the beginning, B left out is now. Raises UnknownMoment."""
+    """Return the positions of `A..B`; A left out is the beginning, B left out is now. A time as A is where it begins,
+    so what happened in it is in the span. Raises UnknownMoment."""
     begin, dots, end = span.partition("..")
     if not dots:
         raise UnknownMoment(f"{span!r} is not A..B; {_WAYS}, and A..B is two of them, such as 2026-11-01..2026-11-21")
-    first = position_of(ledger, begin) if begin.strip() else 0
+    starts = position_before if _LIKE_A_TIME.match(begin.strip()) else position_of
+    first = starts(ledger, begin) if begin.strip() else 0
     last = position_of(ledger, end) if end.strip() else ledger.head().position
     if first > last:
         raise UnknownMoment(f"{span!r} ends at position {last}, before it begins at {first}; write {end}..{begin}")

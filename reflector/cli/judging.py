@@ -265,7 +265,8 @@ def judge(
         one = next((one for one in found if one.name == name), None)
         if one is None:
             raise click.ClickException(
-                f"session {session} has no citation of {name} of a bullet that counts, or is still being judged"
+                f"session {session} has no citation of {name} that can be judged: the session does not cite it, the"
+                " bullet is gone, or the session is still being judged"
             )
         position = _record(place, one, verdict, why or "")
         note(f"{one.name} {verdict} in session {one.window.session_id}.")

@@ -82,24 +82,29 @@ def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, as_json: bo
 
 
 def _drift(project: Project) -> list[DriftJson]:
-    """Return each of the tables and playbook.json that is not what the events say, with the difference."""
+    """Return each of the tables and playbook.json that is not what the events say, with the difference.
+
+    A file whose edit a question has recorded says when it was written before that, and is no drift.
+    """
     from difflib import unified_diff
 
     from reflector.curation.playbook_file import dumped, render
     from reflector.events.registry import fold
     from reflector.files import read_ours
-    from reflector.playbook.document import MAX_BYTES
+    from reflector.playbook.document import MAX_BYTES, load
 
     with project.open_ledger() as ledger:
         playbook = fold(ledger.history())
         wanted = dumped(project, playbook.bullets(), playbook.updated_at).decode()
         tables = render(ledger, project).decode()
     path = project.playbook_json
-    written = read_ours(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
+    raw = read_ours(path, MAX_BYTES) if path.exists() else b""
+    as_written = dumped(project, playbook.bullets(), load(raw).last_updated or playbook.updated_at).decode()
     drift = []
-    for name, text in (("the ledger's tables", tables), (str(path), written)):
-        if text != wanted and (text or playbook.entries):
-            lines = unified_diff(text.splitlines(), wanted.splitlines(), name, "the events", lineterm="")
+    written = raw.decode("utf-8", "replace")
+    for name, text, due in (("the ledger's tables", tables, wanted), (str(path), written, as_written)):
+        if text != due and (text or playbook.entries):
+            lines = unified_diff(text.splitlines(), due.splitlines(), name, "the events", lineterm="")
             drift.append(DriftJson(name, [*lines]))
     return drift
 

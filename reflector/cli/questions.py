@@ -87,7 +87,8 @@ def show(place: Place, what: str, moment: str | None, as_json: bool) -> None:
 
 
 def _show_bullet(place: Place, ledger: Ledger, row: BulletRow, then: Past | None, *, as_json: bool) -> None:
-    from reflector.audit.log import about
+    from reflector.audit.log import about, summary
+    from reflector.ledger.as_of import Past
 
     uses = Uses.of(ledger, place.project(), then, row.name)
     events = about(ledger, row, upto=then.position if then else None)
@@ -99,7 +100,14 @@ def _show_bullet(place: Place, ledger: Ledger, row: BulletRow, then: Past | None
     notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "")
     click.echo(safe(", ".join(filter(None, notes))))
     click.echo()
-    event_table(events, without="actor")
+    covered = (then or Past(ledger)).covered()
+    at = {one.event_id: one.position for one in ledger.having(set(covered.values()))}
+
+    def what(event: Event) -> str:
+        by = covered.get(event.position)
+        return summary(event) + (f" (retracted at {at[by]})" if by is not None else "")
+
+    event_table(events, what, without="actor")
     note(f"Why the counts are what they are: {place.command('blame', row.name)}")
 
 

@@ -88,5 +88,6 @@ def test_a_span_may_leave_out_the_beginning_or_now(ledger: Ledger) -> None:
     assert span_of(ledger, "2..abcd-1") == (2, 4)
     assert span_of(ledger, "..") == (0, 7)
     assert span_of(ledger, "abcd-2..") == (7, 7)
+    assert span_of(ledger, "2026-11-21T00:00Z..2026-11-21T00:00Z") == (4, 7)  # what happened in that minute
     with pytest.raises(UnknownMoment, match=r"is not A\.\.B"):
         span_of(ledger, "3")

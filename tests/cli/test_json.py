@@ -174,6 +174,8 @@ def test_import_and_rebuild(agent: Agent, tmp_path: Path) -> None:
     told = agent.call("rebuild", "--check", code=1).out.splitlines()
     assert ['-        "helpful": 4,' in told, '+        "helpful": 3,' in told] == [True, True]
     assert agent.playbook.read_text() == edited
+    agent.call("list")  # records the edit
+    assert agent.json("rebuild", "--check")["drift"] == []
     agent.playbook.write_text("{")
     assert Path(agent.json("rebuild")["kept"]).read_text() == "{"
 

@@ -62,6 +62,10 @@ def test_a_persons_verdict_outlives_a_second_window_can_be_changed_and_gives_bac
     assert agent.counters()["mis-001"] == (0, 1)
     agent.call("judge", "s-1", "mis-001", "neutral")
     assert agent.counters()["mis-001"] == (0, 0)
+    assert (
+        f"mis-001 harmful (retracted at {agent.events('evidence.retracted')[-1]['position']})"
+        in agent.call("show", "mis-001").out
+    )
     agent.call("judge", "s-1", "mis-001", "helpful")
     assert agent.counters()["mis-001"] == (1, 0)
     for taken_back, then in ((-1, (0, 0)), (-2, (0, 1)), (-3, (1, 0))):
