@@ -76,6 +76,13 @@ def came_through(meta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         came = came.get(MERGED)
 
 
+def is_place(came: Mapping[str, Any]) -> bool:
+    """Return whether what an event's meta says of another ledger names a place there."""
+    texts = (came.get("recorded_at"), came.get("moment", ""), came.get("origin"))
+    is_there = all(isinstance(text, str) for text in texts) and type(came.get("position")) is int
+    return is_there and isinstance(came.get("renamed", {}), dict)
+
+
 def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
     """Return when and where an event was first appended; `own` if it came from no other ledger."""
     for came in came_through(meta):

@@ -143,6 +143,7 @@ def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
 
 
 _text: Final = _that(lambda value: isinstance(value, str), "a text")
+_stored: Final = _that(lambda value: isinstance(value, str) and "\0" not in value, "a text without NUL")
 _text_or_null: Final = _that(lambda value: value is None or isinstance(value, str), "a text or null")
 _object: Final = _that(lambda value: isinstance(value, dict), "an object")
 _name: Final = _that(is_name, "the name of a bullet, such as pat-001")
@@ -164,8 +165,8 @@ SECTION: Final = replace(one_of(*SECTIONS), shape=_text)
 #: The text of a bullet.
 ADVICE: Final = Field(text_fault, prose=_any, shape=_text)
 #: The name of a bullet of this playbook.
-NAME: Final = Field(_name, names=True, shape=_text)
-NAME_OR_NULL: Final = Field(_or_null(_name), names=True, shape=_text_or_null)
+NAME: Final = Field(_name, names=True, shape=_stored)
+NAME_OR_NULL: Final = Field(_or_null(_name), names=True, shape=_or_null(_stored))
 NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=_or_null(list_of(_text, "names")))
 COUNTING: Final = Field(_that(is_counting, "a counting policy"), shape=_text)
 RECORD_KEYS: Final = Field(_keys)

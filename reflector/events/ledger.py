@@ -60,6 +60,7 @@ TYPES: Final = (
         summary=said("to {to}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook went on elsewhere",
+        checked=True,
     ),
     EventType(
         name=ev.LEDGER_ARRIVED,

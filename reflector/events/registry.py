@@ -112,10 +112,11 @@ def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Pla
 
 
 def apply(book: Playbook, event: FoldedEvent) -> None:
-    """Fold one event in. One that says nothing about bullets or counts, or cannot be read, only moves the position."""
+    """Fold one event in. One that says nothing about bullets or counts, or cannot be read, only moves the position; but
+    what a completion binds its tags to is no part of its data."""
     book.position = event.position
     effect = _APPLIED.get(event.type)
-    if effect is not None and not event.fault:
+    if effect is not None and (not event.fault or isinstance(effect, CompletesReflection)):
         effect.apply(book, event, event.data if event.data is not None else {})
         if effect.changes:
             book.updated_at = event.recorded_at

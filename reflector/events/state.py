@@ -94,7 +94,9 @@ class Playbook:
             self.put(entry)
 
     def put(self, entry: Entry) -> None:
-        """Set what a bullet is."""
+        """Set what a bullet is. A text that a file brought before may hold NUL, which no server stores."""
+        if odd := [name for name in ("text", "reason") if "\0" in str(getattr(entry, name))]:
+            entry = replace(entry, **{name: getattr(entry, name).replace("\0", "") for name in odd})
         before = self.entries.get(entry.name)
         self.entries[entry.name] = entry
         if before is not None and before.heir is not None:

@@ -21,8 +21,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.rows import Stored
+from reflector.ledger.rows import Stored, object_in
 from reflector.playbook.names import is_name
 
 FORMAT: Final = "reflector.ledger"
@@ -82,8 +81,8 @@ def header_line(header: Header) -> str:
 
 
 def event_line(stored: Stored, origin: str) -> str:
-    """Return an event's line, without a newline. Raises LedgerCorrupt for data that is none."""
-    facts = _facts(stored)
+    """Return an event's line, without a newline. Data that is no JSON object stands in it as the text that it is."""
+    facts, fault = object_in(stored.data) if stored.data is not None else ({}, "")
     name = facts.get("name") if stored.type.startswith("bullet.") else None
     attributes = {"specversion": "1.0", "id": stored.event_id, "source": _SOURCE + origin}
     attributes |= {attribute: getattr(stored, field) for attribute, field in _ATTRIBUTES.items()}
@@ -93,21 +92,10 @@ def event_line(stored: Stored, origin: str) -> str:
     attributes |= {attribute: value for attribute, value in optional.items() if value is not None}
     if stored.data is None:
         return _encode(attributes)
+    if fault or "\n" in stored.data:
+        return _encode({**attributes, "datacontenttype": "text/plain", "data": stored.data})
     attributes["datacontenttype"] = "application/json"
     return f'{_encode(attributes)[:-1]},"data":{stored.data}}}'
-
-
-def _facts(stored: Stored) -> dict[str, Any]:
-    try:
-        facts = {} if stored.data is None else json.loads(stored.data)
-    except (ValueError, RecursionError):
-        facts = None
-    if not isinstance(facts, dict) or "\n" in (stored.data or ""):
-        raise LedgerCorrupt(
-            f"the data of the event at position {stored.position} is not what was appended, so no line can hold it; "
-            f"restore a backup, or export what was before: --as-of {stored.position - 1}"
-        )
-    return facts
 
 
 def header_of(text: str | bytes) -> Header:
@@ -175,8 +163,7 @@ def _meta(text: str) -> dict[str, Any]:
 
 def _is_place(came: Mapping[str, Any]) -> bool:
     times = (came.get("recorded_at"), came.get("moment", came.get("recorded_at")))
-    is_there = isinstance(came.get("origin"), str) and type(came.get("position")) is int
-    return is_there and all(map(_is_time, times)) and isinstance(came.get("renamed", {}), dict)
+    return ev.is_place(came) and all(map(_is_time, times))
 
 
 def _is_time(value: object) -> bool:

@@ -11,6 +11,7 @@ is counted again. Nothing is ever subtracted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +31,7 @@ from reflector.events.registry import ADVICE, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.reader import history_page
-from reflector.ledger.statements import TABLES, set_checkpoint
+from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
 from reflector.playbook.counting import DEFAULT, is_counting
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATE_COLUMNS = ("state", "attempts", "changed_at", "event_id")
 _STATUS_COLUMNS = ("name", "position", "status")
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(slots=True)
@@ -358,13 +360,33 @@ def storable(name: object) -> str:
     return name.replace("\0", "") if isinstance(name, str) else ""
 
 
+def odd_checkpoints(sql: Statements) -> list[str]:
+    """Return the names of checkpoints that no reflector writes. Writing a file is not an event, so only the form of its
+    checkpoint can be looked at."""
+    query = (
+        "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection WHERE playbook_id = ?"
+        " AND name <> ?"
+    )
+    (end,) = sql.run("SELECT coalesce(max(position), 0) FROM event WHERE playbook_id = ?").fetchone()
+    return [
+        name
+        for name, version, policy, position, state_hash, updated_at in sql.run(query, TABLES).fetchall()
+        if (policy, updated_at) != ("", None)
+        or not (0 < version <= CODE_VERSION and 0 <= position <= end and _HASH.fullmatch(state_hash))
+    ]
+
+
 def rebuild(sql: Statements, progress: Progress | None = None) -> None:
     """Empty the tables and fill them again from all events, within the caller's write transaction: readers see the old
     rows until it commits, and a rebuild that is killed leaves them."""
     for table in (*REBUILDABLE, "cached_usage"):
         sql.run(f"DELETE FROM {table} WHERE playbook_id = ?")  # noqa: S608
     made = sql.run("SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES).fetchone()
+    for odd in odd_checkpoints(sql):
+        sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", odd)
     set_checkpoint(sql, TABLES, DEFAULT, 0, made[0] if made else "")
+    filled = "UPDATE projection SET code_version = ? WHERE playbook_id = ? AND name = ?"
+    sql.execute(filled, CODE_VERSION, sql.id, TABLES)
     position = 0
     projector = Projector(sql)
     while page := history_page(sql, position, ev.MAX_INT):

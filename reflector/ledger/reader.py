@@ -38,7 +38,8 @@ _TAGS = "SELECT position, active FROM tag WHERE playbook_id = ? AND name = ? ORD
 _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"  # noqa: S608
 _HISTORY += f" LIMIT {_PAGE}"
 _REDACTIONS = (
-    f"SELECT target_id, event_id, data, recorded_at FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
+    "SELECT target_id, event_id, recorded_at, data, meta FROM event"  # noqa: S608
+    f" WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"
 )
 
 _MAY_APPEND = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('event', 'INSERT')"
@@ -76,7 +77,7 @@ class Reader:
         """Return the error that says where the playbook went; None where it is here."""
         last = "position = (SELECT playbook.position FROM playbook WHERE playbook.id = playbook_id) AND type = ?"
         with self._reading() as sql:
-            found = events_where(sql, last, LEDGER_MOVED)
+            found = _readable(events_where(sql, last, LEDGER_MOVED))
         return LedgerMoved(self.engine.url.shown, self.name, str((found[0].data or {}).get("to"))) if found else None
 
     def events(
@@ -336,6 +337,6 @@ def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, 
     while wanted:
         among, values = sql.among("target_id", wanted)
         rows = sql.run(f"{_REDACTIONS} AND {among}", EVENT_REDACTED, values).fetchall()
-        by_target |= {target: (event_id, read(EVENT_REDACTED, at, text)[0]) for target, event_id, text, at in rows}
-        wanted = [event_id for _, event_id, text, _ in rows if text is None and event_id not in by_target]
+        by_target |= {target: (event_id, read(EVENT_REDACTED, *said)[0]) for target, event_id, *said in rows}
+        wanted = [event_id for _, event_id, _, text, _ in rows if text is None and event_id not in by_target]
     return {target: what_is_left(target, by_target) for target in erased}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reflector.events.event import BULLET_TAGGED, Event, Projected
+from reflector.events.event import BULLET_TAGGED, Event, Projected, came_through, is_place
 from reflector.events.registry import EVENT_TYPES
 from reflector.playbook.bullet import Bullet
 
@@ -96,13 +96,12 @@ class WindowRow:
 
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
     """Return an event from the columns of its fields, in their order; `kept` replaces data that was redacted."""
-    data, fault = read(row[2], row[5], row[10], kept)
-    meta, _ = ({}, "") if row[12] == "{}" else object_in(row[12])
-    return Event(*row[:10], data, row[11], meta, *row[13:], fault)  # type: ignore[call-arg]
+    data, fault = read(row[2], row[5], row[10], row[12], kept)
+    return Event(*row[:10], data, row[11], _meta(row[12])[0], *row[13:], fault)  # type: ignore[call-arg]
 
 
 def read(
-    type_: str, recorded_at: str, text: str | None, kept: Mapping[str, Any] | None = None
+    type_: str, recorded_at: str, text: str | None, meta: str, kept: Mapping[str, Any] | None = None
 ) -> tuple[Mapping[str, Any] | None, str]:
     """Return the data of an event and "", or None and why the event cannot be read.
 
@@ -112,6 +111,8 @@ def read(
     """
     if not _TIME.match(recorded_at):
         return None, f"it was recorded at {recorded_at!r:.40}, which is not a time"
+    if odd := _meta(meta)[1]:
+        return None, f"of its meta: {odd}"
     if type_ == BULLET_TAGGED and text is not None:
         return _tag(text)
     data, fault = (kept, "") if text is None else object_in(text)
@@ -119,6 +120,13 @@ def read(
     if data is not None and not fault and one is not None:
         fault = one.unreadable(data) or ""
     return (None, fault) if fault else (data, "")
+
+
+@lru_cache(maxsize=64)
+def _meta(text: str) -> tuple[Mapping[str, Any], str]:
+    """Return `object_in` of an event's meta, not to be changed: most have that of the event before."""
+    meta, fault = object_in(text)
+    return meta, fault if all(map(is_place, came_through(meta))) else "merged does not name a place in a ledger"
 
 
 @lru_cache(maxsize=8192)
@@ -133,6 +141,8 @@ def object_in(text: str) -> tuple[dict[str, Any], str]:
     """Return the JSON object in a column of an event and "", or an empty one and what the column holds instead."""
     try:
         found = json.loads(text)
+        if "\\ud" in text or "\\uD" in text:  # half a character cannot be stored or shown
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         return {}, f"it does not hold JSON ({error})"
     return (found, "") if isinstance(found, dict) else ({}, "it does not hold a JSON object")
@@ -164,5 +174,5 @@ PROJECTED = "position, event_id, type, recorded_at, session_id, reflection_id, t
 def projected_of(row: Sequence[Any], kept: Mapping[str, Any]) -> Projected:
     """Return a row of `PROJECTED`; `kept` has what redactions left, by target."""
     *header, text, actor, meta = row
-    data, fault = read(header[2], header[3], text, kept.get(header[1]))
+    data, fault = read(header[2], header[3], text, meta, kept.get(header[1]))
     return Projected(*header, data, actor, meta, fault)  # type: ignore[call-arg]

@@ -135,11 +135,13 @@ class Statements:
 
 
 def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
-    """Record that a named projection is at a position, with this hash."""
-    columns = ("code_version", "policy_id", "position", "state_hash", "updated_at")
+    """Record that a named projection is at a position, with this hash. Of one that is there already, the version of the
+    code stays: it says who filled the tables, and a writer on a server may not set it."""
+    columns = ("policy_id", "position", "state_hash", "updated_at")
     values = ", ".join(f"{column} = excluded.{column}" for column in columns)
     sql.run(
-        f"INSERT INTO projection (playbook_id, name, {', '.join(columns)}) VALUES (?, ?, ?, ?, ?, ?, NULL)"  # noqa: S608
+        f"INSERT INTO projection (playbook_id, name, code_version, {', '.join(columns)})"  # noqa: S608
+        " VALUES (?, ?, ?, ?, ?, ?, NULL)"
         f" ON CONFLICT (playbook_id, name) DO UPDATE SET {values}",
         *(name, CODE_VERSION, policy, position, state_hash),
     )

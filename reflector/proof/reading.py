@@ -16,6 +16,7 @@ from reflector.ledger.statements import Statements
 RESTORE: Final = "restore a backup, or compare with an export from before the change"
 REBUILD: Final = "run `reflector rebuild`"
 MEND_HEAD: Final = "find out who moved it, then run `reflector rebuild --mend`"
+SET_ASIDE: Final = "find out who appended it, then put it aside with `reflector rebuild --mend --why REASON`"
 _BATCH = 1000
 _numbers = count()
 #: Words of errors that say that a database holds what no ledger does. The drivers' errors have no class in common, and

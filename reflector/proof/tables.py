@@ -7,7 +7,6 @@ temporary one: in memory while it is small, else in a file that goes with it. No
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -16,15 +15,14 @@ from reflector.events.event import BULLET_ASSERTED, BULLET_TAGGED, EVIDENCE_RETR
 from reflector.ledger.cached import is_sound
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
-from reflector.ledger.projection import REBUILDABLE, Projector
+from reflector.ledger.projection import REBUILDABLE, Projector, odd_checkpoints
 from reflector.ledger.reader import one_of
 from reflector.ledger.sqlite_file import sqlite_module
-from reflector.ledger.statements import CODE_VERSION, TABLES, Statements, set_checkpoint
+from reflector.ledger.statements import TABLES, Statements, set_checkpoint
 from reflector.mistakes import Finding
 from reflector.playbook.counting import DEFAULT
 from reflector.proof.reading import REBUILD, stream
 
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
 _PAGE: Final = 4000
 #: The most differences of a table that are named: a table that was emptied is one trouble, not a million.
 _MOST: Final = 20
@@ -124,19 +122,9 @@ def _order(sql: Statements, key: Sequence[str]) -> str:
 
 
 def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
-    """Writing a file is not an event, so only the form of its checkpoint is checked."""
-    query = (
-        "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection WHERE playbook_id = ?"
-    )
-    (end,) = sql.run("SELECT max(position) FROM event WHERE playbook_id = ?").fetchone()
-    for name, version, policy, position, state_hash, updated_at in sql.run(query).fetchall():
-        there = 0 <= position <= (end or 0) and _HASH.fullmatch(state_hash) is not None
-        if name == TABLES:
-            sound = state_hash in (*EARLIER, made_digest())
-        else:
-            sound = there and 0 < version <= CODE_VERSION and (policy, updated_at) == ("", None)
-        if not sound:
-            yield Finding("projection", None, f"the checkpoint {name!r} is not one that reflector writes", REBUILD)
+    made = sql.run("SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES).fetchall()
+    for name in [TABLES for (digest,) in made if digest not in (*EARLIER, made_digest())] + odd_checkpoints(sql):
+        yield Finding("projection", None, f"the checkpoint {name!r} is not one that reflector writes", REBUILD)
     if not is_sound(sql):
         yield Finding("projection", None, "the row of cached_usage is not what the events say", REBUILD)
 

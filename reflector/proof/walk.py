@@ -6,7 +6,6 @@ cannot be read is a finding, and the walk continues. Behind a known head the sam
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -15,21 +14,22 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events.event import Projected
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
-from reflector.ledger.reader import kept_of
+from reflector.ledger.canonical import CHAIN, PREFIX, digest, genesis, leaf
+from reflector.ledger.reader import events_where, kept_of
 from reflector.ledger.rows import Anchor, Stored, read
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
-from reflector.proof.reading import MALFORMED, MEND_HEAD, RESTORE, stream
+from reflector.proof.reading import MALFORMED, MEND_HEAD, RESTORE, SET_ASIDE, stream
 from reflector.proof.tables import Rebuilt
 
 _COLUMNS: Final = ", ".join(Stored._fields)
-_REDACTED: Final = (
-    "SELECT target_id FROM event WHERE playbook_id = ?"  # noqa: S608
+#: Whose targets are erased, and set aside: an event that changes nothing needs no other finding once a person said why.
+_NAMING: Final = (ev.EVENT_REDACTED, ev.EVIDENCE_RETRACTED)
+_TARGETS: Final = (
+    "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"  # noqa: S608
     # The literal lets the planner take the index of the rare types; without it every event is read once more.
-    f" AND type = '{ev.EVENT_REDACTED}' AND type <> '{ev.BULLET_TAGGED}'"
+    f" AND type <> '{ev.BULLET_TAGGED}'"
 )
-_WELL_FORMED: Final = re.compile(rf"{PREFIX}[0-9a-f]{{64}}")
 
 
 class Walk:
@@ -41,6 +41,8 @@ class Walk:
         self.since = since
         #: The position of the event that is looked at.
         self.position = since.position if since is not None else 0
+        #: The event before, if the playbook moved to another ledger with it.
+        self._moved: str | None = None
         #: The tables as the events make them, where all of them can be read.
         self.rebuilt: Rebuilt | None = None
 
@@ -53,17 +55,15 @@ class Walk:
             yield Finding("head", None, "the playbook's row is gone", RESTORE)
             return
         name, origin, *end = head
-        start, last, behind = Anchor(0, genesis(name, origin)), "", ("", "")
+        start, last = Anchor(0, genesis(name, origin)), ""
         if self.since is not None and self.since.position:
-            query = (
-                "SELECT position, chain, recorded_at, event_id, type FROM event WHERE playbook_id = ? AND position = ?"
-            )
-            *found, last, id, type_ = sql.run(query, self.since.position).fetchone() or (0, "", "", "", "")
-            start, behind = Anchor(*found), (id, type_)
+            for one in events_where(sql, "position = ?", self.since.position):
+                start, last = Anchor(one.position, one.chain), one.recorded_at
+                self._moved = one.event_id if one.type == ev.LEDGER_MOVED and not one.fault else None
         if self.since is not None and self.since != start:
             yield _not_there(self.since, end[0])
             return
-        position, link = start.position, bytes.fromhex(start.chain.removeprefix(PREFIX))
+        chain, position, link = start.chain, start.position, bytes.fromhex(start.chain.removeprefix(PREFIX))
         there = {start}
         # What is before a head that is known to be good follows from it: a look at the row is enough.
         earlier = [anchor.position for anchor in self.anchors if anchor.position < start.position]
@@ -73,7 +73,7 @@ class Walk:
             there |= {Anchor(*row) for row in sql.run(query, values).fetchall()}
             there.add(Anchor(0, genesis(name, origin)))
         wanted = {anchor.position for anchor in self.anchors}
-        erased = {row[0] for row in sql.run(_REDACTED).fetchall()}
+        erased, aside = ({row[0] for row in sql.run(_TARGETS, of).fetchall()} for of in _NAMING)
         before, meta_hash = "{}", digest("{}")
         unfit = False
         for row in stream(sql, "event", _COLUMNS, f" AND position > {position:d}"):
@@ -81,10 +81,10 @@ class Walk:
             if at != position + 1:
                 yield Finding("order", at, f"position {at} follows {position}", RESTORE)
             self.position = position = at
-            if behind[1] == ev.LEDGER_MOVED and (type_, target_id) != (ev.LEDGER_ARRIVED, behind[0]):
+            if self._moved is not None and (type_, target_id) != (ev.LEDGER_ARRIVED, self._moved):
                 what = f"this {type_} was appended after the playbook had moved to another ledger"
                 yield Finding("move", position, what, RESTORE)
-            behind = (event_id, type_)
+            self._moved = None
             if data is None or (erased and event_id in erased):
                 yield from self._erased(row, erased)
             is_tag = type_ == ev.BULLET_TAGGED
@@ -93,25 +93,27 @@ class Walk:
             if meta != before:  # most events have the meta of the event before
                 before, meta_hash = meta, digest(meta)
             link = sha256(b"\x03" + link + leaf(row[:10], of, meta_hash)).digest()
+            is_hash = isinstance(chain, str) and CHAIN.fullmatch(chain) is not None
             # An absent field is hashed as an empty text, which no field is.
-            if f"{PREFIX}{link.hex()}" != chain or "" in (session_id, reflection_id, target_id):
+            if (is_hash and f"{PREFIX}{link.hex()}" != chain) or "" in (session_id, reflection_id, target_id):
                 yield Finding("chain", position, f"this {type_} or the event before it was changed", RESTORE)
-                if isinstance(chain, str) and _WELL_FORMED.fullmatch(chain):
-                    link = bytes.fromhex(chain.removeprefix(PREFIX))
-            if recorded_at < last:
-                yield Finding("order", position, f"recorded at {recorded_at}, before its predecessor ({last})", RESTORE)
+                link = bytes.fromhex(chain.removeprefix(PREFIX)) if is_hash else link
+            if not is_hash and event_id not in aside:
+                yield Finding("chain", position, f"the chain of this {type_} is not a hash", SET_ASIDE)
+            if recorded_at < last and event_id not in aside:
+                what = f"recorded at {recorded_at}, before its predecessor ({last})"
+                yield Finding("order", position, what, SET_ASIDE)
             last = recorded_at
             if position in wanted:
                 there.add(Anchor(position, f"{PREFIX}{link.hex()}"))
             try:
-                if wrong := self._read(row, folding):
-                    yield wrong
+                yield from self._read(row, folding, aside)
             except MALFORMED as error:
                 unfit = True
                 yield Finding("data", position, f"the data of this {type_} cannot be read ({error!r})", RESTORE)
         if position != end[0]:
             yield Finding("head", position, f"the events end at {position}, the head says {end[0]}", MEND_HEAD)
-        elif f"{PREFIX}{link.hex()}" != end[1] or (position and last != end[2]):
+        elif chain != end[1] or (position and last != end[2]):
             yield Finding("head", position, "the head's chain or time is not the last event's", MEND_HEAD)
         for anchor in dict.fromkeys(self.anchors):
             if anchor not in there:
@@ -134,17 +136,20 @@ class Walk:
                 return position
         return None
 
-    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None) -> Finding | None:
-        """Read the data of an event, and fold it; return what is wrong. Raises for a row that no event has."""
-        position, event_id, type_, text = row[0], row[1], row[2], row[10]
-        data, fault = read(type_, row[5], text, kept_of(self.sql, [event_id])[event_id] if text is None else None)
-        wrong = None
+    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None, aside: set[str]) -> Iterator[Finding]:
+        """Read the data of an event, and fold it; yield what is wrong. Raises for a row that no event has."""
+        position, event_id, type_, text, meta = row[0], row[1], row[2], row[10], row[12]
+        kept = kept_of(self.sql, [event_id])[event_id] if text is None else None
+        data, fault = read(type_, row[5], text, meta, kept)
         if folding is not None:
             header = (position, event_id, type_, row[5], row[7], row[8], row[9])
-            wrong = folding.take(Projected(*header, data, row[6], row[12], fault))
-        if not fault:
-            return wrong
-        return Finding("data", position, f"this {type_} cannot be read, so it changes nothing: {fault}", RESTORE)
+            if wrong := folding.take(Projected(*header, data, row[6], meta, fault)):
+                yield wrong
+        if type_ == ev.LEDGER_MOVED and not fault:
+            self._moved = event_id
+        if fault and event_id not in aside:
+            what = f"this {type_} cannot be read, so it changes nothing: {fault}"
+            yield Finding("data", position, what, SET_ASIDE)
 
     def _erased(self, row: tuple[Any, ...], erased: set[str]) -> Iterator[Finding]:
         position, event_id, type_ = row[:3]

@@ -19,7 +19,7 @@ from reflector.events.event import NewEvent, identity
 from reflector.exchange.cloudevents import NotALine, header_of, line_of
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import NotEmpty, WrongLine, copy, exported, lines_of, load
-from reflector.ledger.errors import LedgerCorrupt, LedgerError
+from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Fresh, OpenLedger, examples, sqlite_file
@@ -111,15 +111,17 @@ def test_an_export_from_before_an_erasure_says_why_it_cannot_be_loaded(ledger: L
 
 @pytest.mark.parametrize("position", [4, 6])
 @pytest.mark.parametrize("text", ["", "x", "[]", '{"name":\n"pat-001"}'])
-def test_a_forged_row_that_no_line_can_hold_is_refused_by_its_position(
-    ledger: Ledger, text: str, position: int
+def test_a_forged_row_without_an_object_is_exported_as_its_text_and_no_ledger_is_made_of_it(
+    ledger: Ledger, fresh: Fresh, text: str, position: int
 ) -> None:
     ledger.append(history())
     with sql.triggers_off(ledger) as connection:
         connection.exec_driver_sql(f"UPDATE event SET data = '{text}' WHERE position = {position}")
-    with pytest.raises(LedgerCorrupt, match=rf"event at position {position} .* --as-of {position - 1}"):
-        list(exported(ledger))
-    assert len(list(exported(ledger, upto=position - 1))) == position
+    lines = list(exported(ledger))
+    assert (json.loads(lines[position])["data"], len(lines)) == (text, len(history()) + 1)
+    with fresh() as url, Ledger.open(url) as target, pytest.raises(WrongLine, match="data is '") as error:
+        load(target, lines)
+    assert error.value.number == position + 1
 
 
 def _edited(number: int, **changes: Any) -> Callable[[Lines], Lines]:
