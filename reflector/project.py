@@ -126,13 +126,14 @@ class Project:
         """
         return bool(self.config.ledger_url) or os.path.lexists(self.ledger_file) or had_ledger(self.ledger_file)
 
-    def open_ledger(self) -> Ledger:
-        """Open the project's ledger; create it on first use. Raises a LedgerError."""
+    def open_ledger(self, *, mends: bool = False) -> Ledger:
+        """Open the project's ledger; create it on first use. One who `mends` it is not kept from it by a table that
+        says that a newer version wrote it. Raises a LedgerError."""
         if self.config.ledger_url:
             self._refuse_foreign()
-            return Ledger.open(self.config.ledger_url, self.config.playbook)
+            return Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
         self.make_state_dir()
-        return Ledger.open_file(self.ledger_file, self.config.playbook)
+        return Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
 
     def _refuse_foreign(self) -> None:
         if came := self.came_with():

@@ -41,23 +41,29 @@ class RebuiltJson:
 @click.option("--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift.")
 @click.option("--new-ledger", is_flag=True, help="Begin a new ledger where the old one is lost.")
 @click.option("--mend", is_flag=True, help="First create the triggers and views again, and set back a moved head.")
+@click.option("--why", metavar="REASON", help="With --mend: put events aside that cannot be read.")
 @json_option
 @click.pass_obj
-def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, as_json: bool) -> None:
+def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, why: str | None, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
     Appends nothing and calls no model; two rebuilds give the same playbook.json, byte for byte. Readers see the old
     playbook until the new one is complete. A rebuild that was killed continues where it stopped. A playbook.json that
     cannot be read is kept aside and written again.
 
+    With --mend --why, an event that `verify` cannot read is put aside: it changes nothing, and no finding names it from
+    then on. So is a last one that says that the playbook moved to another ledger: it goes on here.
+
     With --new-ledger, the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that you
     import again count once. An existing ledger is never replaced.
     """
-    from reflector.proof.heads import mend_head
+    from reflector.proof.heads import mend as mended
 
     project = place.project()
     if check + new_ledger + mend > 1:
         raise click.UsageError("--check, --new-ledger and --mend are three different wishes; give one of them")
+    if why is not None and not mend:
+        raise click.UsageError("--why is the reason of --mend")
     if check or mend:
         needs_ledger(project)
     if check:
@@ -72,9 +78,9 @@ def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, as_json: bo
             )
         raise click.exceptions.Exit(1 if drift else 0)
     if mend:
-        with project.open_ledger() as ledger:
+        with project.open_ledger(mends=True) as ledger:
             ledger.mend_triggers()
-            if done := mend_head(ledger):
+            for done in mended(ledger, why):
                 note(f"reflector: {done}")
     kept = (_begin_anew if new_ledger else _rebuild)(place, project)
     if as_json:

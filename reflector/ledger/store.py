@@ -42,10 +42,11 @@ class Ledger(Reader):
     """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it."""
 
     @classmethod
-    def open(cls, url: str, playbook: str = "default") -> Self:
+    def open(cls, url: str, playbook: str = "default", *, mends: bool = False) -> Self:
         """Open a ledger by its SQLAlchemy URL; create or upgrade it on first use.
 
-        A new SQLite file is readable by its owner only.
+        A new SQLite file is readable by its owner only. With `mends`, tables that say that a newer version filled them
+        keep nobody out, until `mend_triggers` has them filled again.
         Raises LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
         """
         engine = open_engine(url)
@@ -54,7 +55,7 @@ class Ledger(Reader):
                 if engine.url.is_file:
                     claim_file(Path(engine.url.database))
                 ensure_current(engine)
-                playbook_id, code_version, made = _playbook(engine, playbook)
+                playbook_id, code_version, made = _playbook(engine, playbook, mends=mends)
         except OSError as error:
             engine.close()
             raise LedgerUnavailable(
@@ -73,7 +74,7 @@ class Ledger(Reader):
         return ledger
 
     @classmethod
-    def open_file(cls, path: Path, playbook: str = "default") -> Self:
+    def open_file(cls, path: Path, playbook: str = "default", *, mends: bool = False) -> Self:
         """Open the SQLite ledger in a file; a new file and its folder are readable by their owner only."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -81,7 +82,7 @@ class Ledger(Reader):
             raise LedgerUnavailable(
                 f"the folder of the ledger {path} cannot be made ({error.strerror}); check its parents' permissions"
             ) from error
-        return cls.open(sqlite_url(path), playbook)
+        return cls.open(sqlite_url(path), playbook, mends=mends)
 
     def close(self) -> None:
         """Release the database's connections."""
@@ -163,15 +164,15 @@ class Ledger(Reader):
             set_checkpoint(writing.sql, name, "", position, state_hash)
 
     def mend_triggers(self) -> None:
-        """Create the append-only triggers and the views again, as this code has them: on a server its owner's right.
-
-        Raises LedgerError.
-        """
+        """Create the append-only triggers and the views again, as this code has them, and let tables that say that a
+        newer version filled them count as this one's: on a server its owner's right. Raises LedgerError."""
         with translated(self.engine.url.shown), write_transaction(self.engine) as driver:
             create_triggers(driver, self.engine.dialect)
             create_views(driver, self.engine.dialect)
             sql = Statements(driver.cursor(), self.engine.dialect, self.playbook_id)
             sql.execute("UPDATE projection SET state_hash = ? WHERE name = ?", made_digest(), TABLES)
+            newer = "UPDATE projection SET code_version = ? WHERE playbook_id = ? AND code_version > ?"
+            sql.execute(newer, CODE_VERSION, self.playbook_id, CODE_VERSION)
 
     @contextmanager
     def writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
@@ -193,10 +194,10 @@ class Ledger(Reader):
 _Found = tuple[int, int | None, str | None]
 
 
-def _playbook(engine: Engine, name: str) -> _Found:
+def _playbook(engine: Engine, name: str, *, mends: bool = False) -> _Found:
     """Return a playbook, which is created where it is missing."""
     with engine.connection() as connection:
-        found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
+        found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name, mends=mends)
     if found is not None:
         return found
     import secrets
@@ -234,12 +235,12 @@ def _playbook(engine: Engine, name: str) -> _Found:
         return found
 
 
-def _find_playbook(sql: Statements, name: str) -> _Found | None:
+def _find_playbook(sql: Statements, name: str, *, mends: bool = False) -> _Found | None:
     row = sql.execute(_FIND, TABLES, name).fetchone()
     if row is None:
         return None
     playbook_id, code_version, made = row
-    if code_version is not None and code_version > CODE_VERSION:
+    if code_version is not None and code_version > CODE_VERSION and not mends:
         raise LedgerTooNew(
             f"the tables of playbook {name!r} were written by a newer reflector (version {code_version}, this one "
             f"knows {CODE_VERSION}); upgrade reflector (the ledger was left as it is)"

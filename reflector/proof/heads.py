@@ -1,4 +1,5 @@
-"""The head of a ledger: how it is published, read back as an anchor, and set back where somebody moved it.
+"""The head of a ledger: how it is published, read back as an anchor, and mended: set back where somebody moved
+it, and led on behind events that change nothing.
 
 Invariant: a head is one line, `POSITION:CHAIN`, and a file of them is one a line, so that `>>` keeps a record of many.
 Anything else in a file is refused, never ignored: an anchor that was not understood proves nothing.
@@ -10,17 +11,22 @@ import json
 import re
 from typing import Final
 
+from reflector.events.event import EVIDENCE_RETRACTED, HUMAN, LEDGER_ARRIVED, LEDGER_MOVED, Event, NewEvent, identity
 from reflector.ledger.append import utc_now
 from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import write_transaction
-from reflector.ledger.errors import LedgerCorrupt, translated
+from reflector.ledger.errors import LedgerCorrupt, LedgerError, translated
 from reflector.ledger.migration import create_triggers
-from reflector.ledger.reader import Reader
+from reflector.ledger.reader import Reader, events_where
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.proof.reading import SET_ASIDE
 from reflector.proof.verify import verify
 
+_END: Final = "position = (SELECT max(position) FROM event AS behind WHERE behind.playbook_id = event.playbook_id)"
+#: Codes of findings behind which a head is not set.
+_WORSE: Final = frozenset({"chain", "order", "data", "redaction", "database"})
 _LAST = "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? ORDER BY position DESC LIMIT 1"
 _HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
 #: How each signature of a signed note (C2SP) begins, in which an earlier version published heads.
@@ -80,23 +86,53 @@ def _anchor(line: str) -> Anchor:
     return Anchor(int(found["position"]), found["chain"])
 
 
-def mend_head(ledger: Ledger) -> str:
-    """Set a head that was moved to the last event, and rebuild the tables; return what was done in words, "" where
-    nothing was wrong.
+def mend(ledger: Ledger, why: str | None = None) -> list[str]:
+    """Set a head that was moved to the last event, rebuild the tables, and put aside what changes nothing; return what
+    was done, in words.
 
-    Where any event is not what was appended, nothing changes: a new head must not make a history look sound that the
-    chain does not prove. The trigger that lets the head only move forward is down meanwhile, which on a server is the
-    owner's right. Raises LedgerCorrupt where the events are not sound, LedgerError.
+    Put aside, with a reason, is each event that cannot be read, and a last one that says that the playbook went
+    elsewhere. Where any event is not what was appended, the head stays: a new head must not make a history look sound
+    that the chain does not prove. The trigger that lets the head only move forward is down meanwhile, which on a server
+    is the owner's right. Raises LedgerCorrupt where the events are not sound, LedgerError where a reason is missing.
     """
-    found = list(verify(ledger))
-    if not any(one.code == "head" for one in found):
-        return ""
-    worse = [one for one in found if one.code in {"chain", "order", "data", "redaction", "database"}]
-    if worse:
+    found, done = list(verify(ledger)), list[str]()
+    is_moved = any(one.code == "head" for one in found)
+    worse = [one for one in found if one.code in _WORSE and one.remedy != SET_ASIDE]
+    if is_moved and worse:
         raise LedgerCorrupt(
             f"the events of {ledger.engine.url.shown} are not what was appended ({worse[0].message}), so the head was "
             f"left as it is; {worse[0].remedy}"
         )
+    odd = {one.where for one in found if one.remedy == SET_ASIDE} - {one.where for one in worse}
+    with ledger.asking() as sql:
+        among, positions = sql.among("position", odd)
+        aside = events_where(sql, f"{among} ORDER BY position", positions)
+        end = [one for one in events_where(sql, _END) if one.type == LEDGER_MOVED and not one.fault]
+    aside += end if why or is_moved else []
+    if is_moved and aside and not why:
+        raise LedgerError(
+            f"the {aside[0].type} at position {aside[0].position} of {ledger.engine.url.shown} is one to put aside, so "
+            "the head was left as it is; say why with `reflector rebuild --mend --why REASON`"
+        )
+    if is_moved:
+        done.append(_set_head(ledger))
+    if aside and why:
+        here = ledger.engine.url.shown
+        ledger.append(
+            [
+                *(_about(LEDGER_ARRIVED, one, at=here) for one in end),
+                *(_about(EVIDENCE_RETRACTED, one, reason=why) for one in aside),
+            ]
+        )
+        done += [f"the {one.type} at position {one.position} is put aside" for one in aside]
+    return done
+
+
+def _about(type_: str, event: Event, **data: str) -> NewEvent:
+    return NewEvent(type_, identity(type_, event.event_id), data, HUMAN, target_id=event.event_id)
+
+
+def _set_head(ledger: Ledger) -> str:
     stood = ledger.head()
     with translated(ledger.engine.url.shown), write_transaction(ledger.engine) as driver:
         sql = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)

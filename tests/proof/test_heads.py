@@ -10,7 +10,7 @@ from reflector.exchange.transfer import exported
 from reflector.ledger.errors import LedgerCorrupt, LedgerError
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
-from reflector.proof.heads import mend_head
+from reflector.proof.heads import mend
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
@@ -47,10 +47,10 @@ def test_a_moved_head_is_an_error_with_a_way_out_and_the_way_leads_out(
         with pytest.raises(LedgerError, match="rebuild --mend"):
             told.append([added("oth-001")])
     assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {("head", "reflector rebuild --mend")}
-    assert f"{head.position:,}" in mend_head(told)
+    assert f"{head.position:,}" in mend(told)[0]
     assert (told.head(), told.rows()) == (head, rows)
     assert list(verify(told)) == []
-    assert mend_head(told) == ""
+    assert mend(told) == []
     other = open_ledger()
     other.append([added("oth-001")])
     assert list(verify(other)) == []
@@ -73,7 +73,7 @@ def test_an_event_that_came_in_without_its_head_counts_once_the_head_is_mended(
     _forge(told, f"UPDATE playbook SET {values}", "DELETE FROM bullet WHERE name = 'oth-001'")
     with pytest.raises(LedgerCorrupt, match="rebuild --mend"):
         told.append([added("oth-002")])
-    mend_head(told)
+    mend(told)
     assert (told.head(), told.rows()) == (after, rows)
 
 
@@ -85,7 +85,7 @@ def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Led
         "UPDATE event SET actor = 'somebody' WHERE position = (SELECT max(position) FROM event)",
     )
     with pytest.raises(LedgerCorrupt, match=r"are not what was appended .* left as it is; restore a backup"):
-        mend_head(told)
+        mend(told)
     assert told.head() != head
 
 
