@@ -109,6 +109,7 @@ def overruled(ledger: Ledger, session: Session, events: Sequence[NewEvent]) -> l
     """Return retractions of those new tags on which a person has had the last word in their session.
 
     Where the person's verdict replaced one by the same judge, that one comes back with it, and the new tag does not.
+    Of several verdicts of the person, each in the place of the one before, the tag comes back with the first.
     """
     last = {one.name: one for one in session.given if one.tag.actor == ev.HUMAN and _counts(ledger, one)}
     before = {(one.name, one.tag.actor) for one in session.given if one.is_decided}
@@ -116,9 +117,20 @@ def overruled(ledger: Ledger, session: Session, events: Sequence[NewEvent]) -> l
     for event in events:
         name = str((event.data or {}).get("name"))
         if event.type == ev.BULLET_TAGGED and name in last:
-            by = None if (name, event.actor) in before else last[name].tag.reflection_id
+            first = _first(ledger, session, last[name])
+            by = None if (name, event.actor) in before else first.tag.reflection_id
             found.append(_replacing(event, last[name].verdict, by))
     return found
+
+
+def _first(ledger: Ledger, session: Session, given: Given) -> Given:
+    """Return the first of a person's verdicts of which each took the place of the one before, up to one that counts."""
+    for one in session.given:
+        is_earlier = one.name == given.name and one.tag.actor == ev.HUMAN and one.tag.position < given.tag.position
+        line = retractions(ledger, one.tag.event_id) if is_earlier else []
+        if len(line) % 2 and given.tag.reflection_id in {event.reflection_id for event in line}:
+            return _first(ledger, session, one)
+    return given
 
 
 def _counts(ledger: Ledger, given: Given) -> bool:

@@ -5,14 +5,15 @@ again adds no tag. Another one adds its tag, and a retraction takes the earlier 
 transaction: nothing is subtracted, and `blame` shows both.
 
 What a person retracted stays retracted, so a later window does not say it again. What a person put back stays in the
-count beside what later windows say.
+count beside what later windows say. What only gave way to a person's verdict that was taken back is as it was before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from reflector.events.event import NewEvent
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import VERDICTS
 from reflector.reflection import reflection_events as events_of
@@ -63,7 +64,9 @@ def settled(
         others = [one for one in said if one.verdict not in (verdict, "neutral")]
         for one in [one for one in others if _is_so(ledger, one)]:
             reason = f"overturned by a later window of the session, which says {verdict}"
-            overturned.append(events_of.retraction(one.tag, reason, one.tag.actor, reflection_id=reflection_id))
+            last = [one.tag, *retractions(ledger, one.tag.event_id)][-1].event_id
+            about = {"reflection_id": reflection_id, "target": last}
+            overturned.append(events_of.retraction(one.tag, reason, one.tag.actor, **about))
             was[one.name] = one.verdict
     return added, overturned, was
 
@@ -71,6 +74,13 @@ def settled(
 def _is_so(ledger: Ledger, given: Given) -> bool | None:
     """Return whether the session says a verdict by now; None where a person decided on it."""
     lines = [retractions(ledger, event.event_id) for event in (given.tag, given.completed)]
-    if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in line):
+    if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in _decisions(line)):
         return None
     return not any(len(line) % 2 for line in lines)
+
+
+def _decisions(line: Sequence[Event]) -> Sequence[Event]:
+    """Return a line of retractions without those by which a verdict gave way to a person's, which was taken back."""
+    while len(line) > 1 and line[0].actor == ev.HUMAN and line[0].reflection_id is not None:
+        line = line[2:]
+    return line

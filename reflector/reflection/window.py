@@ -39,11 +39,15 @@ _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A verdict that a reflection gave on a window. `tag` is its event."""
+    """A verdict that a reflection gave on a window. `tag` is its event.
+
+    is_taken_back  whether it is one of a person, who took it back
+    """
 
     window_id: str
     completed: Event
     tag: Event
+    is_taken_back: bool = False
 
     @property
     def name(self) -> str:
@@ -68,6 +72,8 @@ class Given:
 
         A person judged it, another backend decided it, or its reasons were redacted, which must not be found again.
         """
+        if self.is_taken_back:
+            return False
         is_anothers = self.tag.actor == ev.HUMAN or (self.tag.actor != backend and self.is_decided)
         return is_anothers or self.completed.data is None
 
@@ -109,7 +115,8 @@ class Session:
                     completed[event.reflection_id or ""] = event
             elif data.get("disposition") in ("counted", "neutral") and event.reflection_id in completed:
                 of = completed[event.reflection_id]
-                given.append(Given(of.target_id or "", of, event))
+                ids = (event.event_id, of.event_id) if event.actor == ev.HUMAN else ()
+                given.append(Given(of.target_id or "", of, event, any(is_retracted(ledger, id) for id in ids)))
         retracted = frozenset(event_id for event_id in windows if is_retracted(ledger, event_id))
         return cls(recorded, windows, retracted, given, settled)
 

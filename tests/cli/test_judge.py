@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from tests.road.agent import Agent
 from tests.road.sessions import Session
+
+#: What a verdict counts: helpful, harmful.
+WORTH = {"helpful": (1, 0), "harmful": (0, 1), "neutral": (0, 0)}
 
 
 @pytest.fixture
@@ -45,11 +49,25 @@ def test_a_persons_verdict_counts_instead_of_another(agent: Agent) -> None:
     assert "All counting policies agree" in agent.call("double-counts").out
 
 
-def test_later_windows_of_the_session_leave_a_persons_verdict_alone(agent: Agent) -> None:
-    agent.call("judge", "s-0", "pat-001", "neutral")
-    session = Session("s-0").cites("pat-001", None).user("Perfect, that works. Thanks!").agent("Glad to hear it.")
-    agent.call("ingest", session.write(agent.home / "s-0.jsonl"))
-    assert agent.counters()["pat-001"] == (0, 1)
+@pytest.mark.parametrize("seed", [14, 25, 43, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60))])
+def test_the_last_word_of_a_person_that_was_not_taken_back_is_what_a_session_says(agent: Agent, seed: int) -> None:
+    chance, said = random.Random(seed), []
+    session, at_first = Session("s-9").cites("mis-001", chance.choice([None, "helpful", "harmful"])), (1, 0)
+    agent.call("ingest", session.write(agent.home / "s-9.jsonl"))
+    for _ in range(8):
+        what, verdict = chance.choice(["window", "judge", "undo"]), chance.choice(["helpful", "harmful", "neutral"])
+        if what == "window":
+            session.cites("mis-001", verdict)
+            agent.call("ingest", session.write(agent.home / "s-9.jsonl"))
+        elif what == "judge":
+            agent.call("judge", "s-9", "mis-001", verdict)
+            tags = [one for one in agent.events("bullet.tagged") if one["actor"] == "human"]
+            said.append((tags[-1]["event_id"], verdict))
+        elif said:
+            agent.call("undo", said.pop()[0])
+        helpful, harmful = (now - then for now, then in zip(agent.counters()["mis-001"], at_first, strict=True))
+        assert (helpful, harmful) == WORTH[said[-1][1]] if said else helpful + harmful <= 1
+    assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
 def test_a_persons_verdict_outlives_a_second_window_can_be_changed_and_gives_back_what_it_replaced(
