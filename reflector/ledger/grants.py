@@ -19,9 +19,10 @@ from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.views import VIEWS
 
 _TABLES: Final = (*LEDGER_TABLES, "alembic_version")
+_HEAD: Final = ("origin", "position", "chain", "recorded_at")
 #: What an append changes, besides the rows that it adds.
 _CHANGED: Final = {
-    "playbook": ("origin", "position", "chain", "recorded_at"),
+    "playbook": _HEAD,
     "bullet": (
         *(column for column in ENTRY_COLUMNS if column not in ("name", "ordinal", "position")),
         *("helpful", "harmful"),
@@ -29,7 +30,7 @@ _CHANGED: Final = {
     "tag": ("active",),
     "session_window": ("state", "attempts", "changed_at"),
     "retraction": ("active",),
-    "projection": ("code_version", "policy_id", "position", "state_hash", "updated_at"),
+    "projection": ("policy_id", "position", "state_hash", "updated_at"),
     "cached_usage": ("code_version", "position", "state"),
 }
 #: The schema and the role, quoted where they have to be, and the sequence that numbers playbooks where it is not the
@@ -83,7 +84,9 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
     yield f"GRANT USAGE ON SCHEMA {schema} TO {name};"
     yield f"GRANT SELECT ON {readable} TO {name};"
     if role == "writer":
-        yield f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in LEDGER_TABLES)} TO {name};"
+        yield f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in LEDGER_TABLES[1:])} TO {name};"
+        # The number is the database's: numbers to come that somebody took would let nobody begin a playbook.
+        yield f"GRANT INSERT (name, {', '.join(_HEAD)}) ON {schema}.playbook TO {name};"
         for table, columns in _CHANGED.items():
             yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"
         if numbers:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: The newest revision under migrations/versions; a test holds the two equal.
 HEAD_REVISION = max(path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py"))
 #: `made_digest` of each version that was released before this one, oldest first; "" of those without it.
-EARLIER: Final = ("",)
+EARLIER: Final = ("", "480686d6f7ad7fd9febe91a2e02d50f76f0de02f6100d90168694b1203b1e8a8")
 _NAMES = {
     "sqlite": "SELECT name, type = 'table' FROM sqlite_master WHERE type IN ('table', 'view')"
     " AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",

@@ -107,8 +107,8 @@ def mend(ledger: Ledger, why: str | None = None) -> list[str]:
     with ledger.asking() as sql:
         among, positions = sql.among("position", odd)
         aside = events_where(sql, f"{among} ORDER BY position", positions)
-        end = [one for one in events_where(sql, _END) if one.type == LEDGER_MOVED and not one.fault]
-    aside += end if why or is_moved else []
+        end = [one for one in events_where(sql, _END) if one.type == LEDGER_MOVED]
+    aside += [one for one in end if not one.fault] if why or is_moved else []
     if is_moved and aside and not why:
         raise LedgerError(
             f"the {aside[0].type} at position {aside[0].position} of {ledger.engine.url.shown} is one to put aside, so "

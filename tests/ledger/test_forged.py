@@ -14,11 +14,13 @@ from reflector.events.registry import fold
 from reflector.exchange.transfer import exported
 from reflector.ledger.canonical import digest, next_chain
 from reflector.ledger.errors import LedgerError
+from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.proof.heads import mend
 from reflector.proof.verify import verify
+from tests.conftest import OpenLedger
 
 from . import sql
 from .events import add_bullet, history
@@ -49,6 +51,7 @@ NO_EVENTS: dict[str, dict[str, str]] = {
     "a chain with half a byte": {"chain": "pl1:abc"},
     "no time": {"recorded_at": ""},
     "a time before": {"recorded_at": "2000-01-01T00:00:00.000000Z"},
+    "a move to nowhere": _of(ev.LEDGER_MOVED),
 }
 #: Rows that have the form of events, and of which nothing can be read.
 UNREADABLE: dict[str, dict[str, str]] = {
@@ -83,6 +86,32 @@ def insert(connection: Any, ledger: Ledger, *, head: bool, **row: str) -> None:
     if head:
         update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         sql_.execute(update, at.position + 1, chain, given["recorded_at"], ledger.playbook_id)
+
+
+@pytest.mark.parametrize("name", NO_EVENTS)
+def test_the_database_refuses_a_row_that_is_no_event(ledger: Ledger, name: str) -> None:
+    ledger.append(history())
+    before = sql.content(ledger)
+    if name == "half a character" and not sql.is_postgres(ledger):
+        pytest.skip("SQLite's JSON has half characters; readers refuse them")
+    with (
+        ledger.engine.connection() as connection,
+        pytest.raises(Exception, match=r"append-only|json|stack depth|Unicode"),
+    ):
+        insert(connection, ledger, head=True, **NO_EVENTS[name])
+    assert sql.content(ledger) == before
+    add_bullet(ledger, "pat", "It goes on.")
+
+
+def test_a_ledger_of_an_earlier_version_that_holds_one_is_upgraded(ledger: Ledger, open_ledger: OpenLedger) -> None:
+    ledger.append(history())
+    row = {name: value for one in NO_EVENTS.values() for name, value in one.items()}
+    with sql.triggers_off(ledger) as connection:
+        insert(connection.connection.driver_connection, ledger, head=True, **row)
+    sql.run(ledger, "UPDATE alembic_version SET version_num = '0008'")
+    again = open_ledger()
+    assert sql.rows(again, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
+    add_bullet(again, "pat", "It goes on.")
 
 
 @pytest.mark.parametrize("head", [True, False])

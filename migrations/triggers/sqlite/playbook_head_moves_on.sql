@@ -19,6 +19,7 @@ BEGIN
     SELECT RAISE(ABORT, 'append-only: this playbook moved to another ledger')
     WHERE EXISTS (
             SELECT 1 FROM event WHERE playbook_id = OLD.id AND position = OLD.position AND type = 'ledger.moved'
+                AND data LIKE '%"to":%"%'
         )
         AND NOT EXISTS (
             SELECT 1 FROM event
