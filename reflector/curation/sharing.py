@@ -7,8 +7,10 @@ checked out neither removes nor rewords what the ledger learned elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +30,7 @@ ATTRIBUTES: Final = "playbook.json merge=reflector"
 ACTOR: Final = "git"
 _PATH: Final = ".claude/playbook.json"
 _MOST_ATTRIBUTES: Final = 1 << 20
+_Entry = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
     events: list[NewEvent] = []
     moved: dict[str, str] = {}
     names = Names(rows)
+    root, history = project.root, None
     for edit in edits:
         if edit.kind != "add":
             continue
@@ -107,7 +111,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         elif row is None:
             gone = rows.get(edit.name or "")
             gone = gone if gone is not None and is_older(gone, edit) else None
-            if gone is not None and not _branch_removed(project.root, gone.bullet):
+            if gone is not None and _entry_of(gone.bullet) not in (history := history or _history(root)).removed:
                 continue
             name = names.give(edit.name, section)
             bullet = Bullet(name, section, text)
@@ -119,8 +123,10 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         if name in moved:
             events += _left(edit, moved[name], digest, position, index)
         # A version of the present branch said of the bullet what the ledger says now.
-        elif not is_so(live[name], edit) and _changes(project.root, live[name].bullet, "-1", "--format=%H"):
-            events.append(bullet_event(edit, digest, position, index, actor=ACTOR))
+        elif not is_so(live[name], edit):
+            history = history or _history(root)
+            if _entry_of(live[name].bullet) in history.changed:
+                events.append(bullet_event(edit, digest, position, index, actor=ACTOR))
     ledger.append(events)
     return len(events)
 
@@ -141,20 +147,42 @@ def _left(edit: Change, to: str, digest: str, position: int, index: int) -> list
     return [*events, bullet_event(edit, *place, actor=ACTOR)]
 
 
-def _branch_removed(root: Path, bullet: Bullet) -> bool:
-    """Return whether the history of the present branch removed a bullet that its version has: it was put back."""
-    name, *_ = entry_text(bullet).encode().splitlines()
-    lines = (_changes(root, bullet, "--format=", "-p", "--no-color") or b"").splitlines()
-    return any(line.startswith(b"-") and line[1:].strip() == name for line in lines)
+@dataclass(frozen=True, slots=True)
+class _History:
+    """What commits of the present branch changed in playbook.json: the entries that one added or took out, and those
+    that one took out with their name. An entry is the line of a name and that of its text."""
+
+    changed: Set[_Entry]
+    removed: Set[_Entry]
 
 
-def _changes(root: Path, bullet: Bullet, *options: str) -> bytes | None:
-    """The commits of the present branch that add a bullet, as it is now, to playbook.json, or take it out."""
+def _history(root: Path) -> _History:
+    """Read the history of playbook.json, in one question to git."""
     # Merges are asked too: a name that two clones gave out is changed in one.
-    return ask_git(
-        root, "log", *options, "--full-history", "-m", "--no-show-signature", "--no-textconv",
-        "--no-ext-diff", f"-S{entry_text(bullet)}", "HEAD", "--", _PATH,
+    log = ask_git(
+        root, "log", "--format=%x00", "-p", "-U1", "--full-history", "-m", "--no-color", "--no-show-signature",
+        "--no-textconv", "--no-ext-diff", "HEAD", "--", _PATH,
     )  # fmt: skip
+    changed: set[_Entry] = set()
+    removed: set[_Entry] = set()
+    for commit in (log or b"").split(b"\0"):
+        lines = commit.splitlines()
+        before, after = (
+            {_entry(name[1:], text[1:]): name[:1] for name, text in pairwise(line for line in lines if line[:1] in kept)}
+            for kept in (b" -", b" +")
+        )
+        changed |= before.keys() ^ after.keys()
+        removed |= {entry for entry in before.keys() - after.keys() if before[entry] == b"-"}
+    return _History(changed, removed)
+
+
+def _entry_of(bullet: Bullet) -> _Entry:
+    name, text = entry_text(bullet).encode().splitlines()
+    return _entry(name, text)
+
+
+def _entry(name: bytes, text: bytes) -> _Entry:
+    return name.strip(), text.strip().removesuffix(b",")
 
 
 def ask_git(root: Path, *arguments: str, given: bytes = b"") -> bytes | None:

@@ -1,26 +1,40 @@
 """The merge driver of a playbook.json that is shared through git: `python -I -m reflector.hooks.git_merge %O %A %B`.
 
 Invariant: what git asks for is in the file of our version when it ends, with exit code 0; what a person has to decide
-stands between conflict markers, with exit code 1. Files that cannot be read as playbooks are merged line by line.
+stands between conflict markers, with exit code 1. Files that cannot be read as playbooks are merged line by line. Where
+the merge cannot be written, the exit code is above 128, by which git knows that nothing was merged.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from reflector.files import read_bounded
+from reflector.files import read_bounded, replace_file
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
 from reflector.playbook.three_way import merge
+
+#: An exit code that tells git that there is no merge, where 1 tells it of a conflict.
+_FAILED: Final = 129
 
 
 def main(arguments: Sequence[str]) -> int:
     """Merge the files of the ancestor, our version and theirs into ours."""
     base, ours, theirs = map(Path, arguments[:3])
+    try:
+        return _merge(base, ours, theirs)
+    except OSError as error:
+        sys.stderr.write(f"reflector: .claude/playbook.json is not merged: {error}\n")
+        return 1 if error.errno == errno.EFBIG else _FAILED
+
+
+def _merge(base: Path, ours: Path, theirs: Path) -> int:
     read = [_bullets(path) for path in (base, ours, theirs)]
     if None in read:
         labels = ["-L", "ours", "-L", "base", "-L", "theirs"]
@@ -31,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         # Ours is what was published then, and theirs is what is put on top of it.
         mine, other = other, mine
     merged = merge(old, mine, other)
-    ours.write_bytes(_marked(dump_shared(merged.ours), dump_shared(merged.theirs)))
+    replace_file(ours, _marked(dump_shared(merged.ours), dump_shared(merged.theirs)))
     for name in merged.conflicts:
         sys.stderr.write(f"reflector: both sides changed the text of {name}; choose one in .claude/playbook.json\n")
     return 1 if merged.conflicts else 0

@@ -1,7 +1,8 @@
 """A marked section in somebody's Markdown file, which holds the playbook; the rest of the file is theirs.
 
 Invariant: nothing outside the marks is changed, not a byte, and taking the section out gives the file as it was before.
-The first mark holds the digest of what was written, so a section that somebody edited is known as such.
+The first mark holds the digest of what was written, so a section that somebody edited is known as such. A mark begins
+its line, which no bullet does, so what a bullet says ends no section and begins none.
 
 The section has no counters: it changes when advice does, not with each session.
 """
@@ -19,7 +20,7 @@ from .names import SECTIONS, by_number
 if TYPE_CHECKING:
     from .bullet import Bullet
 
-_BEGIN: Final = re.compile(rb"<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
+_BEGIN: Final = re.compile(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
 _END: Final = b"<!-- reflector:end -->"
 _SAYS: Final = "The next lines are the playbook, kept by reflector. Edit them here or there."
 
@@ -55,8 +56,8 @@ def find(raw: bytes) -> Marked | None:
     begin = _BEGIN.search(raw)
     if begin is None:
         return None
-    end = raw.find(_END, begin.end())
-    if end < 0:
+    end = raw.find(b"\n" + _END, begin.end() - 1) + 1
+    if not end:
         raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing behind it")
     if again := _BEGIN.search(raw, begin.end()):
         raise ValueError(f"{_line(raw, again)}: a second playbook begins; remove one of the two")
