@@ -1,16 +1,19 @@
 """Edits of playbook.json, as events.
 
-Invariant: an edit is appended once, however often its file is read before it is written again: what the ledger says
-already is not an event. Counts that came since the file was written stay.
+Invariant: an edit is appended once, however often its file is read before it is written again, and whenever an edited
+file comes back: what the ledger says already, or took in since the file was written, is not an event. Counts that came
+since stay. What git brought is credited to git, and no count is taken from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from reflector.curation.bullets import bullet_event, is_taken
+from reflector.curation.bullets import TYPE_OF, bullet_event, is_taken
 from reflector.curation.erasure import brought_back
+from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
@@ -18,6 +21,10 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import SETS, Change, added, edits_between
 from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names
+from reflector.project import Project
+
+#: The actor of what came through git.
+GIT: Final = "git"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +35,22 @@ class Base:
     position: int
 
 
-def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: int) -> int:
-    """Append what a person changed in a file, on top of what the ledger counted meanwhile; how many events it gave."""
+def take_in_turn(
+    ledger: Ledger, base: Base, by_git: Loaded | None, loaded: Loaded, digest: str, project: Project
+) -> int:
+    """Append what git changed in a file, and then what a person changed in that; how many events both gave."""
+    first = project.first_number
+    if by_git is None:
+        return take_edits(ledger, base, loaded, digest, first)
+    uncounted = frozenset(bullet.name for bullet in by_git.bullets)
+    bullets = tuple(replace(bullet, helpful=0, harmful=0) for bullet in by_git.bullets)
+    edits = take_edits(ledger, base, replace(by_git, bullets=bullets, uncounted=uncounted), digest, first, GIT)
+    then = Base([bullet for bullet in by_git.bullets if ledger.row(bullet.name) is not None], base.position)
+    return edits + take_edits(ledger, then, loaded, digest, first)
+
+
+def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: int, actor: str = ev.HUMAN) -> int:
+    """Append what somebody changed in a file, on top of what the ledger counted meanwhile; how many events it gave."""
     loaded = _recognised(base.bullets, loaded)
     edits = edits_between(base.bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
     # An older export that came back (another branch checked out) holds texts that were erased since.
@@ -52,6 +73,8 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
     since = (row for row in rows.values() if row.position > base.position and row.status == "live")
     said_since = {(row.section, row.text) for row in since}
     names = Names(rows, first)
+    place = (digest,) if actor == ev.HUMAN else (digest, actor)
+    taken = [(event.type, event.data) for event in ledger.events(after=base.position, types=TYPE_OF.values())]
     events: list[NewEvent] = []
     for index, edit in enumerate(edits):
         known = rows.get(edit.name or "")
@@ -63,9 +86,11 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
             change = replace(edit, name=name)
             if known is not None and is_older(known, edit):  # a removal that was undone
                 change = added(come_back(known, name))
-            events.append(bullet_event(change, actor="human", origin="playbook.json"))
+            events.append(bullet_event(change, actor=actor, origin="playbook.json"))
         elif known is not None and not is_so(known, edit) and not (edit.kind == "revise" and edit.name in back):
-            events.append(bullet_event(edit, digest, base.position, index, actor="human"))
+            event = bullet_event(edit, *place, base.position, index, actor=actor)
+            if (event.type, event.data) not in taken:
+                events.append(event)
     ledger.append(events)
     return len(events)
 

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from reflector.curation.adoption import digest
-from reflector.curation.edit_events import Base, take_edits
+from reflector.curation.edit_events import Base, take_in_turn
+from reflector.curation.sharing import version_in_git
 from reflector.events.registry import ADVICE, RARE_TYPES, fold
 from reflector.files import Changed, read_ours, replace_read
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import load_markdown
 from reflector.playbook.marked import Marked, find, one_line, section_text, with_section, without_section
 from reflector.playbook.marked import digest as digest_of
@@ -166,7 +168,7 @@ def _take(ledger: Ledger, project: Project, name: str, found: Marked) -> str | N
             "its playbook was edited, and what it said before is not known here; make the change in the playbook, then "
             f"write the section again with `reflector install --mirror {name}`"
         )
-    loaded = load_markdown(found.body, [row.name for row in ledger.rows()], project.first_number)
+    loaded = _read(ledger, project, base, found.body)
     if loaded.problems and found.body.strip():
         return f"{loaded.problems[0]}; it is left as it is"
     if not loaded.bullets and base.bullets:
@@ -174,6 +176,19 @@ def _take(ledger: Ledger, project: Project, name: str, found: Marked) -> str | N
             "its playbook is empty; remove the section with `reflector uninstall --mirror`, or bring it back; it is "
             "left as it is"
         )
+    by_git = None
+    with suppress(ValueError):  # a version whose marks nobody can read says nothing
+        version = version_in_git(project.root, name)
+        in_git = find(version.content) if version is not None else None
+        if in_git is not None and in_git.digest == found.digest and in_git.is_edited:
+            by_git = _read(ledger, project, base, in_git.body)
+    take_in_turn(ledger, base, by_git, loaded, digest(found.body), project)
+    return None
+
+
+def _read(ledger: Ledger, project: Project, base: Base, body: str) -> Loaded:
+    """Return the bullets of a section that was written from a state of the playbook."""
+    loaded = load_markdown(body, [row.name for row in ledger.rows()], project.first_number)
     said = {bullet.name: bullet for bullet in base.bullets}
     # The section has each bullet on one line, and says nothing of its counters.
     bullets = [
@@ -182,10 +197,7 @@ def _take(ledger: Ledger, project: Project, name: str, found: Marked) -> str | N
         else bullet
         for bullet in loaded.bullets
     ]
-    uncounted = frozenset(bullet.name for bullet in bullets)
-    loaded = replace(loaded, bullets=tuple(bullets), uncounted=uncounted)
-    take_edits(ledger, base, loaded, digest(found.body), project.first_number)
-    return None
+    return replace(loaded, bullets=tuple(bullets), uncounted=frozenset(bullet.name for bullet in bullets))
 
 
 def _is_taken(ledger: Ledger, found: Marked, bullets: Sequence[Bullet]) -> bool:

@@ -31,7 +31,7 @@ from reflector.curation.adoption import (
     unfit,
 )
 from reflector.curation.bullets import advice_fault
-from reflector.curation.edit_events import Base, in_names_of, take_edits
+from reflector.curation.edit_events import Base, in_names_of, take_edits, take_in_turn
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
 from reflector.events.registry import ADVICE, fold
@@ -291,18 +291,17 @@ def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> 
 
 
 def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -> int:
-    """The position of what a person edited, whose file says no time: it was written last, or git checked it out, where
-    the file differs less from that."""
+    """The position of what a person edited, whose file says no time: of what was written last, of what git checked out
+    and of what was adopted, that from which the file differs least."""
     version = version_in_git(project.root)
     checked_out = _exported_at(ledger, project, load(version.content).last_updated) if version is not None else None
-    if checked_out is None:
-        return written
+    adopted = [event.position for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED])]
 
     def changes(position: int) -> int:
         bullets = fold(ledger.history(upto=position)).bullets()
         return len(edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted))
 
-    return min((written, checked_out), key=changes)
+    return min((written, *([] if checked_out is None else [checked_out]), *adopted), key=changes)
 
 
 def _is_adopted(ledger: Ledger, content: str) -> bool:
@@ -361,11 +360,17 @@ def _was_left(project: Project, copy: bytes) -> bool:
 def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | None) -> int:
     """Append what a person changed in a file since it was written, or since a question read this copy of it."""
     base, loaded = Base(fold(ledger.history(upto=found.position)).bullets(), found.position), found.loaded
+    version = version_in_git(project.root)
+    by_git = None
+    if copy is None and version is not None and version.content != dumped(project, base.bullets, loaded.last_updated):
+        of_git = load(version.content, taken=[row.name for row in ledger.rows()], first=project.first_number)
+        # Of another state of the playbook, this version says nothing of who changed what in this one.
+        by_git = of_git if of_git.last_updated == loaded.last_updated and not of_git.problems else None
     if copy is not None:
         before = load(copy, taken=[row.name for row in ledger.rows()], first=project.first_number)
         bullets, loaded = in_names_of(ledger, before, loaded)
         base = Base(bullets, _last(ledger, project)[0])
-    return take_edits(ledger, base, loaded, digest(found.raw), project.first_number)
+    return take_in_turn(ledger, base, by_git, loaded, digest(found.raw), project)
 
 
 def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from reflector.curation.bullets import bullet_event
-from reflector.curation.edit_events import come_back, is_older, is_so, merges_undone
+from reflector.curation.edit_events import GIT, come_back, is_older, is_so, merges_undone
 from reflector.events.event import NewEvent
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
@@ -27,7 +27,6 @@ from reflector.project import Project
 
 #: The line of `.claude/.gitattributes` that says so. It is committed, so it holds in every clone.
 ATTRIBUTES: Final = "playbook.json merge=reflector"
-ACTOR: Final = "git"
 _PATH: Final = ".claude/playbook.json"
 _MOST_ATTRIBUTES: Final = 1 << 20
 _Entry = tuple[bytes, bytes]
@@ -62,9 +61,10 @@ def _has_ours(file: Path, _state: tuple[int, ...]) -> bool:
     return ATTRIBUTES.encode() in read_bounded(file, _MOST_ATTRIBUTES).splitlines()
 
 
-def version_in_git(root: Path) -> Version | None:
-    """playbook.json as git checked it out or as it was added last; None where git does not know it."""
-    listed = ask_git(root, "ls-files", "--stage", "-z", "--", _PATH)
+def version_in_git(root: Path, path: str = _PATH) -> Version | None:
+    """playbook.json, or another file, as git checked it out or as it was added last; None where git does not know
+    it."""
+    listed = ask_git(root, "ls-files", "--stage", "-z", "--", path)
     if listed is None or listed.count(b"\0") != 1:
         return None
     mode, blob, *_ = listed.decode("utf-8", "replace").split()
@@ -126,25 +126,25 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         elif not is_so(live[name], edit):
             history = history or _history(root)
             if _entry_of(live[name].bullet) in history.changed:
-                events.append(bullet_event(edit, digest, position, index, actor=ACTOR))
+                events.append(bullet_event(edit, digest, position, index, actor=GIT))
     ledger.append(events)
     return len(events)
 
 
 def _added(bullet: Bullet) -> NewEvent:
-    return bullet_event(added(bullet), actor=ACTOR, origin="playbook.json")
+    return bullet_event(added(bullet), actor=GIT, origin="playbook.json")
 
 
 def _left(edit: Change, to: str, digest: str, position: int, index: int) -> list[NewEvent]:
     """Return the events of a name whose advice is called `to` now: it is another one's, or nobody's."""
     place = (digest, position, index)
     if edit.kind == "remove":
-        return [bullet_event(edit, *place, actor=ACTOR, reason="merged", into=to)]
+        return [bullet_event(edit, *place, actor=GIT, reason="merged", into=to)]
     events = []
     if edit.kind == "revise":
-        recount = bullet_event(Change("recount", edit.name, helpful=0, harmful=0), *place, actor=ACTOR)
+        recount = bullet_event(Change("recount", edit.name, helpful=0, harmful=0), *place, actor=GIT)
         events.append(replace(recount, data={**recount.data, "into": to}))
-    return [*events, bullet_event(edit, *place, actor=ACTOR)]
+    return [*events, bullet_event(edit, *place, actor=GIT)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,10 @@ def _history(root: Path) -> _History:
     for commit in (log or b"").split(b"\0"):
         lines = commit.splitlines()
         before, after = (
-            {_entry(name[1:], text[1:]): name[:1] for name, text in pairwise(line for line in lines if line[:1] in kept)}
+            {
+                _entry(name[1:], text[1:]): name[:1]
+                for name, text in pairwise(line for line in lines if line[:1] in kept)
+            }
             for kept in (b" -", b" +")
         )
         changed |= before.keys() ^ after.keys()

@@ -7,7 +7,6 @@ the merge cannot be written, the exit code is above 128, by which git knows that
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
@@ -28,14 +27,9 @@ def main(arguments: Sequence[str]) -> int:
     """Merge the files of the ancestor, our version and theirs into ours."""
     base, ours, theirs = map(Path, arguments[:3])
     try:
-        return _merge(base, ours, theirs)
+        read = [_bullets(path) for path in (base, ours, theirs)]
     except OSError as error:
-        sys.stderr.write(f"reflector: .claude/playbook.json is not merged: {error}\n")
-        return 1 if error.errno == errno.EFBIG else _FAILED
-
-
-def _merge(base: Path, ours: Path, theirs: Path) -> int:
-    read = [_bullets(path) for path in (base, ours, theirs)]
+        return _told(f"a version of .claude/playbook.json cannot be read: {error}", 1)
     if None in read:
         labels = ["-L", "ours", "-L", "base", "-L", "theirs"]
         command = ["git", "merge-file", "-q", *labels, str(ours), str(base), str(theirs)]
@@ -45,10 +39,18 @@ def _merge(base: Path, ours: Path, theirs: Path) -> int:
         # Ours is what was published then, and theirs is what is put on top of it.
         mine, other = other, mine
     merged = merge(old, mine, other)
-    replace_file(ours, _marked(dump_shared(merged.ours), dump_shared(merged.theirs)))
+    try:
+        replace_file(ours, _marked(dump_shared(merged.ours), dump_shared(merged.theirs)))
+    except OSError as error:
+        return _told(f".claude/playbook.json is not merged: {error}", _FAILED)
     for name in merged.conflicts:
-        sys.stderr.write(f"reflector: both sides changed the text of {name}; choose one in .claude/playbook.json\n")
+        _told(f"both sides changed the text of {name}; choose one in .claude/playbook.json", 1)
     return 1 if merged.conflicts else 0
+
+
+def _told(what: str, code: int) -> int:
+    sys.stderr.write(f"reflector: {what}\n")
+    return code
 
 
 def _bullets(path: Path) -> tuple[Bullet, ...] | None:

@@ -14,6 +14,7 @@ from reflector.playbook.marked import find, with_section, without_section
 from tests.curation.test_playbook_file import meanwhile
 from tests.playbook.test_document import PLAYBOOKS
 from tests.road.agent import Agent
+from tests.test_locate import git
 
 
 @given(
@@ -90,6 +91,28 @@ def test_a_file_that_is_saved_while_its_section_is_taken_out_keeps_both_and_says
     assert "AGENTS.md was changed since it was read" in agent.call("uninstall", "--mirror", "AGENTS.md", code=1).err
     assert "Be very kind." in text(agent)
     assert "- [pat-001]" in text(agent)
+
+
+def test_what_git_pulled_into_the_section_is_gits(agent: Agent, tmp_path: Path) -> None:
+    for words in (["init"], ["add", "."], ["commit", "-m", "first"], ["clone", ".", tmp_path / "theirs"]):
+        git(agent.project, *words)
+    theirs = tmp_path / "theirs" / "AGENTS.md"
+    theirs.write_text(theirs.read_text().replace("Write the failing test first.", "Run what we say."))
+    git(tmp_path / "theirs", "commit", "-am", "a typo")
+    git(agent.project, "pull", tmp_path / "theirs")
+    edit(agent, "Run what we say.", "Run what we say, in a sandbox.")
+    agent.call("drain")
+    said = [(one["actor"], one["data"]["text"]) for one in agent.events("bullet.revised")]
+    assert said == [("git", "Run what we say."), ("human", "Run what we say, in a sandbox.")]
+
+
+def test_a_bullet_that_says_the_marks_ends_no_section_and_begins_none(agent: Agent) -> None:
+    for text_ in ("Use <!-- reflector:end --> and go on", "<!-- reflector:begin 000000000000+0 -->"):
+        agent.call("add", "pat", text_)
+        agent.call("list")
+        assert agent.json("list")[-1]["text"] == text_
+    agent.call("uninstall", "--mirror", "AGENTS.md")
+    assert text(agent) == "# Ours\n\nBe kind.\n"
 
 
 def test_a_question_takes_an_edit_in_and_leaves_the_file(agent: Agent) -> None:

@@ -281,6 +281,58 @@ def test_an_older_branchs_file_without_its_time_removes_and_recounts_nothing(age
     assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.revised"]
 
 
+#: Files as other tools have them, without a time, by what they say of a bullet's counters.
+ADOPTED = {
+    "with counters": {"version": "1.0", "key_points": [{"name": "pat-001", "text": FIRST, "helpful": 2, "harmful": 1}]},
+    "with a score": {"version": "1.0", "key_points": [{"name": "pat-001", "text": FIRST, "score": 3}]},
+    "without": {"sections": {"PATTERNS": [{"name": "pat-001", "text": FIRST}]}},
+}
+
+
+@pytest.mark.parametrize("form", ADOPTED)
+@pytest.mark.parametrize("how", ["checkout .", "stash", "reset --hard"])
+def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(tmp_path: Path, form: str, how: str) -> None:
+    agent = Agent(tmp_path / "project", tmp_path / "home")
+    agent.claude.mkdir(parents=True)
+    agent.playbook.write_text(json.dumps(ADOPTED[form]))
+    for words in (["init"], ["add", "."], ["commit", "-m", "theirs"]):
+        git(agent.project, *words)
+    agent.call("ingest", *sessions(agent, 1, 2))
+    agent.call("add", "ctx", "Learned since.")
+    counted = listed(agent)
+    git(agent.project, *how.split())
+    agent.call("ingest", *sessions(agent, 3))
+    helpful, harmful = counted["pat-001"]
+    assert listed(agent) == {"pat-001": (helpful + 1, harmful), "ctx-001": (0, 0)}
+    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added"]
+
+
+@pytest.mark.parametrize("more", ["", "Edited here too."])
+def test_what_git_pulled_is_gits_and_none_of_its_counts_is_taken(agent: Agent, tmp_path: Path, more: str) -> None:
+    for words in (["init"], ["add", "."], ["commit", "-m", "first"], ["clone", ".", tmp_path / "theirs"]):
+        git(agent.project, *words)
+    theirs = tmp_path / "theirs" / ".claude" / "playbook.json"
+    theirs.write_text(theirs.read_text().replace(FIRST, "Run what we say.").replace('"helpful": 3', '"helpful": 999'))
+    git(tmp_path / "theirs", "commit", "-am", "a typo")
+    git(agent.project, "pull", tmp_path / "theirs")
+    if more:
+        agent.playbook.write_text(agent.playbook.read_text().replace(texts(agent)["mis-001"], more))
+    assert listed(agent)["pat-002"] == (3, 1)
+    said = [(one["type"], one["actor"], one["data"].get("text")) for one in agent.events() if one["actor"] != "import"]
+    assert said[0] == ("bullet.revised", "git", "Run what we say.")
+    assert [actor for _, actor, _ in said[1:]] == ["human"] * bool(more)
+
+
+def test_an_edited_file_that_comes_back_takes_no_later_change_back(agent: Agent) -> None:
+    before = agent.playbook.read_bytes()
+    edited = before.replace(FIRST.encode(), b"Edited once.")
+    agent.playbook.write_bytes(edited)
+    agent.call("revise", "pat-001", "Edited twice.")
+    agent.playbook.write_bytes(edited)
+    agent.call("drain")
+    assert texts(agent)["pat-001"] == "Edited twice."
+
+
 def test_an_edit_that_a_question_read_and_git_took_away_is_not_undone(agent: Agent) -> None:
     git(agent.project, "init")
     git(agent.project, "add", ".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -195,6 +196,22 @@ def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a
     first.git("revert", "--no-edit", "HEAD")
     assert first.counts()["pat-001"][0] == "Run the tests."
     assert first.actors() == {"human", "git"}
+
+
+def test_a_branch_that_lacks_many_bullets_is_one_question_to_git_for_its_history(first: Clone) -> None:
+    first.git("checkout", "-qb", "more")
+    file = first.home / "more.md"
+    file.write_text("".join(f"- Think of thing {n} before thing {n + 1}.\n" for n in range(12)))
+    first.call("import", file)
+    first.publish("Added bullets")
+    first.git("checkout", "-q", "main")
+    asked = first.home / "bin" / "git"
+    asked.parent.mkdir()
+    asked.write_text(f'#!/bin/sh\necho "$@" >> {first.home}/asked\nexec {shutil.which("git")} "$@"\n')
+    asked.chmod(0o755)
+    first.environ["PATH"] = f"{asked.parent}:{os.environ['PATH']}"
+    assert len(first.counts()) == 13
+    assert (first.home / "asked").read_text().count(" log ") <= 1
 
 
 def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clone, second: Clone) -> None:
