@@ -154,6 +154,11 @@ def _refused(text: str, where: str) -> LedgerError:
         return LedgerMoved(where)
     if "one above the last" in lower or "event_pkey" in lower:
         return HeadMisplaced(where)
+    if "unique" in lower and not any(name in lower for name in ("event.playbook_id", "event_id_once")):
+        return LedgerCorrupt(
+            f"the tables of the ledger {where} have a row that no event says ({text}), and nothing was appended; let "
+            "the owner run `reflector rebuild`"
+        )
     if "append-only" in lower:
         return LedgerCorrupt(f"the ledger {where} refused a change ({text}); find the cause with `reflector verify`")
     if "foreign key" in lower or "event_target_exists" in lower:

@@ -55,7 +55,13 @@ class Ledger(Reader):
                 if engine.url.is_file:
                     claim_file(Path(engine.url.database))
                 ensure_current(engine)
-                playbook_id, code_version, made = _playbook(engine, playbook, mends=mends)
+                playbook_id, code_version, made = _playbook(engine, playbook)
+                if (code_version or 0) > CODE_VERSION and not mends:
+                    raise LedgerTooNew(
+                        f"the tables of playbook {playbook!r} were written by a newer reflector (version "
+                        f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the ledger was left as it "
+                        "is), or, where nobody has a newer one, let the owner run `reflector rebuild --mend`"
+                    )
         except OSError as error:
             engine.close()
             raise LedgerUnavailable(
@@ -194,10 +200,10 @@ class Ledger(Reader):
 _Found = tuple[int, int | None, str | None]
 
 
-def _playbook(engine: Engine, name: str, *, mends: bool = False) -> _Found:
+def _playbook(engine: Engine, name: str) -> _Found:
     """Return a playbook, which is created where it is missing."""
     with engine.connection() as connection:
-        found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name, mends=mends)
+        found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
     if found is not None:
         return found
     import secrets
@@ -235,14 +241,6 @@ def _playbook(engine: Engine, name: str, *, mends: bool = False) -> _Found:
         return found
 
 
-def _find_playbook(sql: Statements, name: str, *, mends: bool = False) -> _Found | None:
+def _find_playbook(sql: Statements, name: str) -> _Found | None:
     row = sql.execute(_FIND, TABLES, name).fetchone()
-    if row is None:
-        return None
-    playbook_id, code_version, made = row
-    if code_version is not None and code_version > CODE_VERSION and not mends:
-        raise LedgerTooNew(
-            f"the tables of playbook {name!r} were written by a newer reflector (version {code_version}, this one "
-            f"knows {CODE_VERSION}); upgrade reflector (the ledger was left as it is)"
-        )
-    return playbook_id, code_version, made
+    return tuple(row) if row is not None else None

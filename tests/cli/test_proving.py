@@ -11,7 +11,8 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.proof.heads import NoAnchor, head_at
-from tests.ledger.events import history
+from tests.ledger import sql
+from tests.ledger.events import history, moved
 from tests.road.agent import Agent, Ran
 from tests.road.sessions import Session
 
@@ -188,3 +189,19 @@ def test_a_ledger_of_a_revision_that_never_was_is_a_finding(lived: Agent) -> Non
     connection.close()
     (finding,) = lived.json("verify", code=1)["findings"]
     assert "never had" in finding["message"]
+
+
+def test_one_command_opens_again_what_a_forged_move_and_a_forged_version_shut(agent: Agent) -> None:
+    agent.call("add", "pat", "Read the log first.")
+    with Ledger.open_file(agent.ledger) as ledger:
+        ledger.append([moved("sqlite:///nowhere")])
+        ahead = "UPDATE projection SET code_version = 99 WHERE name = 'tables'", "UPDATE projection SET position = 99"
+        sql.run(ledger, *ahead)
+        end = ledger.head().position
+    assert "written by a newer reflector" in agent.call("list", code=1).err
+    agent.call("rebuild", "--why", "x", code=2)
+    told = agent.call("rebuild", "--mend", "--why", "Eve appended it")
+    assert f"the ledger.moved at position {end} is put aside" in told.err
+    agent.call("add", "pat", "It goes on.")
+    assert "Eve appended it" in agent.call("log").out
+    assert agent.call("verify").out == ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reflector.events import event as ev
@@ -19,12 +19,14 @@ from reflector.events.event import NewEvent, identity
 from reflector.exchange.cloudevents import NotALine, header_of, line_of
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import NotEmpty, WrongLine, copy, exported, lines_of, load
+from reflector.ledger.canonical import MAX_DEPTH
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Fresh, OpenLedger, examples, sqlite_file
 from tests.ledger import sql
 from tests.ledger.events import added, history, redacted, window
+from tests.ledger.test_canonical import OBJECTS
 from tests.oracle.histories import begin, live
 from tests.playbook.test_document import TEXTS
 
@@ -54,12 +56,16 @@ def _state(ledger: Ledger) -> object:
 
 
 @settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2**32), text=TEXTS)
+@given(seed=st.integers(0, 2**32), text=TEXTS, value=OBJECTS)
+@example(
+    seed=0, text="a", value={"text": "a\0b \\u0000", "deep": json.loads("[" * (MAX_DEPTH - 2) + "]" * (MAX_DEPTH - 2))}
+)
 def test_what_is_exported_loaded_and_exported_again_is_the_same_byte_for_byte(
-    fresh: Fresh, seed: int, text: str
+    fresh: Fresh, seed: int, text: str, value: dict[str, Any]
 ) -> None:
     with sqlite_file() as url, Ledger.open(url) as ledger, fresh() as other, Ledger.open(other) as target:
-        ledger.append([added("oth-001", text)])
+        said = NewEvent(ev.REFLECTION_SKIPPED, "said", {"reason": "x", "value": value}, "me", meta={"value": value})
+        ledger.append([added("oth-001", text), said])
         begin(ledger)
         live(ledger, random.Random(seed), "a", 15)
         before = list(exported(ledger))

@@ -75,7 +75,7 @@ def test_a_ledger_on_either_engine_holds_the_documented_chain(
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 _LEAVES = st.none() | st.booleans() | st.integers(-MAX_INT, MAX_INT) | _TEXT
 _VALUES = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4))
-_OBJECTS = st.dictionaries(_TEXT, _VALUES, max_size=5)
+OBJECTS = st.dictionaries(_TEXT, _VALUES, max_size=5)
 
 
 def _reversed(value: Any) -> Any:
@@ -85,14 +85,14 @@ def _reversed(value: Any) -> Any:
     return tuple(_reversed(item) for item in value) if isinstance(value, list) else value
 
 
-@given(_OBJECTS)
+@given(OBJECTS)
 def test_a_text_reads_back_as_its_value_and_is_the_same_for_any_order_and_container(value: dict[str, Any]) -> None:
     text = canonical(value)
     assert json.loads(text) == value == plain(value)
     assert canonical(json.loads(text)) == canonical(_reversed(value)) == text
 
 
-@given(_OBJECTS, _OBJECTS)
+@given(OBJECTS, OBJECTS)
 def test_different_values_have_different_texts(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert (canonical(one) == canonical(other)) == (_typed(one) == _typed(other))
 

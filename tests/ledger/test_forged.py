@@ -13,7 +13,7 @@ from reflector.events import event as ev
 from reflector.events.registry import fold
 from reflector.exchange.transfer import exported
 from reflector.ledger.canonical import digest, next_chain
-from reflector.ledger.errors import LedgerError
+from reflector.ledger.errors import LedgerCorrupt, LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
@@ -23,7 +23,7 @@ from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import add_bullet, history
+from .events import add_bullet, added, history
 
 _BULLET: dict[str, Any] = {"name": "pat-050", "section": "pat", "text": "Forged", "helpful": 0, "harmful": 0}
 _DEEP = "[" * 200_000 + "]" * 200_000
@@ -101,6 +101,17 @@ def test_the_database_refuses_a_row_that_is_no_event(ledger: Ledger, name: str) 
         insert(connection, ledger, head=True, **NO_EVENTS[name])
     assert sql.content(ledger) == before
     add_bullet(ledger, "pat", "It goes on.")
+
+
+def test_a_row_ahead_of_the_events_is_an_error_with_the_way_out(ledger: Ledger) -> None:
+    ledger.append(history())
+    ahead = ledger.head().position + 1
+    sql.run(ledger, f"INSERT INTO bullet_status VALUES (1, 'pat-003', {ahead}, 'live')")
+    with pytest.raises(LedgerCorrupt, match=r"a row that no event says .* let the owner run `reflector rebuild`"):
+        ledger.append([added("pat-003")])
+    ledger.rebuild()
+    ledger.append([added("pat-003")])
+    assert list(verify(ledger)) == []
 
 
 def test_a_ledger_of_an_earlier_version_that_holds_one_is_upgraded(ledger: Ledger, open_ledger: OpenLedger) -> None:
