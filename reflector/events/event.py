@@ -56,6 +56,8 @@ HUMAN: Final = "human"
 RESTATED: Final = "restated"
 #: The key of `meta` under which an event that a merge brought says where it came from.
 MERGED: Final = "merged"
+#: The key of `meta` of a retraction that names an event that changes nothing, so that `verify` need not.
+ASIDE: Final = "aside"
 #: (when it was recorded, in which ledger, at which position): the order in which one ledger would have held the events.
 Moment = tuple[str, str, int]
 

@@ -11,7 +11,16 @@ import json
 import re
 from typing import Final
 
-from reflector.events.event import EVIDENCE_RETRACTED, HUMAN, LEDGER_ARRIVED, LEDGER_MOVED, Event, NewEvent, identity
+from reflector.events.event import (
+    ASIDE,
+    EVIDENCE_RETRACTED,
+    HUMAN,
+    LEDGER_ARRIVED,
+    LEDGER_MOVED,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.ledger.append import utc_now
 from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import write_transaction
@@ -25,8 +34,6 @@ from reflector.proof.reading import SET_ASIDE
 from reflector.proof.verify import verify
 
 _END: Final = "position = (SELECT max(position) FROM event AS behind WHERE behind.playbook_id = event.playbook_id)"
-#: Codes of findings behind which a head is not set.
-_WORSE: Final = frozenset({"chain", "order", "data", "redaction", "database"})
 _LAST = "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? ORDER BY position DESC LIMIT 1"
 _HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
 #: How each signature of a signed note (C2SP) begins, in which an earlier version published heads.
@@ -91,45 +98,51 @@ def mend(ledger: Ledger, why: str | None = None) -> list[str]:
     was done, in words.
 
     Put aside, with a reason, is each event that cannot be read, and a last one that says that the playbook went
-    elsewhere. Where any event is not what was appended, the head stays: a new head must not make a history look sound
+    elsewhere. Where any event is not what was appended, nothing changes: a new head must not make a history look sound
     that the chain does not prove. The trigger that lets the head only move forward is down meanwhile, which on a server
     is the owner's right. Raises LedgerCorrupt where the events are not sound, LedgerError where a reason is missing.
     """
-    found, done = list(verify(ledger)), list[str]()
+    found, done, where = list(verify(ledger)), list[str](), ledger.engine.url.shown
     is_moved = any(one.code == "head" for one in found)
-    worse = [one for one in found if one.code in _WORSE and one.remedy != SET_ASIDE]
-    if is_moved and worse:
+    worse = [one for one in found if one.code in {"chain", "order", "data", "database"} and one.remedy != SET_ASIDE]
+    if worse and (is_moved or why):
         raise LedgerCorrupt(
-            f"the events of {ledger.engine.url.shown} are not what was appended ({worse[0].message}), so the head was "
-            f"left as it is; {worse[0].remedy}"
+            f"the events of {where} are not what was appended ({worse[0].message}), so the head was left as it is; "
+            f"{worse[0].remedy}"
         )
-    odd = {one.where for one in found if one.remedy == SET_ASIDE} - {one.where for one in worse}
     with ledger.asking() as sql:
-        among, positions = sql.among("position", odd)
+        among, positions = sql.among("position", {one.where for one in found if one.remedy == SET_ASIDE})
         aside = events_where(sql, f"{among} ORDER BY position", positions)
-        end = [one for one in events_where(sql, _END) if one.type == LEDGER_MOVED]
-    aside += [one for one in end if not one.fault] if why or is_moved else []
+        gone = [one for one in events_where(sql, _END) if one.type == LEDGER_MOVED]
+        aside += [one for one in gone if not one.fault] if why or is_moved else []
+        ends = [_last_of(sql, one) for one in aside]
     if is_moved and aside and not why:
         raise LedgerError(
-            f"the {aside[0].type} at position {aside[0].position} of {ledger.engine.url.shown} is one to put aside, so "
-            "the head was left as it is; say why with `reflector rebuild --mend --why REASON`"
+            f"the {aside[0].type} at position {aside[0].position} of {where} is one to put aside, so the head was left "
+            "as it is; say why with `reflector rebuild --mend --why REASON`"
         )
     if is_moved:
         done.append(_set_head(ledger))
     if aside and why:
-        here = ledger.engine.url.shown
+        arrived = [_about(LEDGER_ARRIVED, one, at=where) for one in gone]
         ledger.append(
-            [
-                *(_about(LEDGER_ARRIVED, one, at=here) for one in end),
-                *(_about(EVIDENCE_RETRACTED, one, reason=why) for one in aside),
-            ]
+            arrived + [_about(EVIDENCE_RETRACTED, end, one, reason=why) for one, end in zip(aside, ends, strict=True)]
         )
         done += [f"the {one.type} at position {one.position} is put aside" for one in aside]
     return done
 
 
-def _about(type_: str, event: Event, **data: str) -> NewEvent:
-    return NewEvent(type_, identity(type_, event.event_id), data, HUMAN, target_id=event.event_id)
+def _about(type_: str, target: Event, aside: Event | None = None, **data: str) -> NewEvent:
+    meta = {ASIDE: aside.event_id} if aside is not None else {}
+    return NewEvent(type_, identity(type_, target.event_id), data, HUMAN, target_id=target.event_id, meta=meta)
+
+
+def _last_of(sql: Statements, event: Event) -> Event:
+    """Return an event's retraction, the retraction of that one, and so on: each is retracted once, by anybody."""
+    behind = "target_id = ? AND (type || '') = ? AND position > ?"
+    while found := events_where(sql, behind, event.event_id, EVIDENCE_RETRACTED, event.position):
+        event = found[0]
+    return event
 
 
 def _set_head(ledger: Ledger) -> str:

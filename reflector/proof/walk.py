@@ -15,7 +15,7 @@ from reflector.events import event as ev
 from reflector.events.event import Projected
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import CHAIN, PREFIX, digest, genesis, leaf
-from reflector.ledger.reader import events_where, kept_of
+from reflector.ledger.reader import events_where, kept_of, one_of
 from reflector.ledger.rows import Anchor, Stored, read
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
@@ -23,8 +23,6 @@ from reflector.proof.reading import MALFORMED, MEND_HEAD, RESTORE, SET_ASIDE, st
 from reflector.proof.tables import Rebuilt
 
 _COLUMNS: Final = ", ".join(Stored._fields)
-#: Whose targets are erased, and set aside: an event that changes nothing needs no other finding once a person said why.
-_NAMING: Final = (ev.EVENT_REDACTED, ev.EVIDENCE_RETRACTED)
 _TARGETS: Final = (
     "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"  # noqa: S608
     # The literal lets the planner take the index of the rare types; without it every event is read once more.
@@ -73,7 +71,9 @@ class Walk:
             there |= {Anchor(*row) for row in sql.run(query, values).fetchall()}
             there.add(Anchor(0, genesis(name, origin)))
         wanted = {anchor.position for anchor in self.anchors}
-        erased, aside = ({row[0] for row in sql.run(_TARGETS, of).fetchall()} for of in _NAMING)
+        erased = {row[0] for row in sql.run(_TARGETS, ev.EVENT_REDACTED).fetchall()}
+        put = events_where(sql, f"{one_of((ev.EVIDENCE_RETRACTED,))} AND meta LIKE ?", f'{{"{ev.ASIDE}":%')
+        aside = {one.meta.get(ev.ASIDE) for one in put}
         before, meta_hash = "{}", digest("{}")
         unfit = False
         for row in stream(sql, "event", _COLUMNS, f" AND position > {position:d}"):
@@ -136,7 +136,7 @@ class Walk:
                 return position
         return None
 
-    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None, aside: set[str]) -> Iterator[Finding]:
+    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None, aside: set[Any]) -> Iterator[Finding]:
         """Read the data of an event, and fold it; yield what is wrong. Raises for a row that no event has."""
         position, event_id, type_, text, meta = row[0], row[1], row[2], row[10], row[12]
         kept = kept_of(self.sql, [event_id])[event_id] if text is None else None

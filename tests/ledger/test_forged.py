@@ -23,7 +23,7 @@ from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import add_bullet, added, history
+from .events import add_bullet, added, history, retracted
 
 _BULLET: dict[str, Any] = {"name": "pat-050", "section": "pat", "text": "Forged", "helpful": 0, "harmful": 0}
 _DEEP = "[" * 200_000 + "]" * 200_000
@@ -143,6 +143,8 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(ledger: Ledge
     ledger.rebuild()
     assert [bullet for bullet in ledger.bullets() if bullet in bullets] == list(bullets)
     assert {one.where for one in verify(ledger) if one.code != "head"} == (set() if name in READABLE else {position})
+    if head and name in UNREADABLE:  # whoever appended it may have taken it back: that puts nothing aside
+        ledger.append([retracted(ledger.at([position], unreadable=True)[0])])
     if not head and name not in READABLE:
         with pytest.raises(LedgerError, match=rf"at position {position} .* `reflector rebuild --mend --why REASON`"):
             mend(ledger)
@@ -151,5 +153,6 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(ledger: Ledge
     ledger.rebuild()
     assert list(verify(ledger)) == []
     assert fold(ledger.history()).bullets() == ledger.bullets()
-    with suppress(StopIteration):
-        assert next(ledger.events(after=position, types=[ev.EVIDENCE_RETRACTED])).data == {"reason": "appended by hand"}
+    with suppress(ValueError):
+        *_, last = ledger.events(after=position, types=[ev.EVIDENCE_RETRACTED])
+        assert last.data == {"reason": "appended by hand"}
