@@ -410,10 +410,8 @@ MUTATIONS = [
         ("tests/cli/test_changes.py", "tests/cli/test_questions.py", "tests/cli/test_lessons.py"),
     ),
     # Undo: the last change whole, back to what was there, and never over a later one.
-    Mutation(UNDOING, "if event.recorded_at == standing[-1].recorded_at]", "][-1:]", UNDO),
-    Mutation(
-        UNDOING, "if event.event_id not in gone and event.target_id not in ids]", "if event.event_id not in gone]", UNDO
-    ),
+    Mutation(UNDOING, " or (name is None and e.recorded_at == last.recorded_at)]", "]", UNDO),
+    Mutation(UNDOING, "if event.event_id not in gone and len(chain) % 2:", "if event.event_id not in gone:", UNDO),
     Mutation(UNDOING, "if not _stands(ledger, entry, now.entries[name], found):", "if False:", UNDO),
     Mutation(UNDOING, "max(0, a + c - b) for", "max(0, a) for", UNDO),
     Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),
@@ -451,7 +449,7 @@ MUTATIONS = [
     Mutation(STANDING, "for one in others if _is_so(ledger, one)]", "for one in others]", WINDOWS),
     Mutation(
         STANDING,
-        'if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in line):',
+        'if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in _decisions(line)):',
         "if False:",
         WINDOWS,
     ),
@@ -510,7 +508,7 @@ MUTATIONS = [
         PLAYBOOK_FILE, "if position is None and rows and not _is_adopted(ledger, digest(raw)):", "if False:", KEPT_FILE
     ),
     Mutation(PLAYBOOK_FILE, "        kept = keep(project, found.raw, ANOTHERS)\n", "        pass\n", KEPT_FILE),
-    Mutation(PLAYBOOK_FILE, "return min((written, checked_out), key=changes)", "return written", KEPT_FILE),
+    Mutation(PLAYBOOK_FILE, ", *([] if checked_out is None else [checked_out]), *adopted), key", ",), key", KEPT_FILE),
     Mutation(
         PLAYBOOK_FILE, "        if copy is not None and _was_left(project, copy):\n", "        if False:\n", KEPT_FILE
     ),
