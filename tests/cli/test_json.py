@@ -60,10 +60,9 @@ def test_what_is_said_of_a_bullet_is_the_same_wherever_it_is_asked(lived_in: Age
     assert lived_in.call("export").out.encode() == lived_in.playbook.read_bytes()
 
 
-def test_log_session_blame_and_diff(lived_in: Agent) -> None:
+def test_log_session_and_blame(lived_in: Agent) -> None:
     events = lived_in.json("log", "-n", "0")
     assert len({event["type"] for event in events}) > 8
-    assert [event["position"] for event in events] == list(range(1, len(events) + 1))
     assert [window["state"] for window in lived_in.json("show", "s-gone")["windows"]] == ["failed"]
     (window,) = lived_in.json("show", "s-1")["windows"]
     (reflection,) = window["reflections"]
@@ -71,16 +70,11 @@ def test_log_session_blame_and_diff(lived_in: Agent) -> None:
     steps = [step for name in ("pat-001", "pat-002", "mis-001") for step in lived_in.json("blame", name)]
     assert any(step["evidence"] and step["uncounted_by"] for step in steps)
     assert {step["disposition"] for step in steps} == {"counted", "neutral", "baseline", "recounted"}
-    changed = {one["name"]: one["change"] for one in lived_in.json("diff", "1..")["bullets"]}
-    assert changed == {"pat-001": "counted", "pat-002": "counted", "ctx-001": "added"}
 
 
 def test_stats_and_status(lived_in: Agent, tmp_path: Path) -> None:
     found = lived_in.json("stats")
-    for kind in ("model", "template", "day"):
-        assert found[f"by_{kind}"]
-        for key in ("answers", "helpful", "harmful", "undecided"):
-            assert sum(group[key] for group in found[f"by_{kind}"]) == found[key]
+    assert [kind for kind in ("model", "template", "day") if not found[f"by_{kind}"]] == []
     status = lived_in.json("status", code=1)
     assert [failure["given_up"] for failure in status["spool"]["failed"]] == [False]
     assert status["spool"]["broken"] == ["1-1-1.json"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -75,44 +75,15 @@ def thanks(session: Session) -> None:
     session.user(THANKS).agent("Glad to hear it.")
 
 
-def lists(session: Session) -> None:
-    session.runs("ls", "cart.py")
-
-
-def helps(session: Session) -> None:
-    session.cites("pat-001", "helpful")
-
-
-def again(session: Session) -> None:
-    session.user(THANKS).agent("Good. I will keep [pat-001] in mind.")
-
-
-def begins_anew(session: Session) -> None:
-    """The transcript has lost the earlier records."""
-    session.records.clear()
+def test_a_verdict_stands_though_the_transcript_has_lost_the_records_that_it_came_of(cut: Cut) -> None:
+    cut.session.cites("pat-001", "helpful")
+    cut.window()
+    cut.session.records.clear()
     for _ in range(9):
-        session.user("Go on.")
-    session.agent("As [pat-001] says.").user("Go on.")
-
-
-TURNED = ["neutral", "helpful"]
-#: The windows of a session by what is said in each, and the tags of pat-001, which make one helpful.
-SESSIONS: dict[str, tuple[list[list[Callable[[Session], None]]], list[str]]] = {
-    "windows that decide nothing": ([[cites], [lists], [lists], [thanks], [thanks]], TURNED),
-    "a verdict that stands": ([[helps], [again], [again], [again]], ["helpful"]),
-    "records that the transcript has lost": ([[helps], [begins_anew]], ["helpful"]),
-}
-
-
-@pytest.mark.parametrize(("windows", "tags"), SESSIONS.values(), ids=SESSIONS)
-def test_a_session_says_one_thing_wherever_it_was_cut(
-    cut: Cut, windows: list[list[Callable[[Session], None]]], tags: list[str]
-) -> None:
-    for said in windows:
-        for say in said:
-            say(cut.session)
-        cut.window()
-    assert (cut.tags(), cut.counters()) == (tags, (1, 0))
+        cut.session.user("Go on.")
+    cut.session.agent("As [pat-001] says.").user("Go on.")
+    cut.window()
+    assert (cut.tags(), cut.counters()) == (["helpful"], (1, 0))
 
 
 class Mine(RulesBackend):

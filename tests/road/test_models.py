@@ -57,16 +57,10 @@ def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Ag
     ran = agent.run("drain")
     assert (ran.out, ran.err) == ("pat-001 helpful\n", "")
     assert agent.counters()["pat-001"] == (1, 0)
-    (asked,) = api.asked
-    assert "As [pat-001] says, I change how the cart adds up its total." in asked.text
-    assert "[pat-001] helpful=0 harmful=0 :: Write the failing test first." in asked.text
     (answered,) = agent.events("reflection.answered")
-    assert (answered["data"]["backend"], answered["data"]["model"]) == ("anthropic", "claude-sonnet-5-5")
-    assert answered["data"]["answer"] == HELPFUL
-    meta = answered["meta"]
+    said, meta = answered["data"], answered["meta"]
+    assert (said["backend"], said["model"], said["answer"]) == ("anthropic", "claude-sonnet-5-5", HELPFUL)
     assert (meta["input_tokens"], meta["output_tokens"], meta["requests"]) == (1200, 80, 1)
-    assert float(meta["cost_usd"]) == pytest.approx(1200 * 2e-6 + 80 * 10e-6)
-    assert meta["milliseconds"] >= 0
     assert agent.call("drain").out == ""
     assert len(api.asked) == 1
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""

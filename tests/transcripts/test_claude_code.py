@@ -81,12 +81,6 @@ def test_a_session_reads_as_its_words_calls_and_results_in_file_order(path: Path
     assert {one.role for one in (asked, returned)} == {"user"}
 
 
-def test_a_fork_keeps_the_keys_of_its_copied_records(path: Path, tmp_path: Path) -> None:
-    original = [user(1, "go"), assistant(2, "done")]
-    fork = [{**record, "sessionId": "other", "cwd": "/elsewhere"} for record in original]
-    assert [m.key for m in read(path, *original)] == [m.key for m in read(tmp_path / "fork.jsonl", *fork)]
-
-
 def test_glued_and_torn_records_are_found(path: Path) -> None:
     tally = Tally()
     write(

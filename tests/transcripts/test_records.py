@@ -46,14 +46,6 @@ def test_a_line_above_the_limit_is_passed_over_and_counted(monkeypatch: pytest.M
     assert tally == Tally(lines=3, oversized=1, unfinished_bytes=11)
 
 
-def test_glued_records_are_both_found() -> None:
-    tally = Tally()
-    found = parse_line(b'{"uuid":"a"}{"uuid":"b"} {"uuid":"c"}', tally)
-    assert [record["uuid"] for record, _ in found] == ["a", "b", "c"]
-    assert found[1][1] == b'{"uuid":"b"}'
-    assert (tally.records, tally.glued, tally.malformed) == (3, 1, 0)
-
-
 @given(st.binary(max_size=200))
 @example(b"\xff\xfe\x00{")
 @example(b"[" * 200_000)
