@@ -37,6 +37,7 @@ from reflector.ledger.engines import Engine, open_engine
 from reflector.ledger.migration import ensure_current, is_citus
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url
+from tests.ledger.events import history
 from tests.road.agent import Agent
 from tests.servers import pgbouncer, postgres_server
 
@@ -335,6 +336,13 @@ def open_ledger(ledger_url: str) -> Iterator[OpenLedger]:
 def ledger(open_ledger: OpenLedger) -> Ledger:
     """An empty ledger on each engine."""
     return open_ledger()
+
+
+@pytest.fixture
+def told(ledger: Ledger) -> Ledger:
+    """A ledger on each engine in which events of most types stand."""
+    ledger.append(history())
+    return ledger
 
 
 @pytest.fixture

@@ -71,8 +71,7 @@ def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(path: Path, 
         for there in (copy, link):
             with pytest.raises(LedgerUnavailable, match="is there already"):
                 backup(ledger, there)
-        with sql.triggers_off(ledger) as connection:
-            connection.exec_driver_sql("UPDATE event SET actor = 'x' WHERE position = 2")
+        sql.forge(ledger, "UPDATE event SET actor = 'x' WHERE position = 2")
         with pytest.raises(Unsound, match=r"this bullet\.added or the event before it was changed"):
             backup(ledger, tmp_path / "new.db")
     assert copy.read_text() == "mine"
@@ -152,8 +151,8 @@ def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path:
     with _told(path) as ledger:
         backup(ledger, tmp_path / "b.db")
     now, names = _content(path), _names(path.parent)
-    with Ledger.open_file(tmp_path / "b.db") as copy, sql.triggers_off(copy) as connection:
-        connection.exec_driver_sql("UPDATE event SET data = '{}' WHERE position = 2")
+    with Ledger.open_file(tmp_path / "b.db") as copy:
+        sql.forge(copy, "UPDATE event SET data = '{}' WHERE position = 2")
     raw = (tmp_path / "b.db").read_bytes()
     for name, content in {"cut": raw[: len(raw) // 2], "text": b"no database" * 100, "empty": b""}.items():
         (tmp_path / f"{name}.db").write_bytes(content)

@@ -121,8 +121,7 @@ def test_a_forged_row_without_an_object_is_exported_as_its_text_and_no_ledger_is
     ledger: Ledger, fresh: Fresh, text: str, position: int
 ) -> None:
     ledger.append(history())
-    with sql.triggers_off(ledger) as connection:
-        connection.exec_driver_sql(f"UPDATE event SET data = '{text}' WHERE position = {position}")
+    sql.forge(ledger, f"UPDATE event SET data = '{text}' WHERE position = {position}")
     lines = list(exported(ledger))
     assert (json.loads(lines[position])["data"], len(lines)) == (text, len(history()) + 1)
     with fresh() as url, Ledger.open(url) as target, pytest.raises(WrongLine, match="data is '") as error:

@@ -69,6 +69,13 @@ def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
         create_triggers(connection.connection.driver_connection, connection.dialect.name)
 
 
+def forge(ledger: Ledger, *statements: str) -> None:
+    """Each statement, in one transaction without triggers."""
+    with triggers_off(ledger) as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
 def _standing(connection: sa.Connection) -> list[tuple[str, str]]:
     if connection.dialect.name == "sqlite":
         query = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'"

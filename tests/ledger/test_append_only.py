@@ -92,12 +92,6 @@ ON_POSTGRESQL = [
 ]
 
 
-@pytest.fixture
-def told(ledger: Ledger) -> Ledger:
-    ledger.append(history())
-    return ledger
-
-
 def _accepted(ledger: Ledger, statements: list[str]) -> list[str]:
     """The statements that were not refused or that changed history all the same."""
     before = sql.content(ledger)

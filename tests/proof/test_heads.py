@@ -14,7 +14,7 @@ from reflector.proof.heads import mend
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
-from tests.ledger.events import added, history
+from tests.ledger.events import added
 
 _LATEST = "9999-12-31T23:59:59.999999Z"
 _FORGERIES = [
@@ -25,24 +25,12 @@ _FORGERIES = [
 ]
 
 
-@pytest.fixture
-def told(ledger: Ledger) -> Ledger:
-    ledger.append(history())
-    return ledger
-
-
-def _forge(ledger: Ledger, *statements: str) -> None:
-    with sql.triggers_off(ledger) as connection:
-        for statement in statements:
-            connection.exec_driver_sql(statement)
-
-
 @pytest.mark.parametrize("forgery", _FORGERIES)
 def test_a_moved_head_is_an_error_with_a_way_out_and_the_way_leads_out(
     told: Ledger, open_ledger: OpenLedger, forgery: str
 ) -> None:
     head, rows = told.head(), told.rows()
-    _forge(told, forgery)
+    sql.forge(told, forgery)
     if "chain" not in forgery or "9999" in forgery:  # an append on a forged chain is found as one
         with pytest.raises(LedgerError, match="rebuild --mend"):
             told.append([added("oth-001")])
@@ -57,7 +45,7 @@ def test_a_moved_head_is_an_error_with_a_way_out_and_the_way_leads_out(
 
 
 def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledger) -> None:
-    _forge(told, _FORGERIES[0])
+    sql.forge(told, _FORGERIES[0])
     for question in (lambda: told.position_at("2998"), lambda: list(exported(told))):
         with pytest.raises(LedgerCorrupt, match=r"does not stand at its last event.*rebuild --mend"):
             question()
@@ -70,7 +58,7 @@ def test_an_event_that_came_in_without_its_head_counts_once_the_head_is_mended(
     told.append([added("oth-001")])
     after, rows = told.head(), told.rows()
     values = f"position = {before.position}, chain = '{before.chain}', recorded_at = '{before.recorded_at}'"
-    _forge(told, f"UPDATE playbook SET {values}", "DELETE FROM bullet WHERE name = 'oth-001'")
+    sql.forge(told, f"UPDATE playbook SET {values}", "DELETE FROM bullet WHERE name = 'oth-001'")
     with pytest.raises(LedgerCorrupt, match="rebuild --mend"):
         told.append([added("oth-002")])
     mend(told)
@@ -79,7 +67,7 @@ def test_an_event_that_came_in_without_its_head_counts_once_the_head_is_mended(
 
 def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Ledger) -> None:
     head = told.head()
-    _forge(
+    sql.forge(
         told,
         "UPDATE playbook SET position = 999999",
         "UPDATE event SET actor = 'somebody' WHERE position = (SELECT max(position) FROM event)",

@@ -18,24 +18,12 @@ from tests.ledger import sql
 from tests.ledger.events import added, changed, history, reflected, window
 
 
-@pytest.fixture
-def told(ledger: Ledger) -> Ledger:
-    ledger.append(history())
-    return ledger
-
-
 def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
     return {(finding.code, finding.where) for finding in verify(ledger, *anchors)}
 
 
 def _since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> set[tuple[str, int | None]]:
     return {(finding.code, finding.where) for finding in verify(ledger, *anchors, since=since)}
-
-
-def _forge(ledger: Ledger, *statements: str) -> None:
-    with sql.triggers_off(ledger) as connection:
-        for statement in statements:
-            connection.exec_driver_sql(statement)
 
 
 #: Of the tag at position 6, and of the events around it.
@@ -102,7 +90,7 @@ def test_a_changed_history_is_found_where_it_was_changed(
     told: Ledger, statements: list[str], found: set[tuple[str, int | None]]
 ) -> None:
     assert told.head().position == 19
-    _forge(told, *statements)
+    sql.forge(told, *statements)
     assert found <= _codes(told)
 
 
@@ -110,9 +98,9 @@ def test_removed_last_events_are_found_by_the_head_and_with_a_forged_head_by_an_
     head = told.head()
     last = head.position - 1
     anchor = Anchor(head.position, head.chain)
-    _forge(told, f"DELETE FROM event WHERE position > {last}")
+    sql.forge(told, f"DELETE FROM event WHERE position > {last}")
     assert _codes(told) == {("head", last)}
-    _forge(
+    sql.forge(
         told,
         "UPDATE playbook SET position = position - 1, chain = (SELECT chain FROM event ORDER BY position DESC LIMIT 1)",
     )
@@ -141,7 +129,7 @@ def test_time_that_goes_back_is_found_even_where_the_chain_agrees(open_ledger: O
         header = (one.position, one.event_id, one.type, 1, one.occurred_at, at, one.actor, None, None, None)
         chain = next_chain(chain, header, one.data_hash, digest("{}"))
         statements.append(f"UPDATE event SET recorded_at = '{at}', chain = '{chain}' WHERE position = {one.position}")
-    _forge(ledger, *statements, f"UPDATE playbook SET chain = '{chain}'")
+    sql.forge(ledger, *statements, f"UPDATE playbook SET chain = '{chain}'")
     assert _codes(ledger) == {("order", 2)}
 
 
@@ -186,7 +174,7 @@ _ROWS = {
 
 def test_every_change_of_a_table_is_named_alone_and_a_rebuild_mends_it(told: Ledger) -> None:
     for statement, said in _ROWS.items():
-        _forge(told, statement)
+        sql.forge(told, statement)
         findings = list(verify(told))
         assert findings, statement
         for finding in findings:
@@ -268,7 +256,7 @@ def _trigger_found(ledger: Ledger, name: str, what: str) -> None:
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_bytes_that_are_no_text_are_a_finding_not_a_crash(told: Ledger) -> None:
-    _forge(told, "UPDATE event SET data = CAST(x'7b22ff227d' AS TEXT) WHERE position = 4")
+    sql.forge(told, "UPDATE event SET data = CAST(x'7b22ff227d' AS TEXT) WHERE position = 4")
     assert ("data", 4) in _codes(told)
 
 
@@ -288,7 +276,7 @@ def test_a_renamed_playbook_is_found_from_the_one_that_began_in_its_place(
     told: Ledger, open_ledger: OpenLedger
 ) -> None:
     known = Anchor(told.head().position, told.head().chain)
-    _forge(told, "UPDATE playbook SET name = 'mine'")
+    sql.forge(told, "UPDATE playbook SET name = 'mine'")
     assert _since(told, known) == {("head", None)}
     (finding,) = verify(open_ledger())
     assert "'mine' did not begin under this name" in finding.message
@@ -308,7 +296,7 @@ def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger
 def test_prose_that_was_erased_without_a_redaction_is_found(told: Ledger) -> None:
     answered = next(told.events(types=[ev.REFLECTION_ANSWERED]))
     assert EVENT_TYPES[answered.type].all_prose  # so a redaction would keep nothing of it
-    _forge(told, f"UPDATE event SET data = NULL WHERE position = {answered.position}")
+    sql.forge(told, f"UPDATE event SET data = NULL WHERE position = {answered.position}")
     assert _codes(told) == {("redaction", answered.position)}
 
 
@@ -349,11 +337,11 @@ def test_behind_a_known_head_only_what_is_new_is_read_and_all_of_it_is_proved(to
     assert _since(told, known) == set()
     assert _since(told, Anchor(last, told.head().chain)) == set()
     # What it says that it leaves out, it leaves out.
-    _forge(told, "UPDATE event SET actor = 'x' WHERE position = 4", "UPDATE bullet SET helpful = 9")
+    sql.forge(told, "UPDATE event SET actor = 'x' WHERE position = 4", "UPDATE bullet SET helpful = 9")
     assert _since(told, known) == set()
-    _forge(told, f"UPDATE event SET actor = 'x' WHERE position = {last - 1}")
+    sql.forge(told, f"UPDATE event SET actor = 'x' WHERE position = {last - 1}")
     assert _since(told, known) == {("chain", last - 1)}
-    _forge(told, f"DELETE FROM event WHERE position = {last}")
+    sql.forge(told, f"DELETE FROM event WHERE position = {last}")
     assert _since(told, known) == {("chain", last - 1), ("head", last - 1), ("head", None)}
 
 
