@@ -161,31 +161,6 @@ def unchecked(monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> Any:
     return append
 
 
-@pytest.mark.parametrize(
-    ("event", "fault"),
-    [
-        (_keyed(None), ""),
-        (changed(ev.BULLET_ASSERTED, "pat-001", helpful=1), "harmful is missing"),
-        (changed(ev.BULLET_REVISED, "pat-001", text=5), "text is 5: must be a text"),
-        (NewEvent(ev.REFLECTION_FAILED, "f-1", {"stage": "parse", "message": 5}, "me"), "message is 5"),
-    ],
-)
-def test_an_event_that_cannot_be_read_changes_nothing_and_is_named(
-    ledger: Ledger, unchecked: Any, event: NewEvent, fault: str
-) -> None:
-    ledger.append([added("pat-001")])
-    unchecked(event)
-    assert [one.type for one in ledger.events()] == [ev.BULLET_ADDED, event.type][: 1 if fault else 2]
-    (shown,) = ledger.at([2], unreadable=True)
-    assert (shown.fault.startswith(fault), shown.data is None) == (True, bool(fault))
-    ledger.rebuild()
-    found = [(finding.code, finding.where, fault in finding.message) for finding in verify(ledger)]
-    assert found == ([("data", 2, True)] if fault else [])
-    ledger.append([added("pat-002")])
-    assert [row.name for row in ledger.rows()] == ["pat-001", "pat-002"]
-    assert ledger.rows()[0].text == added("pat-001").data["text"]
-
-
 def test_a_ledger_that_an_older_version_wedged_goes_on(ledger: Ledger, unchecked: Any, open_ledger: OpenLedger) -> None:
     unchecked(added("pat-001"), replace(added("pat-002"), data={**added("pat-002").data, "section": "zz"}))
     older = "UPDATE bullet SET section = 'zz' WHERE name = 'pat-002'", "DROP INDEX bullet_merged"

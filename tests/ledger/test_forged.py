@@ -64,6 +64,8 @@ UNREADABLE: dict[str, dict[str, str]] = {
     "a merge of nothing": _of(ev.LEDGER_MERGED, renamed=5, origin=7),
     "a count that is a text": _of(ev.BULLET_RECOUNTED, name="pat-001", helpful="x", harmful=[]),
     "a proposal of nothing": _of(ev.CHANGE_PROPOSED),
+    "half an assertion": _of(ev.BULLET_ASSERTED, name="pat-001", helpful=1),
+    "a message that is a number": _of(ev.REFLECTION_FAILED, stage="parse", message=5),
 }
 #: Rows that can be read and that somebody has no right to.
 READABLE: dict[str, dict[str, str]] = {
@@ -139,7 +141,8 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(ledger: Ledge
     else:
         add_bullet(ledger, "pat", "It goes on.")
     assert len(list(exported(ledger))) == ledger.head().position + 1
-    assert select(ledger, Filter())[position - 1].position == position
+    shown = select(ledger, Filter())[position - 1]
+    assert (shown.position, bool(shown.fault)) == (position, shown.data is None)
     ledger.rebuild()
     assert [bullet for bullet in ledger.bullets() if bullet in bullets] == list(bullets)
     assert {one.where for one in verify(ledger) if one.code != "head"} == (set() if name in READABLE else {position})

@@ -51,20 +51,6 @@ def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledg
             question()
 
 
-def test_an_event_that_came_in_without_its_head_counts_once_the_head_is_mended(
-    told: Ledger,
-) -> None:
-    before = told.head()
-    told.append([added("oth-001")])
-    after, rows = told.head(), told.rows()
-    values = f"position = {before.position}, chain = '{before.chain}', recorded_at = '{before.recorded_at}'"
-    sql.forge(told, f"UPDATE playbook SET {values}", "DELETE FROM bullet WHERE name = 'oth-001'")
-    with pytest.raises(LedgerCorrupt, match="rebuild --mend"):
-        told.append([added("oth-002")])
-    mend(told)
-    assert (told.head(), told.rows()) == (after, rows)
-
-
 def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Ledger) -> None:
     head = told.head()
     sql.forge(

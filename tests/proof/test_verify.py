@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.canonical import digest, genesis, leaf, next_chain
+from reflector.ledger.canonical import digest, genesis, leaf
 from reflector.ledger.migration import create_triggers, triggers
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import Anchor, verify
@@ -117,20 +117,6 @@ def test_every_head_that_ever_was_is_an_anchor(told: Ledger) -> None:
     for wrong in (Anchor(0, head.chain), Anchor(3, head.chain), Anchor(head.position + 1, head.chain)):
         assert _codes(told, wrong) == {("anchor", wrong.position)}
         assert _codes(told, *anchors, wrong) == {("anchor", wrong.position)}
-
-
-def test_time_that_goes_back_is_found_even_where_the_chain_agrees(open_ledger: OpenLedger) -> None:
-    ledger = open_ledger()
-    ledger.append([added("pat-001")])
-    ledger.append([added("pat-002")])
-    head, late = ledger.head(), "9998-01-01T00:00:00.000000Z"
-    chain, statements = genesis(head.playbook, head.origin), []
-    for one, at in zip(ledger.events(), (late, head.recorded_at), strict=True):
-        header = (one.position, one.event_id, one.type, 1, one.occurred_at, at, one.actor, None, None, None)
-        chain = next_chain(chain, header, one.data_hash, digest("{}"))
-        statements.append(f"UPDATE event SET recorded_at = '{at}', chain = '{chain}' WHERE position = {one.position}")
-    sql.forge(ledger, *statements, f"UPDATE playbook SET chain = '{chain}'")
-    assert _codes(ledger) == {("order", 2)}
 
 
 #: A change of a table's row, and how each of the findings begins that there are.
