@@ -41,6 +41,9 @@ BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts",
 #: What was a setting once: read past, and named by `doctor`.
 GONE = {"judgement_weights": "rules judge with the weights that ship"}
 
+#: Where the layer stands of a `ledger_url` in a repository's file, which decides nothing: `doctor` names it.
+IGNORED = "ledger_url of the repository"
+
 #: Environment variables of ours that are not settings.
 _OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS"})
 
@@ -125,6 +128,8 @@ def load_config(
     if config.api_key and users not in texts and users.stat().st_mode & 0o077:
         raise ConfigError(f"{users} holds api_key and others may read it; run: chmod 600 {users}")
     own = read_toml(projects, texts.get(projects), read_ours)
+    if own.pop("ledger_url", None) is not None:
+        config = replace(config, layers={**config.layers, IGNORED: "project"})
     for key in USERS_OWN:
         if key in own:
             raise ConfigError(f"{projects}: {key} belongs in the user's own file only; move it to {users}")
@@ -164,7 +169,6 @@ def _fenced(config: Config, project: Path, path: Path, home: Path) -> Config:
     """Return the settings where a repository's own file says nothing of what is outside it. Raises ConfigError."""
     at_whose = {
         "model": "decides what a request costs",
-        "ledger_url": "names a server, which would get every event" if is_server(config.ledger_url) else "",
         "playbook": "names a playbook of a ledger that you named" if config.layer("ledger_url") == "user" else "",
     }
     for key, why in at_whose.items():
@@ -174,28 +178,11 @@ def _fenced(config: Config, project: Path, path: Path, home: Path) -> Config:
             )
     if config.fixtures and config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
         raise ConfigError(f"{path}: fixtures is {config.fixtures!r}, which is not below {project}; put it there")
-    if config.layer("ledger_url") != "project" or not config.ledger_url or is_server(config.ledger_url):
-        return config
-    return replace(config, ledger_url=_own_ledger(config.ledger_url, project, path))
+    return config
 
 
 def is_server(url: str) -> bool:
     return bool(url) and not url.lower().startswith("sqlite")
-
-
-def _own_ledger(url: str, project: Path, path: Path) -> str:
-    """Return the URL of a ledger that a project's own file names, its path made absolute."""
-    from urllib.parse import quote, unquote  # 3 ms, and most projects name no ledger
-
-    scheme, colon, file = url.partition(":///")
-    # Judged as it is opened: in a URL, %2e%2e is a way out as well.
-    found = _below(project, unquote(file)) if scheme == "sqlite" and colon and "?" not in file else None
-    if found is None:
-        raise ConfigError(
-            f"{path}: ledger_url is {url!r}; here it takes sqlite:///FILE with a file below {project} to which no link "
-            "leads and which is not in .git; any other ledger is named in your own settings or in REFLECTOR_LEDGER_URL"
-        )
-    return f"sqlite:///{quote(str(found))}"
 
 
 def _below(project: Path, file: str) -> Path | None:
@@ -240,7 +227,8 @@ def read_toml(
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read ({error_words(error)}); correct or remove it") from error
+        way_out = "correct or remove it" if isinstance(error, UnicodeDecodeError) else "see its permissions"
+        raise ConfigError(f"{path} cannot be read ({error_words(error)}); {way_out}") from error
     try:
         return parse_toml(text)
     except ValueError as error:

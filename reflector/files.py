@@ -335,8 +335,10 @@ def open_state(project: str) -> str:
         private_folder(state)
     try:
         with Folder(state) as folder:
-            folder.stat(".gitignore")
+            is_ignored = folder.stat(".gitignore").st_size > 0
     except FileNotFoundError:
+        is_ignored = False
+    if not is_ignored:
         write_durably(state, b"*\n", ".gitignore")
     return state
 

@@ -10,7 +10,7 @@ import posix as system
 from time import time_ns
 
 from reflector.files import private_folder, write_all, write_durably
-from reflector.locate import user_folder, user_settings
+from reflector.locate import own_folder, user_folder, user_settings
 
 #: More than this on stdin is not a hook payload; its first part is kept aside as broken.
 MAX_PAYLOAD = 8 * 1024 * 1024
@@ -20,11 +20,11 @@ STOPS = ("Stop", "AfterAgent")
 #: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
 #: changes: texts rendered by an older version are then rendered afresh.
 INJECTION_FORM = b"reflector-injection/4"
-#: In the state folder: what each session was told by its start hook, a line each, and the most bytes of it.
+#: In a person's own folder of the project: what each session was told by its start hook, a line each; its most bytes.
 TOLD, MAX_TOLD = "told.txt", 1 << 17
-#: In the state folder: what the last session brought, in words, and its id in a second line.
+#: There: what the last session brought, in words, and its id in a second line.
 LAST_SESSION = "last-session.txt"
-#: In the state folder: how many proposals wait, in words; no file where none does.
+#: There: how many proposals wait, in words; no file where none does.
 WAITING = "waiting.txt"
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
@@ -139,6 +139,24 @@ def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
         session = words(payload, "session_id") or words(payload, "transcript_path")
         return write_durably(private_folder(spool + "/waiting"), data, file_name(session))
     return write_durably(spool, data)
+
+
+def open_own(project: str) -> str:
+    """Return a person's own folder of a project, made where it is missing. Raises OSError where it cannot be."""
+    folder = own_folder(project)
+    if not folder:
+        raise FileNotFoundError(2, "this user has no home folder, so nothing is kept there")
+    try:
+        return private_folder(folder)
+    except FileNotFoundError:
+        above = folder.rpartition("/")[0]
+        for end in range(above.index("/.local/") + len("/.local"), len(above) + 1):
+            if above[end : end + 1] in ("/", ""):
+                try:  # noqa: SIM105  contextlib is not worth its import
+                    system.mkdir(above[:end], 0o700)
+                except FileExistsError:
+                    pass
+    return private_folder(folder)
 
 
 def injection_stamp(project: str, playbook: object = None) -> bytes:

@@ -57,6 +57,14 @@ def agent_folder(environ: "Mapping[str, str] | None" = None) -> str:
     return environment("CLAUDE_CONFIG_DIR", environ) or f"{home_folder(environ) or '~'}/.claude"
 
 
+def agent_folders(environ: "Mapping[str, str] | None" = None) -> list[str]:
+    """Return the agents' own folders of a person, in which they keep their transcripts."""
+    home = home_folder(environ)
+    codex = environment("CODEX_HOME", environ) or f"{home}/.codex"
+    others = (".gemini", ".copilot", ".pi", ".local/share/opencode")
+    return [agent_folder(environ), codex, *(f"{home}/{name}" for name in others if home)]
+
+
 def user_folder(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the folder of the user's own playbook, `${XDG_DATA_HOME:-~/.local/share}/reflector/user`.
 
@@ -75,10 +83,13 @@ def user_state(environ: "Mapping[str, str] | None" = None) -> str:
 def person_folder(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the folder of what we know of a person's ledgers, `~/.local/share/reflector/ledgers`, "" without a home.
 
-    Home is $HOME where that is this user's folder, else the one that the system's table of users names. $XDG_DATA_HOME
-    says nothing here: it differs between a terminal, an editor's and cron, and the ledgers are the same.
+    Home is $HOME where that is this user's folder. Where it is another user's, as `sudo` leaves it, or none is named,
+    it is the one that the system's table of users has. $XDG_DATA_HOME says nothing here: it differs between a terminal,
+    an editor's and cron, and the ledgers are the same.
     """
     home = home_folder(environ)
+    if home.startswith("/") and not _kind(home):
+        return ""
     if not home.startswith("/") or not _is_own_folder(home):
         import pwd
 
@@ -87,6 +98,18 @@ def person_folder(environ: "Mapping[str, str] | None" = None) -> str:
         except KeyError:
             return ""
     return f"{home.rstrip('/')}/.local/share/reflector/ledgers" if _is_own_folder(home) else ""
+
+
+def own_folder(root: str, environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the folder of what this person's programs know and say of a project, "" without a home.
+
+    It lies outside of the project, so nothing that brings the project brings it.
+    """
+    from _blake2 import blake2s  # hashlib would cost more than the rest
+
+    ledgers = person_folder(environ)
+    key = blake2s(root.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return f"{ledgers}/{key}" if ledgers else ""
 
 
 def user_settings(environ: "Mapping[str, str] | None" = None) -> str:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reflector import locate
+from reflector import entries, locate
 from reflector.config import SETTINGS, Config, Layer, load_config
 from reflector.files import absolute, open_state
-from reflector.git import tracked_below
-from reflector.ledger.errors import LedgerForeign, LedgerUnavailable
+from reflector.ledger.errors import LedgerError, LedgerUnavailable
 from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
@@ -26,7 +26,7 @@ from reflector.playbook.names import USER_FIRST
 #: A ledger that is named for all projects is not its own, and who asks a model about one project does not thereby
 #: have it asked about every other one that cites the user's playbook.
 _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
-    "ledger_url": ("project",),
+    "ledger_url": (),
     "playbook": ("project",),
     "backend": ("project", "environment", "flag"),
 }
@@ -105,8 +105,7 @@ class Project:
         return self.state_dir / "ledger.db"
 
     def make_state_dir(self) -> Path:
-        """Create the state folder, private and ignored by git. Raises LedgerUnavailable and LedgerForeign."""
-        self._refuse_foreign()
+        """Create the state folder, private and ignored by git. Raises LedgerUnavailable."""
         try:
             if self.outer is not None:
                 open_state(absolute(self.outer))
@@ -124,49 +123,31 @@ class Project:
 
         True also for one that is gone: opening it says so.
         """
-        return bool(self.config.ledger_url) or os.path.lexists(self.ledger_file) or had_ledger(self.ledger_file)
+        if self.config.ledger_url or os.path.lexists(self.ledger_file) or had_ledger(self.ledger_file):
+            return True
+        return entries.copied(self.root).position > 0
 
     def open_ledger(self, *, mends: bool = False) -> Ledger:
         """Open the project's ledger; create it on first use. One who `mends` it is not kept from it by a table that
         says that a newer version wrote it. Raises a LedgerError."""
         if self.config.ledger_url:
-            self._refuse_foreign()
             return Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
         self.make_state_dir()
-        return Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
+        note = entries.admit(self.place)
+        ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
+        ledger.notes = [note] if note else []
+        ledger.on_close = self._keep
+        return ledger
 
-    def _refuse_foreign(self) -> None:
-        if came := self.came_with():
-            raise LedgerForeign(came)
+    @property
+    def place(self) -> entries.Place:
+        """Where the ledger lies, as a person's own folder knows it."""
+        is_listed = self.is_users or self.config.lists(self.root)
+        return entries.Place(self.root, self.ledger_file, self.config.playbook, is_listed)
 
-    def came_with(self) -> str:
-        """Return what of our state is not this person's but came with the repository, in words; "" where nothing did.
-
-        The state folder is ignored by git, so what git tracks there somebody else put in.
-        """
-        if self.is_users:
-            return ""
-        places = [self.state_dir]
-        if self.config.layer("ledger_url") == "project" and self.config.ledger_url.startswith("sqlite:///"):
-            from urllib.parse import unquote
-
-            file = unquote(self.config.ledger_url.removeprefix("sqlite:///"))
-            # SQLite writes the content of a journal into the ledger.
-            places += [Path(f"{file}{end}") for end in ("", "-wal", "-journal")]
-        for place in places:
-            try:
-                found = tracked_below(place)
-            except (OSError, ValueError) as error:
-                return (
-                    f"git's index cannot be read ({error}), so it is unknown whether {place} came with the repository"
-                )
-            if found is not None:
-                below = place.relative_to(self.root) if place.is_relative_to(self.root) else place
-                return (
-                    f"{found} is tracked by git, so {place} came with the repository. To use it as yours, run: "
-                    f"git rm -r --cached {below}; to begin your own, run: git rm -r {below}"
-                )
-        return ""
+    def _keep(self, ledger: Ledger) -> None:
+        with suppress(OSError, LedgerError):  # `doctor` says what is wrong with the copy
+            entries.keep(ledger, self.place)
 
 
 def _is_users(root: Path) -> bool:
@@ -179,7 +160,7 @@ def find_project(start: Path | None = None, environ: Mapping[str, str] | None = 
     else `start` (default: the working folder), belongs to."""
     environ = os.environ if environ is None else environ
     if named := environ.get("REFLECTOR_PROJECT"):
-        return Path(named)
+        return Path(named).resolve()
     start = Path(environ.get("CLAUDE_PROJECT_DIR") or start or Path.cwd())
     home = Path(locate.home_folder(environ) or "/")
     found = locate.find_project(

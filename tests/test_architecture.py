@@ -39,13 +39,14 @@ _LAYERS = {
     "hooks": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection", "curation", "sessions"},
 }
 _LAYERS["cli"] = set(_LAYERS)
-#: Modules of the package itself that any layer may use: they know of no layer above the ledger.
+#: Modules of the package itself that any layer may use: they know of no layer above the exchange of ledgers.
 _SHARED = {
     "reflector.files",
     "reflector.git",
     "reflector.handover",
     "reflector.resources",
     "reflector.config",
+    "reflector.entries",
     "reflector.locate",
     "reflector.mistakes",
     "reflector.prices",

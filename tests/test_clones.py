@@ -84,7 +84,7 @@ def test_a_committed_ledger_and_a_playbook_that_is_a_link_overwrite_nothing(tmp_
     before = outside(agent)
     one_session(agent, tmp_path)
     assert outside(agent) == before
-    assert "is tracked by git" in agent.call("list", code=1).err
+    assert "is not known to be yours" in agent.call("list", code=1).err
     agent.hook("SessionEnd", spawn=True, session_id="s-1", transcript_path="/nowhere")
     time.sleep(1)  # for the drain that it started
     assert outside(agent) == before
@@ -222,19 +222,6 @@ def test_nothing_in_the_state_folder_keeps_anybody_waiting(agent: Agent, tmp_pat
 
 
 POWERS = {
-    'ledger_url = "sqlite:////tmp/outside.db"': "below",
-    'ledger_url = "sqlite:///../outside.db"': "below",
-    'ledger_url = "sqlite:///%2e%2e/outside.db"': "below",
-    'ledger_url = "sqlite:///.%2E%2foutside.db"': "below",
-    'ledger_url = "sqlite:///%2e%2e/home/.local/share/reflector/user/.claude/reflector/ledger.db"': "below",
-    'ledger_url = "sqlite:///.git/commondir"': "not in .git",
-    'ledger_url = "sqlite:///data/.GIT/info/attributes"': "not in .git",
-    'ledger_url = "sqlite:///linked/x.db"': "below",
-    'ledger_url = "sqlite://"': "below",
-    'ledger_url = "sqlite:///x.db?uri=true"': "below",
-    'ledger_url = "sqlite+aiosqlite:///x.db"': "below",
-    'ledger_url = "SQLITE:////tmp/outside.db"': "below",
-    'ledger_url = "postgresql://host/db"': "server",
     'base_url = "http://127.0.0.1:1"': "belongs in the user's own file only",
     'api_key = "k"': "belongs in the user's own file only",
     'projects = ["*"]': "belongs in the user's own file only",
@@ -264,59 +251,35 @@ def test_a_clones_own_settings_give_it_no_power(tmp_path: Path, setting: str) ->
     assert outside(agent) == before
 
 
-def test_a_repository_may_lower_what_its_user_set_and_name_a_ledger_below_itself(tmp_path: Path) -> None:
-    lower = 'max_attempts = 1\nrequest_tokens = 9000\nproposals = "ask"\nledger_url = "sqlite:///data/l.db"\n'
+def test_a_repository_may_lower_what_its_user_set_and_names_no_ledger(tmp_path: Path) -> None:
+    lower = 'max_attempts = 1\nrequest_tokens = 9000\nproposals = "ask"\nledger_url = "postgresql://evil/l"\n'
 
-    def write(claude: Path) -> None:
-        (claude / "reflector.toml").write_text(lower)
-        (claude.parent / "data").mkdir()
-        (claude.parent / "data" / "keep").touch()
-
-    agent = cloned(tmp_path, write)
-    agent.call("add", "pat", "Kept below.")
-    assert (agent.project / "data" / "l.db").is_file()
+    agent = cloned(tmp_path, lambda claude: (claude / "reflector.toml").write_text(lower))
+    agent.call("add", "pat", "Kept where it always is.")
+    assert agent.ledger.is_file()
+    (check,) = [one for one in agent.json("doctor", code=1) if "ledger_url" in one["text"]]
+    assert check["mend"].startswith("move the line to ")
 
 
-@pytest.mark.parametrize("folder", ["a%2e%2eb", "was it?", "5 #"])
-def test_a_repositorys_ledger_is_where_it_says_in_a_folder_of_any_name(agent: Agent, folder: str) -> None:
-    project = agent.project / folder
-    (project / ".claude").mkdir(parents=True)
-    (project / ".claude" / "reflector.toml").write_text('ledger_url = "sqlite:///l%20%25.db"\n')
-    agent.call("--project", str(project), "add", "pat", "x")
-    assert (project / "l %.db").is_file()
-
-
-def test_a_ledger_that_came_with_a_clone_is_not_ours_until_its_person_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["cloned", "unpacked", "by a link"])
+def test_a_ledger_that_came_with_a_project_is_not_ours_until_its_person_says_so(tmp_path: Path, way: str) -> None:
     agent = cloned(tmp_path, with_ledger)
+    if way != "cloned":
+        shutil.rmtree(agent.project / ".git")
     before = agent.ledger.read_bytes()
+    if way == "by a link":
+        (tmp_path / "link").symlink_to(agent.project)
+        agent = Agent(tmp_path / "link", agent.home)
     agent.ended()
-    told = agent.call("drain", code=1).err
-    assert "came with the repository" in told
-    assert "git rm -r --cached .claude/reflector" in told
-    assert (agent.ledger.read_bytes(), len(agent.deliveries())) == (before, 1)
-    assert "came with the repository" in agent.call("status", code=1).out
-    assert "came with the repository" in agent.call("doctor", code=1).out
-    git(agent.project, "rm", "-rq", "--cached", ".claude/reflector")
+    for command in ("drain", "list", "status", "doctor"):
+        ran = agent.call(command, code=1)
+        assert "is not known to be yours" in ran.out + ran.err
+        assert "reflector ledger take" in ran.out + ran.err
+    assert agent.ledger.read_bytes() == before
+    assert "1 event, " in agent.call("ledger", "take", code=2).err
+    agent.call("ledger", "take", "--yes")
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
-    git(agent.project, "reset", "-q", "--hard")
-    git(agent.project, "rm", "-rqf", ".claude/reflector")
-    shutil.rmtree(agent.state, ignore_errors=True)
-    agent.call("add", "mis", "My own.")
-    assert next(event["type"] for event in agent.events()) == "playbook.imported"
-
-
-@pytest.mark.parametrize(("url", "tracked"), [("%6c%20é.db", "l é.db"), ("l.db", "l.db-wal"), ("l.db", "l.db-journal")])
-def test_a_tracked_ledger_or_journal_of_one_is_not_ours_however_its_url_is_written(
-    tmp_path: Path, url: str, tracked: str
-) -> None:
-    def write(claude: Path) -> None:
-        (claude / "reflector.toml").write_text(f'ledger_url = "sqlite:///{url}"')
-        (claude.parent / tracked).write_bytes(b"pages of somebody else's")
-
-    agent = cloned(tmp_path, write)
-    assert f"{tracked} is tracked by git" in agent.call("add", "pat", "x", code=1).err
-    assert (agent.project / tracked).read_bytes() == b"pages of somebody else's"
 
 
 SWAP = """

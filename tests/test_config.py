@@ -24,7 +24,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
     home = tmp_path / "home"
     user = home / ".config" / "reflector" / "config.toml"
     user.parent.mkdir(parents=True)
-    user.write_text("idle_minutes = 1\nmax_attempts = 4\nplaybook = 'user'\nledger_url = 'sqlite:///u.db'\n")
+    user.write_text("idle_minutes = 1\nmax_attempts = 4\nplaybook = 'user'\n")
     project = written(tmp_path / "project", "max_attempts = 3\nplaybook = 'project'\nledger_url = 'sqlite:///p.db'\n")
     environ = {"HOME": str(home), "REFLECTOR_PLAYBOOK": "environment", "REFLECTOR_LEDGER_URL": "sqlite:///e.db"}
     config = load_config(project, environ=environ, flags={"ledger_url": "sqlite:///f.db", "backend": None})

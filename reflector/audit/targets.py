@@ -56,12 +56,14 @@ def session_named(ledger: Ledger, session_id: str) -> str:
 
 def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
     """Return the first sessions, by id, whose id begins so; itself first, if it is one."""
-    if not beginning or "\0" in beginning or not beginning.isprintable():
+    if not beginning or "\0" in beginning:
         return []
     query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND "
     with ledger.asking() as sql:
         if sql.run(f"{query}session_id = ? LIMIT 1", beginning).fetchone():
             return [beginning]
+        if not beginning.isprintable():
+            return []
         if sql.postgres:
             # Its index is in the order of the database's language, in which a beginning is not a range.
             rows = sql.run(f"{query}starts_with(session_id, ?) ORDER BY 1 LIMIT ?", beginning, _CANDIDATES).fetchall()

@@ -174,7 +174,7 @@ class Place:
 
         if self.user:
             return Path(user_folder()).absolute()
-        root = (self.root or find_project()).absolute()
+        root = (self.root or find_project()).resolve()
         if not root.is_dir():
             raise click.UsageError(f"the project {root} is not a folder; name one with --project")
         return root
@@ -232,6 +232,7 @@ class Place:
                 yield nothing
             return
         with project.open_ledger() as ledger:
+            self._note(ledger.notes)
             before = spool.seen(project, ledger)
             if spool.was_seen(project, before):
                 yield ledger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import BULLET, FILE, READ_FILE, as_of_option, json_option, past, why_option
+from reflector.cli.options import BULLET, FILE, PATH, READ_FILE, as_of_option, json_option, past, why_option
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
 from reflector.playbook.counting import COUNTINGS, Counting
 
@@ -147,7 +148,8 @@ def _rebuild(place: Place, project: Project) -> Path | None:
 def _begin_anew(place: Place, project: Project) -> Path | None:
     """Begin a new ledger; returns where the playbook.json is kept whose counters begin at 0."""
     from reflector.curation.playbook_file import forget_counts
-    from reflector.ledger.sqlite_file import forget_ledger, had_ledger
+    from reflector.entries import set_aside
+    from reflector.ledger.sqlite_file import forget_ledger
     from reflector.sessions import locks
 
     file = project.ledger_file
@@ -157,9 +159,10 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
             raise click.UsageError(
                 f"{project.config.ledger_url or file} is there; --new-ledger is for one that is gone"
             )
-        if had_ledger(file):
+        if project.has_ledger():
             kept = forget_counts(project)
             forget_ledger(file)
+            set_aside(project.root)
             if kept is not None:
                 note(f"The counters of playbook.json begin at 0; the old file is kept as {kept}")
                 note("Sessions are counted again by `reflector import-history`.")
@@ -404,6 +407,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     FILE is verified first and never changed, and the replaced ledger is kept beside it. playbook.json is written again;
     the replaced file is kept too.
     """
+    from reflector import entries
     from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.playbook_file import checkpoint_of, set_aside
     from reflector.curation.sharing import is_shared
@@ -426,6 +430,8 @@ def restore(place: Place, file: Path, force: bool) -> None:
         aside = set_aside(project)
         written = (checkpoint_of(project), aside[1]) if aside is not None else None
         restored = put(file, present, project.config.playbook, force=force, written=written)
+        if not project.config.ledger_url:
+            entries.take(project.place)
     place.write(project)
     click.echo(restored.head)
     if restored.kept is not None:
@@ -438,6 +444,58 @@ def restore(place: Place, file: Path, force: bool) -> None:
         own = f"; after that, `reflector import {aside[0]}` adds the advice that only that file has"
         again += shared if is_shared(project.root) else own
     note(f"{again}.")
+
+
+@ledger.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def take(place: Place, yes: bool) -> None:
+    """Take a ledger that came with the project for yours, or put one that is gone back from its copy.
+
+    Looks at the file without trusting it, says whose history it has, and asks. A project's ledger is yours by itself
+    where you made it, moved it or copied it, and where one of its sessions is a transcript in your agent's folder.
+    """
+    from reflector import entries
+    from reflector.sessions import locks
+
+    project = place.project()
+    of, file = project.place, project.ledger_file
+    entry, end = entries.entry_of(project.root), entries.copied(project.root)
+    if file.exists():
+        seen = entries.look(file, of.playbook)
+        said = f"{file}: origin {seen.origin}, {counted(seen.position, 'event')}, {seen.first[:10]} to {seen.last[:10]}"
+        question = "Is this ledger yours?"
+    elif entry is not None and end.position:
+        said = f"{file} is gone; its copy has {counted(end.position, 'event')} of the origin {entry.origin}"
+        question = "Put it back?"
+    else:
+        raise click.ClickException(f"{project.root} has neither a ledger nor a copy of one; `reflector add` begins it")
+    note(said)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{question} Agree with --yes")
+        click.confirm(question, abort=True, err=True)
+    with locks.held(project.make_state_dir(), "drain.lock", wait=True):
+        if file.exists():
+            entries.take(of)
+        elif entry is not None:
+            entries.put_back(of, entry)
+    place.write(project)
+
+
+@ledger.command()
+@click.argument("root", type=PATH)
+def forget(root: Path) -> None:
+    """Remove what is known at home of the ledger of a project, its copy included.
+
+    A ledger that still lies in ROOT stays, and is strange from then on; see `reflector ledger take`.
+    """
+    from reflector import entries
+
+    if entries.entry_of(root.absolute()) is None:
+        known = ", ".join(one.root for one in entries.entries()) or "none"
+        raise click.ClickException(f"no ledger of {root.absolute()} is known; those that are: {known}")
+    entries.forget(root.absolute())
 
 
 @ledger.command(short_help="Copy the ledger into an empty one, on either engine.")

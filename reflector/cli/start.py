@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import json_option
-from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, shaped, short_time
+from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, shaped, short_time, table
 
 if TYPE_CHECKING:
     from reflector.hooks.reach import Check
@@ -129,14 +130,29 @@ class StatusJson:
     failures: list[FailureJson] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class OwnJson:
+    """A ledger of this person: `is_there` says whether its project has it, `events` how many its copy has."""
+
+    project: str
+    is_there: bool
+    events: int
+    waiting: int
+    written_at: str | None
+
+
 @click.command()
+@click.option("--all", "everything", is_flag=True, help="A line for each of your projects.")
 @json_option
 @click.pass_obj
-def status(place: Place, as_json: bool) -> None:
+def status(place: Place, everything: bool, as_json: bool) -> None:
     """Show what is recorded, what waits and what failed.
 
     Records and changes nothing. Exits 1 if something failed or could not be understood.
     """
+    if everything:
+        _all(as_json=as_json)
+        return
     found = _status(place, place.project())
     if as_json:
         print_json(found)
@@ -144,6 +160,30 @@ def status(place: Place, as_json: bool) -> None:
         _print(place, found)
     if found.spool.failed or found.spool.broken or _TROUBLED & found.windows.keys() or found.problems:
         raise click.exceptions.Exit(1)
+
+
+def _all(*, as_json: bool) -> None:
+    from reflector import entries
+    from reflector.locate import own_folder
+    from reflector.sessions import spool
+
+    rows = []
+    for one in entries.entries():
+        counts = spool.counts(Path(one.root, ".claude", "reflector", "spool"))
+        copy = Path(own_folder(one.root), "events.ndjson")
+        at = datetime.fromtimestamp(copy.stat().st_mtime, UTC).isoformat()[:19] + "Z" if copy.exists() else None
+        is_there = Path(one.root, ".claude", "reflector", "ledger.db").exists()
+        rows.append(OwnJson(one.root, is_there, entries.copied(Path(one.root)).position, counts.pending, at))
+    if as_json:
+        print_json(rows)
+    elif rows:
+        cells = [
+            (row.project, row.events, row.waiting, short_time(row.written_at or ""), "" if row.is_there else "gone")
+            for row in rows
+        ]
+        table(("project", "events", "waiting", "written", "ledger"), cells, numbers=("events", "waiting"))
+    else:
+        note("No project of yours has a ledger yet; `reflector add` begins one.")
 
 
 def _status(place: Place, project: Project) -> StatusJson:
@@ -157,9 +197,7 @@ def _status(place: Place, project: Project) -> StatusJson:
     found.user = UserJson(*beside) if beside else None
     found.problems = _problems(project)
     found.spool = _spool(project)
-    if came := project.came_with():
-        found.problems.append(came)
-    elif project.has_ledger():
+    if project.has_ledger():
         try:
             _read_ledger(place, project, found)
         except LedgerError as error:

@@ -105,6 +105,14 @@ def import_(place: Place, file: Path, rename: bool, ours: bool, dry_run: bool, a
         print_json(answer)
 
 
+def _print_file(content: bytes) -> None:
+    """Print a file's bytes as they are; to a terminal without a character that it obeys."""
+    if sys.stdout.isatty():
+        print_lines(content.decode().splitlines())
+    else:
+        sys.stdout.buffer.write(content)
+
+
 def _is_export(file: Path) -> bool:
     """Return whether a file begins as an export of a ledger does."""
     if not file.is_file():  # a pipe may never end
@@ -254,14 +262,14 @@ def export(place: Place, form: str, moment: str | None) -> None:
         then = past(ledger, moment)
         of = then or ledger
         if form == "json":
-            sys.stdout.buffer.write(dump(of.bullets(), then.updated_at if then else ledger.updated_at()))
+            _print_file(dump(of.bullets(), then.updated_at if then else ledger.updated_at()))
         elif form == "md":
             from reflector.reflection.ace import format_playbook
 
             document = json.loads(dump(of.bullets(), None))
             click.echo(safe(format_playbook(document, template="{key_points}")))
         elif form == "skillbook":
-            sys.stdout.buffer.write(dump_skillbook(of.bullets()))
+            _print_file(dump_skillbook(of.bullets()))
         elif form == "csv":
             columns = ("name", "section", "helpful", "harmful", "status", "text")
             rows = ((r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text) for r in of.rows())

@@ -38,9 +38,16 @@ class Base:
 def take_in_turn(
     ledger: Ledger, base: Base, by_git: Loaded | None, loaded: Loaded, digest: str, project: Project
 ) -> int:
-    """Append what git changed in a file, and then what a person changed in that; how many events both gave."""
+    """Append what git changed in a file, and then what a person changed in that; how many events both gave.
+
+    Of a file that differs less from its `base` than from git's version, that one says nothing.
+    """
+
+    def changes(bullets: Sequence[Bullet]) -> int:
+        return len(edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted))
+
     first = project.first_number
-    if by_git is None:
+    if by_git is None or changes(by_git.bullets) > changes(base.bullets):
         return take_edits(ledger, base, loaded, digest, first)
     uncounted = frozenset(bullet.name for bullet in by_git.bullets)
     bullets = tuple(replace(bullet, helpful=0, harmful=0) for bullet in by_git.bullets)

@@ -8,10 +8,11 @@ disk leave the ledger as it was. Lines are read, checked and written page by pag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from reflector.events.event import EVENT_REDACTED, NewEvent
+from reflector.events.event import EVENT_REDACTED, LEDGER_MOVED, NewEvent
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, NotALine, event_line, header_line, header_of, line_of
 from reflector.ledger.append import check_facts, check_fields, prepare
@@ -57,16 +58,20 @@ class Checked(NamedTuple):
     meta_hash: str
 
 
-def exported(ledger: Reader, upto: int | None = None) -> Iterator[str]:
-    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others append."""
+def exported(ledger: Reader, upto: int | None = None, *, after: int | None = None) -> Iterator[str]:
+    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others append.
+
+    The first is the header; `after` a position there are the events behind it alone.
+    """
     with translated(ledger.engine.url.shown), ledger.asking() as sql:
         name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
         end = head if upto is None else min(upto, head)
         found = sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end).fetchone()
         if end and found is None:
             raise HeadMisplaced(ledger.engine.url.shown)
-        yield header_line(Header(name, origin, end, found[0] if found else genesis(name, origin)))
-        position = 0
+        if after is None:
+            yield header_line(Header(name, origin, end, found[0] if found else genesis(name, origin)))
+        position = after or 0
         while rows := sql.run(_ROWS, position, end).fetchall():
             for row in rows:
                 yield event_line(Stored(*row), origin)
@@ -97,7 +102,7 @@ def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
     return header, _proved(header, numbered)
 
 
-def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterator[Checked]:
+def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterator[Checked]:
     number, position, chain, recorded_at = 1, 0, genesis(header.playbook, header.origin), ""
     erased: set[str | None] = set()
     for number, text in lines:
@@ -149,7 +154,15 @@ def _sealed(number: int, line: tuple[Stored, dict[str, Any] | None, dict[str, An
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
     """Make an empty ledger the one that a file holds. Raises WrongLine, NotEmpty, LedgerError."""
-    header, events = checked(lines)
+    return _loaded(ledger, *checked(lines), progress)
+
+
+def load_events(ledger: Ledger, header: Header, lines: Iterable[str | bytes]) -> Head:
+    """Make an empty ledger the one that lines without their header hold. Raises as `load` does."""
+    return _loaded(ledger, header, _proved(header, enumerate(lines, start=1)))
+
+
+def _loaded(ledger: Ledger, header: Header, events: Iterator[Checked], progress: Progress | None = None) -> Head:
     if header.playbook != ledger.name:
         raise LedgerError(
             f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, which its chain begins "
@@ -163,9 +176,18 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
                 "not changed; name an empty ledger, or add the file's events to these: `reflector import FILE`"
             )
         last = write(sql, events, progress)
+        if last is not None and last.type == LEDGER_MOVED:
+            raise WrongLine(last.position + 1, "here the playbook moved to another ledger; import that one's export")
+        if last is not None and last.recorded_at > _soon():
+            raise WrongLine(last.position + 1, f"it was recorded at {last.recorded_at}, which is still to come")
         become(sql, header, last)
         rebuild(sql)
     return ledger.head()
+
+
+def _soon() -> str:
+    """Return the time in a minute: a clock may be ahead of this one by that much."""
+    return (datetime.now(UTC) + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:

@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from shlex import quote
 
-from reflector import locate
-from reflector.config import BACKENDS, GONE, ConfigError
+from reflector import entries, files, handover, locate
+from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_config
 from reflector.curation.adoption import kept_of_others, read, told_beside
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import untaken
@@ -57,7 +57,7 @@ _Part = Callable[[Project], Iterator[Check]]
 
 def examine(project: Project) -> Iterator[Check]:
     """Yield every check of a project, from the interpreter to the hooks."""
-    parts = (_software, _files, _playbook, _git, _ledger, _beside, _spool, checks_of_hooks, _backend, _prompts)
+    parts = (_software, _files, _copies, _playbook, _git, _ledger, _beside, _spool, checks_of_hooks, _backend, _prompts)
     return _each(project, *parts)
 
 
@@ -76,6 +76,21 @@ def _each(project: Project, *parts: _Part) -> Iterator[Check]:
         except OSError as refused:
             what = f"{refused.filename or ''}: {refused.strerror}"
             yield Check("files", what, "check that it is yours to read", is_error=True)
+
+
+def _copies(project: Project) -> Iterator[Check]:
+    """Whether a copy of the ledger can be kept, and the projects that are gone while their copies are not."""
+    if project.config.ledger_url:
+        return
+    try:
+        handover.open_own(str(project.root))
+    except OSError as error:
+        what = f"no copy of the ledger is kept: {files.error_words(error)}"
+        yield Check("copy", what, "check that ~/.local/share is yours to write")
+    for one in entries.entries():
+        if not os.path.isdir(one.root):  # noqa: PTH112
+            what = f"{one.root} is gone, and a copy of its ledger is kept"
+            yield Check("copy", what, f"reflector ledger forget {one.root}")
 
 
 def _software(_: Project) -> Iterator[Check]:
@@ -216,9 +231,6 @@ def _git(project: Project) -> Iterator[Check]:
 
 
 def _ledger(project: Project) -> Iterator[Check]:
-    if came := project.came_with():
-        yield Check("ledger", came, "decide whose it is; the spool keeps what comes meanwhile", is_error=True)
-        return
     if not project.has_ledger():
         yield Check("ledger", "none yet; `reflector add` begins it, or a session that has a playbook")
         return
@@ -411,6 +423,9 @@ def _backend(project: Project) -> Iterator[Check]:
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
             yield Check("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
+    if project.config.layer(IGNORED) != "default":
+        what = f"ledger_url in {project_config(project.root)} is not read: a repository names no ledger"
+        yield Check("settings", what, f"move the line to {locate.user_config()}, or set REFLECTOR_LEDGER_URL")
     text, mend = described(project.config, project.root)
     yield Check("backend", text, mend, is_error=bool(mend))
 

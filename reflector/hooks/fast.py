@@ -79,7 +79,7 @@ def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
         return
     known, note = kept(project, handover.TOLD, 2 * handover.MAX_TOLD), session.encode() + b"\t" + told + b"\n"
     if note not in known:
-        append(files.state_folder(project), handover.TOLD, note, known, handover.MAX_TOLD)
+        append(handover.open_own(project), handover.TOLD, note, known, handover.MAX_TOLD)
 
 
 def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None:
@@ -160,9 +160,9 @@ def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def kept(project: str, name: str, most: int) -> bytes:
-    """Return what a file of a project's state folder holds, b"" where it cannot be read."""
+    """Return what a file of a person's own folder of a project holds, b"" where it cannot be read."""
     try:
-        return files.read_file(f"{files.state_folder(project)}/{name}", most)
+        return files.read_file(f"{locate.own_folder(project)}/{name}", most)
     except (OSError, ValueError):
         return b""
 

@@ -87,7 +87,11 @@ _FIRST_USE = "SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))"
 def _revision(engine: Engine, driver: Any) -> str | None:
     """Return a ledger's revision, None for an empty database. Raises for what must be left alone."""
     where = engine.url.shown
-    names = {name for name, is_table in driver.execute(_NAMES[engine.dialect]).fetchall() if is_table}
+    found = driver.execute(_NAMES[engine.dialect]).fetchall()
+    names = {name for name, is_table in found if is_table}
+    if views := {name for name, is_table in found if not is_table} & {*LEDGER_TABLES}:
+        # It would be asked as if it were the table, and may never come to an end.
+        raise LedgerCorrupt(f"{where} has a view in the place of the table {min(views)}; restore a backup")
     if not {"playbook", "event", "alembic_version"} <= names:
         # A schema of a server may be shared, as long as no name is taken; a SQLite file is a ledger or it is not.
         taken = names & {*LEDGER_TABLES, "alembic_version"} if engine.dialect == "postgresql" else names
@@ -108,6 +112,11 @@ def _revision(engine: Engine, driver: Any) -> str | None:
         raise LedgerTooNew(
             f"the ledger {where} is at revision {revision}, this reflector knows {HEAD_REVISION}; "
             "upgrade reflector (the ledger was left as it is)"
+        )
+    if revision == HEAD_REVISION and (missing := {*LEDGER_TABLES} - names):
+        raise LedgerCorrupt(
+            f"{where} lacks the table {min(missing)} of its revision {revision}: an unreleased version wrote it. "
+            "Export it with that version (`reflector export --format ndjson`), move it away, and import the file"
         )
     return revision
 

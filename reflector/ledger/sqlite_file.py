@@ -44,6 +44,20 @@ def had_ledger(path: Path) -> bool:
     return os.path.lexists(f"{path}.lock")
 
 
+def refuse_journal(path: Path) -> None:
+    """Raise LedgerUnavailable where a rollback journal lies beside a database file.
+
+    A ledger of ours writes ahead and leaves none, and SQLite does what a journal says, such as remove another file.
+    """
+    with folder_of(path) as folder:
+        journal = _stat(folder, f"{path.name}-journal")
+    if journal is not None and journal.st_size:
+        raise LedgerUnavailable(
+            f"{path}-journal lies beside the ledger, and no ledger of reflector leaves one: another program changed "
+            "the file, or an archive brought both. Remove it, or restore a backup with `reflector ledger restore FILE`"
+        )
+
+
 def forget_ledger(path: Path) -> None:
     """Remove what a ledger that is gone left beside its file, so that a new one may begin there. Raises OSError."""
     with folder_of(path) as folder:
@@ -79,6 +93,7 @@ def open_file(path: Path, **options: Any) -> Any:
     path = path.absolute()
     if "/.claude/" not in path.as_posix():  # the user's own choice of a place
         path = path.resolve()
+    refuse_journal(path)
     with folder_of(path) as folder:
         _make(folder, path)
     return sqlite_module().connect(f"{path.as_uri()}?mode=rw", uri=True, **options)

@@ -7,7 +7,7 @@ Whatever needs no lock (canonical form, hashes) is done before it is taken.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,14 @@ _FIND = (
 
 
 class Ledger(Reader):
-    """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it."""
+    """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it.
+
+    notes     what whoever opened it has to tell a person
+    on_close  called with the ledger before its connections are released
+    """
+
+    notes: Sequence[str] = ()
+    on_close: Callable[[Ledger], None] | None = None
 
     @classmethod
     def open(cls, url: str, playbook: str = "default", *, mends: bool = False) -> Self:
@@ -92,6 +99,8 @@ class Ledger(Reader):
 
     def close(self) -> None:
         """Release the database's connections."""
+        if self.on_close is not None:
+            self.on_close(self)
         if "_writer" in vars(self):
             self._writer.close()
         self.engine.close()

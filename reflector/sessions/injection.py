@@ -31,9 +31,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from reflector.files import error_words, open_ours, open_state, read_file, state_folder, write_durably
-from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp
-from reflector.locate import user_folder
+from reflector.files import error_words, open_ours, read_file, write_durably
+from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp, open_own
+from reflector.locate import own_folder, user_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
@@ -52,12 +52,14 @@ if TYPE_CHECKING:
 LIMIT = 9_500
 #: The client's own markup: a bullet must not pose as it.
 _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
+#: What a place in a file has of the file's own words.
+_QUOTED = re.compile(r"""(['"]).*\1""")
 #: The beginning of a lesson's id, as it is told.
 _ID = re.compile("[0-9a-f]{8}")
 #: The section of the lessons.
 LESSONS: Final = "LESSONS"
 _MOST_LESSONS: Final = 20
-#: In the state folder: what the ranking knows, and the lessons to tell.
+#: In a person's own folder of the project: what the ranking knows, and the lessons to tell.
 RANKS: Final = "ranks.json"
 #: Texts that were told, after which others have their turn.
 TURN: Final = 10
@@ -113,7 +115,7 @@ def render(
     Raises ValueError where the template alone leaves no room for any bullet.
     """
     bullets = list(bullets)
-    told = "".join(f"\n\n({what}. {advice})" for what, advice in troubles)
+    told = _REMINDER.sub("&lt;", "".join(f"\n\n({what}. {advice})" for what, advice in troubles))
     if not bullets:
         text = told.lstrip("\n") and told.lstrip("\n") + "\n"
         return Injection(text, text and _as_json(text), 0, 0)
@@ -173,7 +175,7 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     yet that could be cited, are passed over: the import says why. A playbook of the user's that cannot be opened does
     not keep the project's from being shown.
     Raises OSError where there is no playbook.json, ValueError where the template is unusable.
-    A state folder that cannot be written is not an error: the text is rendered again at the next start.
+    A folder that cannot be written is not an error: the text is rendered again at the next start.
     """
     folder = Path(project)
     users = Path(user_folder())
@@ -201,7 +203,7 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
     content = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
     try:
-        write_durably(open_state(os.fspath(project)), content, "injection.txt")
+        write_durably(open_own(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
         complain(f"the rendered playbook was not stored; the next start renders it again: {error_words(error)}")
     return content
@@ -216,7 +218,7 @@ def _in_short(text: str) -> str:
 def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
     """Return what the start hook told a session, by its own record, oldest first; () where it has none."""
     try:
-        lines = read_file(f"{state_folder(os.fspath(project))}/{TOLD}", 2 * MAX_TOLD).splitlines()
+        lines = read_file(f"{own_folder(os.fspath(project))}/{TOLD}", 2 * MAX_TOLD).splitlines()
     except (OSError, ValueError):
         return ()
     beginning = f"{session_id}\t".encode("utf-8", "replace")
@@ -250,7 +252,8 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
     if known is not None and known.found.kind == "unreadable":
         problems = known.found.loaded.problems
     if problems:
-        what = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}"
+        # The file's own words are for a person's command: here they would be told in our voice.
+        what = f"{shown} cannot be read: {_QUOTED.sub('…', str(problems[0].where))}: {problems[0].message}"
         advice = "Ask the user to correct it, or run `reflector rebuild` where the ledger is to be believed."
         return _Told(state, known.bullets if known is not None else (), ((what, advice),))
     if known is not None and known.found.kind == "another's":
@@ -315,7 +318,7 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
         return
     found = ranks(ledger, config)
     content = {"of": of, "told": dict(found.told), "idle": dict(found.idle)}
-    write_durably(open_state(os.fspath(root)), json.dumps(content).encode(), RANKS)
+    write_durably(open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
 
 
 def lessons_to_tell(root: Path) -> list[Told]:
@@ -340,8 +343,8 @@ def standing_of(root: Path, users: Path) -> Standing:
 
 def _kept_ranks(root: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_file(f"{state_folder(os.fspath(root))}/{RANKS}", _MOST_RANKS))
-    except (OSError, ValueError):
+        found = json.loads(read_file(f"{own_folder(os.fspath(root))}/{RANKS}", _MOST_RANKS))
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -349,7 +352,7 @@ def _kept_ranks(root: Path) -> dict[str, Any]:
 def told_names(project: Path) -> set[str] | None:
     """Return the names of the bullets that the next session is told; None where no text is rendered."""
     try:
-        text = read_file(f"{state_folder(os.fspath(project))}/injection.txt", 1 << 20)
+        text = read_file(f"{own_folder(os.fspath(project))}/injection.txt", 1 << 20)
     except OSError:
         return None
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector import files
-from reflector.handover import LAST_SESSION, WAITING
+from reflector.handover import LAST_SESSION, WAITING, open_own
+from reflector.locate import own_folder
 from reflector.text.bounds import clean
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
     if session is None:
         return
     windows = [one for one in reflected if one.session_id == session]
-    state = files.state_folder(str(project))
     try:
-        before, _, left_of = files.read_file(f"{state}/{LAST_SESSION}", 1000).decode().partition("\n")
+        before, _, left_of = (
+            files.read_file(f"{own_folder(str(project))}/{LAST_SESSION}", 1000).decode().partition("\n")
+        )
     except (OSError, ValueError):
         before = left_of = ""
     last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
@@ -61,12 +63,12 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
         said = "nothing cited" if last.detail == CITES_NOTHING else said + clean(last.detail, _MOST_SAID)
     with suppress(OSError):
         content = f"{said}\n{session}\n".encode("utf-8", "replace")
-        files.write_durably(files.open_state(str(project)), content, LAST_SESSION)
+        files.write_durably(open_own(str(project)), content, LAST_SESSION)
 
 
 def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
     """Leave how many proposals wait for a person; nothing where none does."""
-    path = Path(files.state_folder(str(project)), WAITING)
+    path = Path(own_folder(str(project)), WAITING)
     what = "1 proposal waits" if count == 1 else f"{count} proposals wait"
     said = f"{what}: reflector {'--user ' if is_users else ''}proposals\n".encode() if count else b""
     with suppress(OSError, ValueError):
@@ -75,6 +77,6 @@ def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
         except FileNotFoundError:
             before = b""
         if said and said != before:
-            files.write_durably(files.open_state(str(project)), said, WAITING)
+            files.write_durably(open_own(str(project)), said, WAITING)
         elif not said:
             path.unlink(missing_ok=True)

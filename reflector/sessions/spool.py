@@ -7,8 +7,6 @@ it had not settled is still there, and taking it in again adds nothing to the le
 The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by `reflector.hooks.fast`:
 
     .gitignore              `*`: nothing in here belongs in a repository
-    injection.txt           the rendered playbook: a stamp, the line for a person, what the text tells, in short, the
-                            JSON form in one line, the text
     fired/<event>           an empty file; when it was changed is when that event's hook ran last
     drain.lock              held by the process that takes the spool in
     model.lock, away.lock   held by the process that asks a model, and by the one that waits for the ledger's server
@@ -37,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 from reflector import __version__, files
 from reflector.git import repository
 from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, state_of, words
-from reflector.locate import AGENT_FILES
+from reflector.locate import AGENT_FILES, own_folder
 from reflector.sessions.fallback import is_of, stand_ins
 
 if TYPE_CHECKING:
@@ -424,7 +422,7 @@ def seen(project: Project, ledger: Ledger) -> bytes | None:
     places = [*(root / name for name in names), project.state_dir / "prompts" / "playbook.txt"]
     if (git := repository(root)[1]) is not None:
         places += [git / "HEAD", git / "index"]
-    is_rendered = (project.state_dir / "injection.txt").exists()
+    is_rendered = Path(own_folder(os.fspath(root)), "injection.txt").exists()
     parts = [__version__, ledger.engine.url.place, settings, head.chain, str(ledger.updated_at()), str(is_rendered)]
     return "\n".join([*parts, *map(_state, places)]).encode("utf-8", "surrogatepass")
 

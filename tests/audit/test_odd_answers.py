@@ -10,7 +10,6 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.ledger.store import Ledger
 from tests.ledger.events import reflected, trajectory, window
 from tests.road.agent import Agent
 
@@ -27,7 +26,7 @@ def _brought(folder: Path, events: list[NewEvent]) -> Agent:
     """A project into which another one's events were merged from a file."""
     agent, other = Agent.in_folder(folder / "here"), Agent.in_folder(folder / "there")
     other.call("list")
-    with Ledger.open_file(other.ledger) as ledger:
+    with other.open_ledger() as ledger:
         ledger.append(events)
     (folder / "there.ndjson").write_text(other.call("export", "--format", "ndjson").out, "utf-8")
     agent.call("import", folder / "there.ndjson")
@@ -41,7 +40,7 @@ def test_a_tag_of_any_shape_that_an_embedder_appended_is_shown(tmp_path: Path) -
     completed, tag = reflected("r1", seen, ("pat-001", "helpful"))
     odd = ("missing", None, 5, "", [], {"a": []}, ["pat-001"])
     tags = [{**tag.data, field: value} for field in tag.data for value in odd]
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         ledger.append([seen, completed])
         for number, data in enumerate(tags):
             whole = {key: value for key, value in data.items() if value != "missing"}
@@ -96,7 +95,7 @@ def test_a_trajectory_of_a_file_that_asks_for_millions_of_rounds_gets_a_hundred(
     run = trajectory()
     agent = _brought(tmp_path, [replace(run, data={**run.data, "iterations": 10**9})])
     agent.call("drain")
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         (completed,) = ledger.events(types=[ev.REFLECTION_COMPLETED])
         assert len(list(ledger.events(types=[ev.REFLECTION_ANSWERED]))) <= 102
     assert completed.data is not None

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, take_in
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -28,7 +27,7 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     agent.playbook.write_text(document.replace('"helpful": 3', '"helpful": 5').replace("The cart is", "It is all"))
     agent.call("drain")
     gone = Session("s-gone").cites("pat-001").write(folder / "gone.jsonl")
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         take_in(ledger, Source(gone, "SessionEnd"))
     gone.unlink()
     (folder / "binary.jsonl").write_bytes(bytes(range(256)))

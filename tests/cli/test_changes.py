@@ -14,7 +14,6 @@ import pytest
 from reflector.curation.proposals import propose
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES
-from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
@@ -66,7 +65,7 @@ def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
 
 
 def _proposed(agent: Agent) -> None:
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         change = Change("revise", "pat-001", text="Test first.")
         one = propose(ledger, change, origin="agent", trust="agent", reason="shorter", actor="agent")
     agent.call("proposals", "approve", one.id)

@@ -17,7 +17,6 @@ from click.shell_completion import ShellComplete
 
 from reflector.cli.app import reflector
 from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, MOVED
-from reflector.ledger.store import Ledger
 from reflector.lessons.recording import record_lesson
 from tests.cli.conftest import tamper
 from tests.processes import REFLECTOR
@@ -229,7 +228,7 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Ag
 
 def test_the_shell_completes_what_the_project_has(agent: Agent) -> None:
     agent.counted(id="abcd-1")
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         lesson = record_lesson(ledger, "mistake", "Add auth", actor="engine")[:8]
     completed = {
         "bla": "blame",

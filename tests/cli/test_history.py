@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from reflector.ledger.store import Ledger
 from tests.road.agent import BULLETS, PATIENCE, Agent
 from tests.road.sessions import Session
 from tests.test_locate import git
@@ -60,6 +59,7 @@ def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) 
     agent.call("import-history", "--since", "2026-01-02")
     assert sessions(agent) == ["s-2", "s-0"]
     shutil.rmtree(agent.state)
+    agent.loses_its_copy()
     agent.write_playbook(BULLETS)
     for new in (3, 0):
         assert f"{new} of 3 files had something new" in agent.call("import-history").err
@@ -153,7 +153,7 @@ def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tm
 
 def ledger(agent: Agent) -> list[dict[str, Any]]:
     """Every event, without what tells when it was recorded: times, and the hashes that cover them."""
-    with Ledger.open_file(agent.ledger) as opened:
+    with agent.open_ledger() as opened:
         events = [asdict(event) for event in opened.events()]
     for event in events:
         if event["occurred_at"] == event["recorded_at"]:
@@ -192,6 +192,7 @@ def test_an_import_that_is_killed_or_interrupted_goes_on_where_it_was(agent: Age
     agent.call("import-history", code=1)
     alone = ledger(agent), agent.counters()
     shutil.rmtree(agent.claude)
+    agent.loses_its_copy()
     agent.claude.mkdir()
     agent.write_playbook(BULLETS)
     for sent in (signal.SIGKILL, signal.SIGINT, signal.SIGKILL):

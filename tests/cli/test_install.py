@@ -46,6 +46,7 @@ def seen(folder: Path) -> dict[str, tuple[int, bytes]]:
             os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b"",
         )
         for path in folder.rglob("*")
+        if path.relative_to(folder).parts[0] != ".local"  # what is known of ledgers
     }
 
 

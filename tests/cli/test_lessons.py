@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome, record_lesson, record_told
 from tests.road.agent import Agent
 
@@ -14,7 +13,7 @@ from tests.road.agent import Agent
 @pytest.fixture
 def ids(agent: Agent) -> list[str]:
     """Two lessons with outcomes, one without."""
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         first = record_lesson(
             ledger, "mistake", "Add auth middleware", actor="engine", task="api", mistake="forgot auth", tags=["web"]
         )
@@ -94,7 +93,7 @@ def test_diff_and_stats_show_what_became_of_lessons(agent: Agent, ids: list[str]
 
 
 def test_a_lesson_with_a_control_character_is_promoted_without_it(agent: Agent) -> None:
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         id = record_lesson(ledger, "reflection", "Look \x1b[31mfirst", actor="erl")
         observe_outcome(ledger, id, "success", source="human")
     agent.call("lessons", "promote", id)

@@ -20,7 +20,6 @@ from mcp.server import MCPServer
 
 from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
-from reflector.ledger.store import Ledger
 from reflector.lessons.recall import bullets_about
 from reflector.lessons.recording import record_lesson
 from reflector.playbook.bullet import Bullet
@@ -189,7 +188,7 @@ def test_a_wrong_value_gets_one_readable_line(agent: Agent, tool: str, arguments
 
 
 def test_the_agent_says_whether_a_lesson_helped(agent: Agent) -> None:
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         id = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine", task="api_design")
     answer = ask(agent, "lesson_outcome", lesson=id[:8], outcome="good", why="the test passes")
     assert answer == {"lesson": id[:8], "effectiveness": 0.6, "confidence": 0.74, "state": "active"}

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.duplicates import labelled, measure
 from reflector.curation.proposals import Proposal, Quote, propose
-from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from tests.pages import section
 from tests.road.agent import Agent
@@ -38,7 +37,7 @@ def agent(tmp_path: Path) -> Agent:
 
 
 def proposed(agent: Agent, *changes: Change, evidence: Sequence[Quote] = ()) -> list[Proposal]:
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         return [
             propose(ledger, one, origin="agent", trust="agent", reason="seen", evidence=evidence, actor="agent")
             for one in changes

@@ -58,6 +58,7 @@ def verify(agent: Agent, anchor: str | Path, code: int = 0) -> Ran:
 def began_anew(agent: Agent) -> None:
     for path in agent.state.glob("ledger.db*"):
         path.unlink()
+    agent.loses_its_copy()
     agent.counted(id="other")
 
 

@@ -35,9 +35,9 @@ def told(agent: Agent, tmp_path: Path) -> Agent:
 
 
 def holding(agent: Agent) -> list[str]:
-    """Every file of the project in which the secret stands."""
+    """Every file of the project, and of what is kept of it at home, in which the secret stands."""
     forms = [SECRET.encode(), SECRET.replace("ö", "\\u00f6").encode()]
-    files = [path for path in agent.project.rglob("*") if path.is_file()]
+    files = [path for folder in (agent.project, agent.home) for path in folder.rglob("*") if path.is_file()]
     return sorted(path.name for path in files if any(form in path.read_bytes() for form in forms))
 
 
@@ -113,7 +113,7 @@ def test_events_that_say_the_very_same_are_found_however_it_is_quoted(tmp_path: 
 
 def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operation(told: Agent) -> None:
     counters = told.counters()
-    assert {"ledger.db", "playbook.json", "injection.txt"} <= set(holding(told))
+    assert {"ledger.db", "playbook.json", "injection.txt", "events.ndjson"} <= set(holding(told))
     shown = told.call("redact", "--where", SECRET, "--why", "names a customer", code=2)
     assert "add --yes" in shown.err
     assert all(type_ in shown.out for type_ in ("playbook.imported", "bullet.added", "reflection.completed"))

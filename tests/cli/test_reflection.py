@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reflector.ledger.store import Ledger
 from reflector.reflection import answers, reparsing
 from reflector.reflection.backends.fixtures import request_sha256
 from reflector.reflection.backends.rules import RulesBackend
@@ -30,7 +29,7 @@ def agent(tmp_path: Path) -> Agent:
 
 def say(agent: Agent, text: str) -> None:
     """Record the answer to every open request."""
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         runner = Runner(ledger, RulesBackend())
         for window in ledger.windows():
             recorded = ledger.event(window.event_id)

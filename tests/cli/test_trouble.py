@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import pytest
 
-from reflector.ledger.store import Ledger
 from reflector.sessions import drain, fallback
 from reflector.sessions.spool import MOST_ATTEMPTS
 from tests.conftest import Postgres
@@ -165,6 +164,7 @@ def test_a_ledger_that_is_gone_is_told_and_a_new_one_counts_each_session_once(ag
     agent.call("ingest", *sessions)
     agent.call("rebuild", "--new-ledger", code=2)  # it is there
     agent.ledger.unlink()
+    agent.loses_its_copy()
     for name in ("ledger.db-wal", "ledger.db-shm"):
         (agent.state / name).write_bytes(b"left behind")
     assert "is missing" in assert_told(agent, "list", about=agent.ledger)
@@ -180,7 +180,7 @@ def test_a_backup_is_restored_where_the_ledger_is_gone_and_its_write_ahead_log_i
 ) -> None:
     agent.counted()
     agent.call("ledger", "backup", str(tmp_path / "backup.db"))
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         ledger.append([added("pat-009")])
         left = {name: (agent.state / name).read_bytes() for name in ("ledger.db-wal", "ledger.db-shm")}
     agent.ledger.unlink()
@@ -232,10 +232,10 @@ def test_where_no_file_can_be_locked_a_ledger_on_a_server_does_everything(
 
 def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_files(agent: Agent) -> None:
     agent.call("drain")
-    for path in (agent.spool, agent.home / ".local"):  # a file in the place of a folder: root may write anywhere else
+    for path in (agent.spool, agent.home / ".local" / "state"):  # a file in its place: root may write anywhere else
         path.write_text("")
     agent.ended()
-    for path in (agent.spool, agent.home / ".local"):
+    for path in (agent.spool, agent.home / ".local" / "state"):
         path.unlink()
     assert "1 kept elsewhere" in agent.call("status").out
     agent.call("drain")

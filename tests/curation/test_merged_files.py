@@ -11,7 +11,6 @@ import pytest
 from reflector.curation.erasure import brought_back
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
-from reflector.ledger.store import Ledger
 from tests.curation.test_sharing import Clone, first, second
 from tests.ledger.events import added, merged
 from tests.road.agent import Agent
@@ -23,7 +22,7 @@ SOURCES = {"pat-001": "Write the test first.", "pat-002": "Run the tests."}
 
 def append(agent: Agent, *events: NewEvent) -> None:
     """Append by the ledger, and write the file."""
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         ledger.append(events)
     agent.call("drain")
 
@@ -105,7 +104,7 @@ def test_a_clone_that_gets_the_merge_by_git_and_then_the_ledger_counts_what_the_
 
 
 def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Agent) -> None:
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         (event,) = ledger.events(types=[ev.BULLET_MERGED])
         assert event.data is not None
         ledger.redact(event.event_id, reason="a secret", actor="human")

@@ -410,7 +410,7 @@ def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
     really = getattr(owner, name)
 
     def dying(*given: Any) -> Any:
-        if given[-1] in (".gitignore", "injection.txt"):
+        if given[-1] in (".gitignore", "injection.txt", "entry.json"):
             return really(*given)
         if not before:
             really(*given)

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from reflector.hooks import fast
-from reflector.ledger.store import Ledger
 from reflector.lessons.recording import record_lesson
 from tests.hooks.conftest import event
 from tests.road.agent import Agent
@@ -72,7 +71,7 @@ def test_the_lines_of_cron_of_ci_and_of_the_plugin(agent: Agent, tmp_path: Path)
     agent.call("drain", "--retry-failed")
     assert agent.counters()["pat-001"] == (1, 0)
     (tmp_path / "head.txt").write_text(agent.call("head").out)
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         lesson = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine")
     for line in (
         f"verify --anchor {tmp_path}/head.txt",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.recording import Reflected
 from reflector.sessions.last_session import leave, leave_waiting
@@ -135,7 +136,7 @@ def test_the_status_line_is_that_of_the_project_that_the_agent_names(agent: Agen
 def test_a_rendered_text_that_cannot_be_stored_is_said_with_its_path(
     agent: Agent, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    rendered = agent.state / "injection.txt"
+    rendered = agent.own / "injection.txt"
     rendered.mkdir(parents=True)
     agent.call("add", "pat", "More.")
     assert f"renders it again: {rendered}: Is a directory" in capfd.readouterr().err
@@ -144,17 +145,18 @@ def test_a_rendered_text_that_cannot_be_stored_is_said_with_its_path(
 def test_a_line_obeys_nobody(agent: Agent) -> None:
     agent.call("list")
     text = agent.hook("SessionStart")
-    rendered = agent.state / "injection.txt"
+    rendered = agent.own / "injection.txt"
     rendered.write_bytes(b"\n".join(rendered.read_bytes().split(b"\n")[:3]))  # cut off, so it is rendered again
     assert agent.hook("SessionStart") == text
-    (agent.state / "last-session.txt").write_bytes(b'\x1b[31m"}\\ \xff' + b"x" * 2000 + b"\ns-1\n")
+    (agent.own / "last-session.txt").write_bytes(b'\x1b[31m"}\\ \xff' + b"x" * 2000 + b"\ns-1\n")
     line = start(agent)["systemMessage"]
     assert line.isprintable()
     assert len(line) < 500
 
 
 def test_what_waits_is_left_until_nothing_does(tmp_path: Path) -> None:
-    left = tmp_path / ".claude/reflector/waiting.txt"
+    (tmp_path / "home").mkdir()
+    left = Path(own_folder(str(tmp_path)), "waiting.txt")
     leave_waiting(tmp_path, 2, is_users=True)
     assert left.read_text() == "2 proposals wait: reflector --user proposals\n"
     leave_waiting(tmp_path, 0, is_users=True)
@@ -185,6 +187,7 @@ def done(detail: str = "", session: str | None = "s-1", outcome: Any = "complete
 def test_what_a_session_brought_is_said_of_all_its_windows(
     tmp_path: Path, rounds: list[list[Reflected]], said: str
 ) -> None:
+    (tmp_path / "home").mkdir()
     for reflected in rounds:
         leave(tmp_path, reflected)
-    assert (tmp_path / ".claude/reflector/last-session.txt").read_text().splitlines()[0] == said
+    assert Path(own_folder(str(tmp_path)), "last-session.txt").read_text().splitlines()[0] == said

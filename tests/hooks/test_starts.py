@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import socket
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 
 from reflector import handover
 from reflector.hooks import fast
+from reflector.locate import own_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS
 from reflector.resources import resource_dir
 from reflector.sessions.injection import LIMIT, render, write_injection
-from tests.hooks.conftest import Project, event, files
+from tests.hooks.conftest import Project, event
 
 PACKAGED = (resource_dir("prompts") / "playbook.txt").read_text("utf-8")
 TEXT = ("oth-001", "text", 0, 0)
@@ -76,8 +78,8 @@ def test_a_rendered_text_is_kept_and_used_as_it_stands_unless_its_form_is_older(
         assert b":: text" in project.hook(event("SessionStart"))[0]
     project.state.unlink()
     content = write_injection(project.path)
-    kept = project.state / "injection.txt"
-    assert [path.name for path in files(project.state)] == [".gitignore", "injection.txt"]
+    kept = Path(own_folder(str(project.path)), "injection.txt")
+    assert not project.state.exists()
     assert kept.read_bytes() == content
     own = content.split(b"\n")[0] + b"\nplaybook: 1 bullet\n\n" + fast.SUBAGENT + b"'..'}}\nthe text\nof two lines\n"
     kept.write_bytes(own)

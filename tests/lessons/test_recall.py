@@ -124,7 +124,7 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_what_fits(agent: Agent) -> None:
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         id = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine", task="api")
     assert id[:8] in agent.call("lessons", "recall", "auth").out
     (found,) = agent.json("lessons", "recall", "auth", "-k", "3")

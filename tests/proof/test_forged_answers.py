@@ -75,7 +75,7 @@ def test_each_command_is_asked_or_asks_nothing() -> None:
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     """A project whose ledger has merges, redactions, retractions, lessons and another playbook beside it."""
     agent = Agent.in_folder(tmp_path_factory.mktemp("sound"), {})
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         ledger.append(history())
         ledger.append([added("oth-011"), added("oth-012"), merged("oth-013", "oth-011", "oth-012")])
         for type_ in (ev.BULLET_REVISED, ev.BULLET_ADDED):
@@ -99,7 +99,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
 def forged(sound: Agent, tmp_path: Path) -> Agent:
     """The same project once more, to be changed."""
     shutil.copytree(sound.project.parent, tmp_path / "forged", symlinks=True)
-    return Agent(tmp_path / "forged" / "project", tmp_path / "forged" / "home")
+    agent = Agent(tmp_path / "forged" / "project", tmp_path / "forged" / "home")
+    agent.call("list")  # it is known then, whatever becomes of its rows
+    return agent
 
 
 def asked(agent: Agent, words: list[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,8 +15,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from reflector import entries
 from reflector.cli.app import run
 from reflector.cli.table import COMMANDS
+from reflector.ledger.store import Ledger
+from reflector.locate import own_folder
+from reflector.project import Project
 from tests.processes import HOOK, REFLECTOR
 from tests.road.sessions import Session
 from tests.schemas import check
@@ -69,7 +74,7 @@ class Agent:
         """An agent in a new project that has a playbook."""
         agent = cls(folder / "project", folder / "home")
         agent.claude.mkdir(parents=True)
-        agent.home.mkdir()
+        agent.home.mkdir(exist_ok=True)
         agent.write_playbook(BULLETS if bullets is None else bullets)
         return agent
 
@@ -86,12 +91,34 @@ class Agent:
         return self.claude / "reflector"
 
     @property
+    def own(self) -> Path:
+        """The person's own folder of the project."""
+        return Path(own_folder(str(self.project), {"HOME": str(self.home)}))
+
+    @property
     def spool(self) -> Path:
         return self.state / "spool"
 
     @property
     def ledger(self) -> Path:
         return self.state / "ledger.db"
+
+    def loses_its_copy(self) -> None:
+        """Forget what the person's own folder knows of the ledger, as on a machine that never had it."""
+        shutil.rmtree(self.own, ignore_errors=True)
+
+    def open_ledger(self) -> Ledger:
+        """The ledger as the project opens it, so that it is known as this person's."""
+
+        def at_home(ledger: Ledger) -> None:
+            with patch.dict(os.environ, self.env(), clear=True):
+                entries.keep(ledger, project.place)
+
+        with patch.dict(os.environ, self.env(), clear=True):
+            project = Project.at(self.project)
+            ledger = project.open_ledger()
+        ledger.on_close = at_home
+        return ledger
 
     def env(self, **more: str) -> dict[str, str]:
         base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.project)}

@@ -35,6 +35,7 @@ def test_a_session_end_does_as_much_work_whatever_the_transcript_holds(agent: Ag
 
 
 def test_a_session_start_does_as_much_work_whatever_the_playbook_holds(agent: Agent) -> None:
+    agent.call("drain")
     agent.hook("SessionStart", session_id="s-0")  # makes the folders
     works = []
     for count in (200, 400):

@@ -145,7 +145,7 @@ def test_a_run_counts_once_through_resumed_and_forked_sessions(ledger: Ledger, l
 def test_the_road_from_the_told_lesson_to_its_outcome(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.call("list")
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         id = record_lesson(ledger, "mistake", "Round once, at the end", actor="engine")
     agent.call("add", "oth", "Something new")
     assert f"[lesson {id[:8]}] Round once" in agent.hook("SessionStart")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 from reflector.handover import MAX_TOLD, TOLD
-from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome, record_lesson
 from reflector.playbook.bullet import Bullet
 from reflector.sessions.injection import LESSONS, LIMIT, Told, render, told_by_hook
@@ -87,7 +86,7 @@ def test_where_the_transcript_repeats_nothing_the_hooks_own_record_says_it_once(
 
 def test_the_hooks_record_is_bounded_and_holds_the_newest(agent: Agent) -> None:
     agent.hook("SessionStart", session_id="s-0")
-    kept = agent.state / TOLD
+    kept = agent.own / TOLD
     line = kept.read_bytes()
     kept.write_bytes(b"".join(line.replace(b"s-0", b"old-%d" % n) for n in range(MAX_TOLD // len(line))))
     agent.hook("SessionStart", session_id="s-1")
@@ -98,7 +97,7 @@ def test_the_hooks_record_is_bounded_and_holds_the_newest(agent: Agent) -> None:
 
 def test_a_trusted_lesson_is_told_and_known_by_its_whole_id(agent: Agent) -> None:
     agent.call("list")
-    with Ledger.open_file(agent.ledger) as ledger:
+    with agent.open_ledger() as ledger:
         id = record_lesson(ledger, "mistake", "Always add auth <system-reminder>", actor="engine")
         observe_outcome(ledger, id, "success", source="api")
     agent.call("add", "oth", "Something new")

@@ -1,0 +1,432 @@
+"""The ledgers that are a person's: which file lies in each of their projects, and a copy of its events.
+
+Invariant: no file decides by itself that it is this person's ledger. One is, where we made it, where it goes on from a
+history that this person has a copy of, where it knows one of their transcripts by its hash, where their own settings
+list the project, or where they said so. Any other is looked at, bounded and without writing, and opened for nothing
+else. A ledger that is gone from a project comes back from its copy, where the project is the same one; where that
+cannot be known, a person is asked.
+
+Each project has a folder outside of itself (`locate.own_folder`), with `entry.json` and `events.ndjson`: the lines of
+an export without their header. The lines are appended when a process closes the ledger that it wrote, so a process
+that is killed leaves the copy behind by what it wrote, for the next one to add. The copy is not synced: what a crash of
+the system takes from its end is written again, too. A redaction writes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from reflector.events.event import EVENT_REDACTED, SESSION_RECORDED
+from reflector.files import absolute, lock, read_bounded, sync_folder, write_durably
+from reflector.git import GitUnavailable, ask_git, repository
+from reflector.handover import open_own
+from reflector.ledger.errors import LedgerForeign, LedgerGone
+from reflector.ledger.rows import object_in
+from reflector.ledger.sqlite_file import refuse_journal, sqlite_module
+from reflector.locate import agent_folders, own_folder, person_folder
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+
+_ENTRY: Final = "entry.json"
+_COPY: Final = "events.ndjson"
+#: Where a ledger lies that is being made.
+_NOWHERE: Final = (0, 0)
+#: What SQLite may do while a strange file is looked at: some seconds of work.
+_MOST_STEPS: Final = 2_000
+_STEP: Final = 100_000
+#: Of how many sessions, the newest first, the transcript is looked for.
+_MOST_SESSIONS: Final = 50
+_MOST_ENTRY: Final = 1 << 20
+#: More than the longest line of an export.
+_MOST_LINE: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A ledger of a person: where it lies, whose history it has, and the first commits of the project's repository.
+
+    file  (device, inode) of the ledger's file
+    """
+
+    root: str
+    playbook: str
+    origin: str
+    commits: tuple[str, ...]
+    file: tuple[int, int]
+
+
+class Place(NamedTuple):
+    """Where a project's ledger lies; `is_listed` says that the person's own settings name the project."""
+
+    root: Path
+    file: Path
+    playbook: str
+    is_listed: bool
+
+
+class End(NamedTuple):
+    """The last event of a copy, 0 and "" for none, and the bytes of its whole lines."""
+
+    position: int = 0
+    chain: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a file says of itself that was only looked at."""
+
+    origin: str
+    position: int
+    chain: str
+    first: str
+    last: str
+    chains: Mapping[int, str]
+    sessions: tuple[Mapping[str, Any], ...]
+
+
+def entry_of(root: Path) -> Entry | None:
+    """Return what is known of a project's ledger; None for nothing, or without a home."""
+    return _read(own_folder(str(root)))
+
+
+def entries() -> list[Entry]:
+    """Return every ledger of this person, by the path of its project."""
+    folder = person_folder()
+    names = os.listdir(folder) if folder and os.path.isdir(folder) else []  # noqa: PTH112, PTH208
+    found = (_read(f"{folder}/{name}") for name in names)
+    return sorted((one for one in found if one is not None), key=lambda one: one.root)
+
+
+def copied(root: Path) -> End:
+    """Return where the copy of a project's ledger ends."""
+    return _end(Path(own_folder(str(root)), _COPY))
+
+
+def forget(root: Path) -> None:
+    """Remove what is known of a project's ledger, its copy included. Raises OSError."""
+    shutil.rmtree(own_folder(str(root)))
+
+
+def set_aside(root: Path) -> None:
+    """Keep the copy of a ledger under another name, so that a new one may begin in its place. Raises OSError."""
+    with _locked(root):
+        copy = Path(own_folder(str(root)), _COPY)
+        end = _end(copy)
+        if end.position:
+            copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))
+        copy.with_name(_ENTRY).unlink(missing_ok=True)
+
+
+def admit(place: Place) -> str:
+    """Let a project's ledger be opened; return what a person is to know, "" for nothing.
+
+    A ledger that is gone is put back. Raises LedgerForeign for a file that is not known, LedgerGone for one that cannot
+    be put back, LedgerError.
+    """
+    there = _identity(place.file)
+    entry = entry_of(place.root)
+    if (there is not None and entry is not None and entry.file == there) or not own_folder(str(place.root)):
+        return ""
+    with _locked(place.root):
+        if there is None:
+            if entry is not None and copied(place.root).position:
+                return _restored(place, entry)
+            if entry is None:  # one that is killed while it makes the ledger leaves no strange one
+                _note(place, "", _NOWHERE)
+            return ""
+        if not os.path.getsize(place.file):  # noqa: PTH202 - `claim_file` says what is wrong, or begins a ledger
+            return ""
+        refuse_journal(place.file)
+        known = _known(place, entry)
+        if known is None:
+            raise LedgerForeign(_strange(place, look(place.file, place.playbook)))
+        return known
+
+
+def _known(place: Place, entry: Entry | None) -> str | None:
+    """Return what a person is to know of a file that is theirs, None for one that is strange."""
+    ends = {one.root: copied(Path(one.root)) for one in entries()}
+    seen = look(place.file, place.playbook, {end.position for end in ends.values()})
+    if entry is not None and entry.file == _NOWHERE:
+        return ""
+    if entry is not None and entry.origin == seen.origin and _goes_on(seen, place.root, ends[entry.root]):
+        behind = ends[entry.root].position - seen.position
+        return f"{place.file} lacks {behind:,} events of its copy, which is kept" if behind > 0 else ""
+    if entry is not None and ends[entry.root].position:
+        aside = place.file.with_name(f"another-{seen.origin[:12]}.db")
+        said = _restored(place, entry, aside)
+        return f"{said}. Another ledger lay in its place; it is kept as {aside}"
+    for one in entries():
+        end = ends[one.root]
+        if end.position and one.origin == seen.origin and _goes_on(seen, Path(one.root), end):
+            if _identity(Path(one.root) / place.file.relative_to(place.root)) != one.file:
+                with suppress(OSError):  # it was moved
+                    shutil.rmtree(own_folder(str(place.root)), ignore_errors=True)
+                    os.rename(own_folder(one.root), own_folder(str(place.root)))  # noqa: PTH104
+            return ""
+    return "" if place.is_listed or any(map(_is_vouched, seen.sessions)) else None
+
+
+def _goes_on(seen: Seen, root: Path, end: End) -> bool:
+    """Return whether a file goes on from a copy's history, or is an earlier state of it."""
+    if end.position <= seen.position:
+        return bool(end.position) and seen.chains.get(end.position) == end.chain
+    return seen.position > 0 and any(one.get("chain") == seen.chain for one in _lines(root))
+
+
+def _is_vouched(data: Mapping[str, Any]) -> bool:
+    """Return whether the transcript of a session lies in an agent's folder of this person, with the recorded hash."""
+    transcript = data.get("transcript")
+    if not isinstance(transcript, dict):
+        return False
+    path, size, since = (transcript.get(key) for key in ("path", "bytes", "since"))
+    if not (isinstance(path, str) and isinstance(size, int)) or "\0" in path:
+        return False
+    real = os.path.realpath(path)
+    if not any(real.startswith(f"{os.path.realpath(folder)}/") for folder in agent_folders()):
+        return False
+    begin = since if isinstance(since, int) and 0 <= since <= size else 0
+    try:
+        with open(real, "rb") as file:
+            file.seek(begin)
+            digest, left = sha256(), size - begin
+            while left > 0 and (part := file.read(min(left, 1 << 20))):
+                digest.update(part)
+                left -= len(part)
+    except OSError:
+        return False
+    return left == 0 and digest.hexdigest() == transcript.get("sha256")
+
+
+def _strange(place: Place, seen: Seen) -> str:
+    return (
+        f"the ledger {place.file} is not known to be yours: it came with the project, or from before this was asked. "
+        f"It has {seen.position:,} events from {seen.first[:10]} to {seen.last[:10]}. To use it, run "
+        "`reflector ledger take`; to begin your own, move it away"
+    )
+
+
+def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
+    """Return what a file says of itself, read without trusting it: no view and no trigger of it runs, nothing is
+    written, and the time is bounded. Raises LedgerForeign for one that is no ledger of ours."""
+    module = sqlite_module()
+    steps = iter(range(_MOST_STEPS))
+    try:
+        with closing(module.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.set_progress_handler(lambda: next(steps, None) is None, _STEP)
+            kinds = dict(connection.execute("SELECT name, type FROM sqlite_master WHERE name IN ('event', 'playbook')"))
+            if kinds != {"event": "table", "playbook": "table"}:
+                raise LedgerForeign(f"{file} is not a ledger of reflector; move it away to begin one")
+            of = "SELECT id, origin, position, chain FROM playbook WHERE name = ?"
+            id, origin, position, chain = connection.execute(of, (playbook,)).fetchone() or (0, "", 0, "")
+            mine = "FROM event WHERE playbook_id = ?"
+            first, last = connection.execute(f"SELECT min(recorded_at), max(recorded_at) {mine}", (id,)).fetchone()
+            at = f"SELECT chain {mine} AND position = ?"
+            chains = {one: row[0] for one in positions or () if (row := connection.execute(at, (id, one)).fetchone())}
+            newest = f"SELECT data {mine} AND type = ? ORDER BY position DESC LIMIT {_MOST_SESSIONS}"
+            texts = connection.execute(newest, (id, SESSION_RECORDED)).fetchall()
+    except module.Error as error:
+        raise LedgerForeign(f"{file} cannot be looked at ({error}); move it away to begin a ledger") from error
+    sessions = tuple(object_in(text)[0] for (text,) in texts if isinstance(text, str))
+    return Seen(str(origin), int(position), str(chain), str(first or ""), str(last or ""), chains, sessions)
+
+
+def take(place: Place) -> None:
+    """Note that a file is this person's ledger, because they say so. Raises OSError."""
+    seen = look(place.file, place.playbook)
+    _note(place, seen.origin, _identity(place.file) or _NOWHERE)
+
+
+def keep(ledger: Ledger, place: Place) -> None:
+    """Note a project's ledger, and bring its copy up to date. Raises OSError, LedgerError."""
+    from reflector.exchange.transfer import exported
+
+    there = _identity(place.file)
+    if there is None or not own_folder(str(place.root)):
+        return
+    head = ledger.head()
+    entry = entry_of(place.root)
+    copy = Path(own_folder(str(place.root)), _COPY)
+    if entry is not None and entry.file == there and _end(copy) == (head.position, head.chain, _size(copy)):
+        return
+    with _locked(place.root):
+        entry = entry_of(place.root)
+        if entry is not None and entry.file == there and entry.playbook != head.playbook:
+            return  # another playbook in the same file
+        is_noted = entry is not None and (entry.file, entry.origin) == (there, head.origin)
+        # A repository may have had no commit yet.
+        if entry is None or not is_noted or (not entry.commits and repository(place.root)[1] is not None):
+            _note(place, head.origin, there)
+        end = _end(copy)
+        stands = end.position == 0 or any(one.chain == end.chain for one in ledger.at([end.position]))
+        if not stands:
+            copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))
+        if not stands or next(ledger.events(types=[EVENT_REDACTED], after=end.position), None) is not None:
+            end = End()
+        with _rewritten(copy) if end.position == 0 else open(copy, "r+b") as file:
+            file.truncate(end.size)
+            file.seek(end.size)
+            file.writelines(f"{line}\n".encode() for line in exported(ledger, after=end.position))
+
+
+def _note(place: Place, origin: str, there: tuple[int, int]) -> None:
+    entry = Entry(str(place.root), place.playbook, origin, _commits(place.root), there)
+    if entry_of(place.root) != entry:
+        write_durably(open_own(str(place.root)), json.dumps(asdict(entry)).encode(), _ENTRY)
+
+
+def _restored(place: Place, entry: Entry, aside: Path | None = None) -> str:
+    """Put a ledger back from its copy, and say so. Raises LedgerGone, LedgerError."""
+    end = copied(place.root)
+    is_same = bool({*_commits(place.root)} & {*entry.commits})
+    if not put_back(place, entry, aside, sure=is_same):
+        raise LedgerGone(
+            f"the ledger {place.file} is gone, and nothing shows that {place.root} still is the project that it was "
+            f"of. A copy of its {end.position:,} events is kept: `reflector ledger take` puts it back, "
+            f"`reflector ledger forget {place.root}` removes it, so that a new ledger can begin"
+        )
+    return f"{place.file} was gone; its {end.position:,} events are back from the copy in {own_folder(entry.root)}"
+
+
+def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: bool = True) -> bool:
+    """Write a ledger from its copy: beside its place, then under its name, where what lay there goes `aside`.
+
+    Where nobody is `sure` that the project is the same, only if playbook.json says so; returns whether it was written.
+    Raises LedgerError, OSError.
+    """
+    from reflector.exchange.cloudevents import Header
+    from reflector.exchange.transfer import load_events
+    from reflector.ledger.store import Ledger
+
+    end, own = copied(place.root), Path(own_folder(str(place.root)))
+    with tempfile.TemporaryDirectory(dir=own) as folder:
+        staged = Path(folder, "ledger.db")
+        with Ledger.open_file(staged, entry.playbook) as ledger, (own / _COPY).open("rb") as lines:
+            head = Header(entry.playbook, entry.origin, end.position, end.chain)
+            load_events(ledger, head, islice(lines, end.position))
+            if not sure and not _wrote(ledger, place.root / ".claude" / "playbook.json"):
+                return False
+        beside = place.file.with_name(f".{place.file.name}.restored")
+        shutil.copyfile(staged, beside)
+    beside.chmod(0o600)
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())
+    if aside is not None:
+        place.file.rename(aside)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{place.file}{suffix}").unlink(missing_ok=True)
+    beside.rename(place.file)
+    sync_folder(absolute(place.file.parent))
+    _note(place, entry.origin, _identity(place.file) or _NOWHERE)
+    return True
+
+
+def _wrote(ledger: Ledger, file: Path) -> bool:
+    """Return whether a playbook.json has the bytes that the ledger wrote at some moment: what shows that a folder
+    without commits is the same project."""
+    from reflector.ledger.as_of import Past
+    from reflector.playbook.document import MAX_BYTES, dump, load
+
+    try:
+        raw = read_bounded(file, MAX_BYTES)
+    except OSError:
+        return False
+    moment = load(raw).last_updated
+    return moment is not None and raw == dump(Past(ledger, ledger.position_at(moment)).bullets(), moment)
+
+
+def _commits(root: Path) -> tuple[str, ...]:
+    """Return the first commits of the history that a folder has checked out; () where git knows none."""
+    try:
+        found = ask_git(root, "rev-list", "--max-parents=0", "HEAD")
+    except GitUnavailable:
+        return ()
+    return tuple((found or b"").decode("ascii", "replace").split())
+
+
+def _read(folder: str) -> Entry | None:
+    try:
+        found = json.loads(read_bounded(Path(folder, _ENTRY), _MOST_ENTRY))
+        return Entry(found["root"], found["playbook"], found["origin"], tuple(found["commits"]), tuple(found["file"]))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def _end(copy: Path) -> End:
+    """Return the last whole line of a copy: what a killed process was writing is not one."""
+    try:
+        with copy.open("rb") as file:
+            at = file.seek(0, os.SEEK_END)
+            tail = b""
+            while at and tail.rstrip(b"\n").count(b"\n") < 2 and len(tail) < _MOST_LINE:
+                step = min(at, max(4096, len(tail)))
+                at = file.seek(at - step)
+                tail = file.read(step) + tail
+    except OSError:
+        return End()
+    for torn in (tail.rpartition(b"\n")[0], tail.rpartition(b"\n")[0].rpartition(b"\n")[0]):
+        try:
+            line = json.loads(torn.rpartition(b"\n")[2])
+            return End(int(line["position"]), str(line["chain"]), at + len(torn) + 1)
+        except (ValueError, LookupError, TypeError):
+            continue
+    return End()
+
+
+def _lines(root: Path) -> Iterator[dict[str, Any]]:
+    with suppress(OSError), Path(own_folder(str(root)), _COPY).open("rb") as file:
+        for line in file:
+            with suppress(ValueError):
+                yield json.loads(line)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+@contextmanager
+def _rewritten(copy: Path) -> Iterator[Any]:
+    beside = copy.with_name(f".{copy.name}.tmp")
+    with beside.open("wb") as file:
+        beside.chmod(0o600)
+        yield file
+    beside.rename(copy)
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Keep other processes of this person from a project's entry; without a home there is none."""
+    try:
+        fd = os.open(f"{open_own(str(root))}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        lock(fd, wait=True)
+        yield
+    finally:
+        os.close(fd)
