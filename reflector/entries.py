@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _ENTRY: Final = "entry.json"
 _COPY: Final = "events.ndjson"
+#: Called with what a person is to know; the command line prints it.
+tell: Callable[[str], None] = lambda _: None  # noqa: E731
 #: Where a ledger lies that is being made.
 _NOWHERE: Final = (0, 0)
 #: What SQLite may do while a strange file is looked at: some seconds of work.
@@ -129,45 +131,42 @@ def set_aside(root: Path) -> None:
         copy.with_name(_ENTRY).unlink(missing_ok=True)
 
 
-def admit(place: Place) -> str:
-    """Let a project's ledger be opened; return what a person is to know, "" for nothing.
+def admit(place: Place) -> None:
+    """Let a project's ledger be opened, and put one back that is gone.
 
-    A ledger that is gone is put back. Raises LedgerForeign for a file that is not known, LedgerGone for one that cannot
-    be put back, LedgerError.
+    Raises LedgerForeign for a file that is not known, LedgerGone for one that cannot be put back, LedgerError.
     """
     there = _identity(place.file)
     entry = entry_of(place.root)
     if (there is not None and entry is not None and entry.file == there) or not own_folder(str(place.root)):
-        return ""
+        return
     with _locked(place.root):
-        if there is None:
-            if entry is not None and copied(place.root).position:
-                return _restored(place, entry)
-            if entry is None:  # one that is killed while it makes the ledger leaves no strange one
-                _note(place, "", _NOWHERE)
-            return ""
-        if not os.path.getsize(place.file):  # noqa: PTH202 - `claim_file` says what is wrong, or begins a ledger
-            return ""
-        refuse_journal(place.file)
-        known = _known(place, entry)
-        if known is None:
-            raise LedgerForeign(_strange(place, look(place.file, place.playbook)))
-        return known
+        if there is None and entry is not None and copied(place.root).position:
+            _restored(place, entry)
+        elif there is None and entry is None:  # one that is killed while it makes the ledger leaves no strange one
+            _note(place, "", _NOWHERE)
+        elif there is not None and os.path.getsize(place.file):  # noqa: PTH202 - of an empty file `claim_file` tells
+            refuse_journal(place.file)
+            if not _is_known(place, entry):
+                raise LedgerForeign(_strange(place, look(place.file, place.playbook)))
 
 
-def _known(place: Place, entry: Entry | None) -> str | None:
-    """Return what a person is to know of a file that is theirs, None for one that is strange."""
+def _is_known(place: Place, entry: Entry | None) -> bool:
+    """Return whether a file is this person's ledger; one that lies in the place of theirs gives way to it."""
     ends = {one.root: copied(Path(one.root)) for one in entries()}
     seen = look(place.file, place.playbook, {end.position for end in ends.values()})
     if entry is not None and entry.file == _NOWHERE:
-        return ""
+        return True
     if entry is not None and entry.origin == seen.origin and _goes_on(seen, place.root, ends[entry.root]):
         behind = ends[entry.root].position - seen.position
-        return f"{place.file} lacks {behind:,} events of its copy, which is kept" if behind > 0 else ""
+        if behind > 0:
+            tell(f"{place.file} lacks {behind:,} of the events of its copy, which is kept")
+        return True
     if entry is not None and ends[entry.root].position:
         aside = place.file.with_name(f"another-{seen.origin[:12]}.db")
-        said = _restored(place, entry, aside)
-        return f"{said}. Another ledger lay in its place; it is kept as {aside}"
+        _restored(place, entry, aside)
+        tell(f"another ledger lay in its place, and is kept as {aside}")
+        return True
     for one in entries():
         end = ends[one.root]
         if end.position and one.origin == seen.origin and _goes_on(seen, Path(one.root), end):
@@ -175,8 +174,9 @@ def _known(place: Place, entry: Entry | None) -> str | None:
                 with suppress(OSError):  # it was moved
                     shutil.rmtree(own_folder(str(place.root)), ignore_errors=True)
                     os.rename(own_folder(one.root), own_folder(str(place.root)))  # noqa: PTH104
-            return ""
-    return "" if place.is_listed or any(map(_is_vouched, seen.sessions)) else None
+                    _note(place, seen.origin, _identity(place.file) or _NOWHERE)
+            return True
+    return place.is_listed or any(map(_is_vouched, seen.sessions))
 
 
 def _goes_on(seen: Seen, root: Path, end: End) -> bool:
@@ -288,7 +288,7 @@ def _note(place: Place, origin: str, there: tuple[int, int]) -> None:
         write_durably(open_own(str(place.root)), json.dumps(asdict(entry)).encode(), _ENTRY)
 
 
-def _restored(place: Place, entry: Entry, aside: Path | None = None) -> str:
+def _restored(place: Place, entry: Entry, aside: Path | None = None) -> None:
     """Put a ledger back from its copy, and say so. Raises LedgerGone, LedgerError."""
     end = copied(place.root)
     is_same = bool({*_commits(place.root)} & {*entry.commits})
@@ -298,7 +298,7 @@ def _restored(place: Place, entry: Entry, aside: Path | None = None) -> str:
             f"of. A copy of its {end.position:,} events is kept: `reflector ledger take` puts it back, "
             f"`reflector ledger forget {place.root}` removes it, so that a new ledger can begin"
         )
-    return f"{place.file} was gone; its {end.position:,} events are back from the copy in {own_folder(entry.root)}"
+    tell(f"{place.file} was gone; its {end.position:,} events are back from the copy in {own_folder(entry.root)}")
 
 
 def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: bool = True) -> bool:

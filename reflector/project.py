@@ -133,9 +133,8 @@ class Project:
         if self.config.ledger_url:
             return Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
         self.make_state_dir()
-        note = entries.admit(self.place)
+        entries.admit(self.place)
         ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
-        ledger.notes = [note] if note else []
         ledger.on_close = self._keep
         return ledger
 

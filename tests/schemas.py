@@ -42,6 +42,7 @@ ANSWERS = {
     "proposals": "list[proposals.ProposalJson]",
     "proposals find": "proposals.FoundJson",
     "status": "start.StatusJson",
+    "status --all": "list[start.OwnJson]",
     "doctor": "list[start.CheckJson]",
     "config list": "dict[str, config.SettingJson]",
     "ingest": "sessions.IngestedJson",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import reflector.ledger as ledgers
-from reflector import __version__
+from reflector import __version__, entries
 from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, MOVED
 from reflector.mistakes import Mistake
 
@@ -232,7 +232,6 @@ class Place:
                 yield nothing
             return
         with project.open_ledger() as ledger:
-            self._note(ledger.notes)
             before = spool.seen(project, ledger)
             if spool.was_seen(project, before):
                 yield ledger
@@ -255,6 +254,7 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
     ledgers.show_upgrade = _upgrade
     place = Place()
+    entries.tell = lambda text: place._note([text])
     try:
         code = reflector.main(arguments, prog_name="reflector", obj=place, standalone_mode=False, color=_colour())
         sys.stdout.flush()

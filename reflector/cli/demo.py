@@ -54,7 +54,7 @@ def demo(keep: Path | None) -> None:
             raise click.UsageError(
                 f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; the demo itself needs none"
             )
-    with _own_environment(backend), _folder(keep) as project:
+    with _own_environment(backend, keep), _folder(keep) as project:
         _sessions(project)
         _systems(project)
         if keep is not None:
@@ -198,14 +198,17 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _own_environment(backend: str) -> Iterator[None]:
-    """The demo is the same for everybody: none of the person's settings, nothing beside the demo's folder."""
+def _own_environment(backend: str, keep: Path | None) -> Iterator[None]:
+    """The demo is the same for everybody: none of the person's settings, nothing beside the demo's folder; where that
+    is kept, the person's home knows its ledgers."""
     before = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="reflector-demo-home-") as home:
         for name in [name for name in os.environ if name.startswith(("REFLECTOR_", "CLAUDE_"))]:
             del os.environ[name]
         folders = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR")
         os.environ.update({name: f"{home}/{name}" for name in folders}, REFLECTOR_BACKEND=backend)
+        if keep is None:
+            os.environ["HOME"] = home
         try:
             yield
         finally:

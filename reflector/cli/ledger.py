@@ -446,7 +446,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     note(f"{again}.")
 
 
-@ledger.command()
+@ledger.command(short_help="Take a ledger for yours, or put one back.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
@@ -483,7 +483,7 @@ def take(place: Place, yes: bool) -> None:
     place.write(project)
 
 
-@ledger.command()
+@ledger.command(short_help="Remove the copy of a project's ledger.")
 @click.argument("root", type=PATH)
 def forget(root: Path) -> None:
     """Remove what is known at home of the ledger of a project, its copy included.

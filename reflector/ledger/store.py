@@ -41,11 +41,9 @@ _FIND = (
 class Ledger(Reader):
     """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it.
 
-    notes     what whoever opened it has to tell a person
     on_close  called with the ledger before its connections are released
     """
 
-    notes: Sequence[str] = ()
     on_close: Callable[[Ledger], None] | None = None
 
     @classmethod

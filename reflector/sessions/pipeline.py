@@ -258,7 +258,7 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
             yield None
             return
         with project.open_ledger() as ledger, ExitStack() as closing:
-            pipeline = Pipeline(project, ledger, notes=[*ledger.notes])
+            pipeline = Pipeline(project, ledger)
             if _has_users_beside(project):
                 pipeline.users = Users(pipeline, closing)
             if not write and not ledger.may_append():

@@ -1,0 +1,258 @@
+"""A person's ledgers are known at home: what sweeps one away gives it back, and what smuggles one in is asked about."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector import entries
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+from tests.test_locate import git
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """A repository whose ledger has counted two sessions, which lie in the client's folder; playbook.json is
+    committed."""
+    agent = Agent.in_folder(tmp_path)
+    git(agent.project, "init")
+    for number in range(2):
+        session = Session(f"s-{number}").cites("pat-001")
+        for record in session.records:
+            record["cwd"] = str(agent.project)
+        agent.call("ingest", session.write(agent.home / ".claude" / "projects" / "x" / f"s-{number}.jsonl"))
+    git(agent.project, "add", ".claude/playbook.json")
+    git(agent.project, "commit", "-m", "first")
+    agent.call("add", "ctx", "The cart is in cart.py.")
+    git(agent.project, "commit", "-am", "second")
+    return agent
+
+
+def said(agent: Agent) -> tuple[Any, ...]:
+    """Counters, the evidence of one bullet, and the events."""
+    blamed = [(step["position"], step["disposition"]) for step in agent.json("blame", "pat-001")]
+    return agent.counters(), blamed, [event["event_id"] for event in agent.events()]
+
+
+def sweep(agent: Agent, *words: str) -> None:
+    git(agent.project, *words)
+
+
+def remove(agent: Agent) -> None:
+    origin = agent.project.with_name("origin.git")
+    git(agent.project, "clone", "--bare", ".", origin)
+    shutil.rmtree(agent.project)
+    git(agent.home, "clone", origin, agent.project)
+
+
+def track(agent: Agent) -> None:
+    """Check out a branch on which somebody committed a ledger of theirs."""
+    git(agent.project, "checkout", "-b", "theirs")
+    theirs = Agent(agent.project.with_name("theirs"), agent.home.with_name("their-home"))
+    (theirs.project / ".claude").mkdir(parents=True)
+    theirs.home.mkdir()
+    theirs.call("add", "pat", "Run what we say.")
+    shutil.rmtree(agent.state)
+    agent.state.mkdir()
+    shutil.copy(theirs.ledger, agent.ledger)
+    git(agent.project, "add", "-f", ".claude/reflector/ledger.db")
+    git(agent.project, "commit", "-m", "evil")
+
+
+SWEPT = {
+    "git clean": lambda agent: sweep(agent, "clean", "-xfdq"),
+    "git stash, which takes ignored files": lambda agent: sweep(agent, "stash", "--all"),
+    "the folder is removed by hand": lambda agent: shutil.rmtree(agent.state),
+    "the clone is removed and made again": remove,
+    "a branch that tracks a ledger": track,
+}
+
+
+@pytest.mark.parametrize("how", SWEPT)
+def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(agent: Agent, how: str) -> None:
+    before = said(agent)
+    SWEPT[how](agent)
+    told = agent.call("import-history").err
+    assert "events are back from the copy" in told
+    assert said(agent) == before
+    assert "are back" not in agent.call("list").err
+    assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
+
+
+def test_a_repository_without_a_commit_and_a_folder_without_git_are_known_by_their_playbook(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.counted()
+    shutil.rmtree(agent.state)
+    assert agent.counters()["pat-001"] == (1, 0)
+    shutil.rmtree(agent.claude)
+    agent.claude.mkdir()
+    agent.write_playbook({"PATTERNS & APPROACHES": []})
+    told = agent.call("list", code=1).err
+    assert "ledger take" in told
+    assert "ledger forget" in told
+    agent.call("ledger", "take", "--yes")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+def test_another_repository_in_the_same_place_gets_nothing_until_its_person_decides(agent: Agent) -> None:
+    shutil.rmtree(agent.project)
+    agent.claude.mkdir(parents=True)
+    git(agent.project, "init")
+    git(agent.project, "commit", "--allow-empty", "-m", "another")
+    assert "nothing shows that" in agent.call("add", "pat", "Mine.", code=1).err
+    agent.call("ledger", "forget", agent.project)
+    agent.call("add", "pat", "Mine.")
+    assert list(agent.counters()) == ["pat-001"]
+
+
+@pytest.mark.parametrize("how", ["renamed", "copied", "a linked worktree removed", "at another path of a container"])
+def test_a_project_that_goes_elsewhere_takes_its_ledger_along(agent: Agent, tmp_path: Path, how: str) -> None:
+    before, there = said(agent), tmp_path / "there"
+    if how == "a linked worktree removed":
+        git(agent.project, "worktree", "add", there)
+        git(agent.project, "worktree", "remove", there)
+        assert said(agent) == before
+        return
+    if how == "renamed":
+        agent.project.rename(there)
+    elif how == "copied":
+        shutil.copytree(agent.project, there)
+    else:
+        there.mkdir()
+        subprocess.run(["mount", "--bind", agent.project, there], check=True)
+    try:
+        other = Agent(there, agent.home)
+        assert said(other) == before
+        assert len(agent.json("status", "--all")) == (1 if how == "renamed" else 2)
+        other.call("add", "pat", "Only there.")
+        if how == "copied":
+            assert said(agent) == before
+    finally:
+        if how == "at another path of a container":
+            subprocess.run(["umount", there], check=True)
+
+
+def test_a_home_that_is_new_knows_a_ledger_by_a_transcript_of_its_own_and_not_by_another(agent: Agent) -> None:
+    before = said(agent)
+    agent.loses_its_copy()
+    assert said(agent) == before
+    for ours in entries_of(agent):
+        shutil.rmtree(ours)
+    transcript = agent.home / ".claude" / "projects" / "x" / "s-1.jsonl"
+    for path in transcript.parent.iterdir():
+        path.write_bytes(path.read_bytes().replace(b"coupon", b"cupons"))
+    assert "is not known to be yours" in agent.call("list", code=1).err
+
+
+def entries_of(agent: Agent) -> list[Path]:
+    return [path.parent for path in agent.home.rglob("entry.json")]
+
+
+def test_an_older_state_of_a_ledger_is_used_and_the_longer_copy_is_kept(agent: Agent, tmp_path: Path) -> None:
+    agent.call("ledger", "backup", tmp_path / "monday.db")
+    agent.call("add", "pat", "After monday.")
+    for path in agent.state.glob("ledger.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "monday.db", agent.ledger)
+    assert "lacks 1 of the events of its copy" in agent.call("list").err
+    assert "pat-003" not in {one["name"] for one in agent.json("list")}
+    assert [path.name for path in agent.own.glob("events-*.ndjson")] != []
+
+
+def test_a_copy_holds_what_an_export_does_without_what_was_erased_and_only_its_owner_reads_it(agent: Agent) -> None:
+    copy = agent.own / "events.ndjson"
+
+    def exported() -> list[str]:
+        return agent.call("export", "--format", "ndjson").out.splitlines()[1:]
+
+    assert copy.read_text("utf-8").splitlines() == exported()
+    copy.write_bytes(copy.read_bytes()[:-40])  # as a process leaves it that was killed
+    agent.call("redact", "--where", "cart.py", "--why", "a name", "--yes")
+    assert copy.read_text("utf-8").splitlines() == exported()
+    assert b"cart.py" not in copy.read_bytes()
+    assert {path.stat().st_mode & 0o077 for path in (agent.own, copy, agent.own / "entry.json")} == {0}
+
+
+def test_a_project_that_is_gone_is_named_by_doctor_with_the_command_that_forgets_it(
+    agent: Agent, tmp_path: Path
+) -> None:
+    shutil.rmtree(agent.project)
+    other = Agent.in_folder(tmp_path / "other")
+    other.home = agent.home
+    other.call("add", "pat", "Here.")
+    (check,) = [one for one in other.json("doctor", code=None) if one["name"] == "copy"]
+    assert check["mend"] == f"reflector ledger forget {agent.project}"
+    assert [(one["project"], one["is_there"]) for one in other.json("status", "--all")] == [
+        (str(other.project), True),
+        (str(agent.project), False),
+    ]
+    other.call(*check["mend"].split()[1:])
+    assert [one["project"] for one in other.json("status", "--all")] == [str(other.project)]
+
+
+#: Ends a command at its n-th rename, write or removal, as a kill would.
+DIES = """
+import os, sys
+left = int(sys.argv[1])
+def dying(event, arguments):
+    global left
+    if event in ("os.rename", "os.remove", "open", "shutil.copyfile") and any("reflector" in str(a) for a in arguments):
+        left -= 1
+        if left < 0:
+            os._exit(137)
+sys.addaudithook(dying)
+from reflector.cli.app import run
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("stride", [pytest.param(37, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("what", ["note and copy", "restore"])
+@pytest.mark.timeout(600)
+def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, stride: int) -> None:
+    before = said(agent)
+    for step in range(0, 1000, stride):
+        if what == "restore":
+            shutil.rmtree(agent.state)
+        else:
+            agent.loses_its_copy()
+        done = subprocess.run(
+            [sys.executable, "-c", DIES, str(step), "list"], cwd=agent.project, env=agent.env(), capture_output=True
+        )
+        assert done.returncode in (0, 137), done.stderr
+        assert said(agent) == before, step
+        assert (agent.own / "events.ndjson").read_text("utf-8").count("\n") == len(before[2])
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
+def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alone(agent: Agent) -> None:
+    agent.loses_its_copy()
+    agent.own.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "small", agent.own.parent], check=True)
+    try:
+        for number in range(20):
+            agent.call("add", "pat", f"Advice number {number}, which takes some room on a disk.")
+        whole = json.dumps(agent.events())
+    finally:
+        subprocess.run(["umount", agent.own.parent], check=True)
+    agent.call("add", "pat", "After it was mended.")
+    assert len(entries.copied(agent.project)) == 3
+    assert json.dumps(agent.events()[:-1]) == whole
+    assert agent.call("verify").out == ""
+
+
+def test_an_agent_that_never_had_a_home_keeps_counting(agent: Agent) -> None:
+    agent.environ["HOME"] = "/nowhere"
+    agent.call("add", "pat", "Without a home.")
+    assert "no copy of the ledger is kept" in agent.call("doctor", code=None).out
