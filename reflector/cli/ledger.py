@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20
+_MAX_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,13 @@ def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, why: str | 
     import again count once. An existing ledger is never replaced.
     """
     from reflector.proof.heads import mend as mended
+    from reflector.text.secrets import quote
 
     project = place.project()
     if check + new_ledger + mend > 1:
         raise click.UsageError("--check, --new-ledger and --mend are three different wishes; give one of them")
-    if why is not None and not mend:
-        raise click.UsageError("--why is the reason of --mend")
+    if why is not None and not (mend and (why := quote(why, _MAX_REASON))):
+        raise click.UsageError("--why is the reason of --mend, in words")
     if check or mend:
         needs_ledger(project)
     if check:
