@@ -40,6 +40,8 @@ _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 #: Attachments that repeat a hook's output as the model gets it, and the events at which the playbook is told.
 _ECHOES = frozenset(("hook_success", "hook_additional_context"))
 _STARTS = frozenset(("SessionStart", "SubagentStart"))
+#: Calls whose tool is remembered until their results come.
+_MOST_CALLS = 256
 #: Why the API ended an answer early.
 _CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
@@ -52,6 +54,8 @@ class _Session(Conversation):
         self._first_agent: str | None = None
         self._described: tuple[Any, ...] = ()
         self._roots: dict[str, str] = {}
+        #: The tools of the newest calls, by the call's id.
+        self._tools: dict[str, str] = {}
         #: Prompts in the queue, each with its key: a message where a person typed it.
         self._queue: deque[tuple[int, Message | None]] = deque(maxlen=256)
         self._removed: deque[int] = deque(maxlen=32)
@@ -176,6 +180,9 @@ class _Session(Conversation):
             elif kind in _CALL_TYPES:
                 given = {} if self.brief else bounds.arguments(fields(block.get("input")))
                 calls.append(ToolCall(short(block.get("id")), short(block.get("name")), given))
+                self._tools[calls[-1].id] = calls[-1].name
+                if len(self._tools) > _MOST_CALLS:
+                    del self._tools[next(iter(self._tools))]
         return building.by_model(
             uuid,
             place,
@@ -198,7 +205,8 @@ class _Session(Conversation):
         for block in answers:
             answer = "\n".join(_texts(block.get("content")))
             is_error = block.get("is_error") is True
-            if is_error and origins.is_refusal(answer):
+            tool = self._tools.get(short(block.get("tool_use_id")), "")
+            if is_error and origins.is_refusal(answer, record.get("toolUseResult"), tool):
                 origin = "refusal"
                 reasons.append(origins.refusal_reason(answer))
             shown = "" if self.brief else _answer(answer, record.get("toolUseResult"))

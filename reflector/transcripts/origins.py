@@ -107,9 +107,15 @@ def without_spans(text: str, opening: re.Pattern[str]) -> str:
     return "".join([*kept, text[position:]]) if kept else text
 
 
-def is_refusal(result: str) -> bool:
-    """Return whether a tool result says that a person refused the call or interrupted it."""
-    return _REFUSED.match(result) is not None
+def is_refusal(result: str, detail: object, tool: str) -> bool:
+    """Return whether a tool result says that a person refused the call or interrupted it.
+
+    Any tool may answer with the client's words, so they count only where the client says the same in the record itself:
+    its `toolUseResult` is then a text of its own, and that of a tool that failed begins with "Error: ". Records from
+    before that field have none; the answer of an MCP server is never one.
+    """
+    is_clients = detail is None or (isinstance(detail, str) and not detail.startswith("Error: "))
+    return is_clients and not tool.startswith("mcp__") and _REFUSED.match(result) is not None
 
 
 def refusal_reason(result: str) -> str:
