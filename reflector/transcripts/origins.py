@@ -110,12 +110,12 @@ def without_spans(text: str, opening: re.Pattern[str]) -> str:
 def is_refusal(result: str, detail: object, tool: str) -> bool:
     """Return whether a tool result says that a person refused the call or interrupted it.
 
-    Any tool may answer with the client's words, so they count only where the client says the same in the record itself:
-    its `toolUseResult` is then a text of its own, and that of a tool that failed begins with "Error: ". Records from
-    before that field have none; the answer of an MCP server is never one.
+    Any server may answer with the client's words, so what an MCP tool says is never one. Of a refusal the record's
+    `detail` (`toolUseResult`) is a text, the client's own or, with a reason, "Error: " and the words, which a tool that
+    failed has as well: these count for a tool that is known. Records from before that field have none.
     """
-    is_clients = detail is None or (isinstance(detail, str) and not detail.startswith("Error: "))
-    return is_clients and not tool.startswith("mcp__") and _REFUSED.match(result) is not None
+    is_told = detail is None or (isinstance(detail, str) and (tool != "" or not detail.startswith("Error: ")))
+    return is_told and not tool.startswith("mcp__") and _REFUSED.match(result) is not None
 
 
 def refusal_reason(result: str) -> str:

@@ -219,7 +219,7 @@ BESIDE: tuple[tuple[str, Any], ...] = (
     ("mcp__web__get", "Error: {}"),
     ("mcp__web__get", None),
     ("mcp__web__get", "User rejected tool use"),
-    ("Bash", "Error: {}"),
+    ("", "Error: {}"),
     ("Bash", {"stdout": "", "stderr": "{}"}),
     ("WebFetch", [{"type": "text", "text": "{}"}]),
 )
@@ -233,9 +233,12 @@ def test_a_tools_words_are_never_a_persons_whatever_they_say(path: Path, opening
         said = words if detail == "Error: {}" else detail
         top = {} if detail is None else {"toolUseResult": f"Error: {words}" if said is words else detail}
         answers = user(2, [result(words, is_error=True)], top=top)
-        write(path, [assistant(1, call(tool)), answers])
+        write(path, [assistant(1, call(tool) if tool else "…"), answers])
         (_, answer) = read_messages(path)
         assert (answer.origin, answer.text) == ("tool", ""), (tool, detail)
+    real = user(2, [result(words, is_error=True)], top={"toolUseResult": f"Error: {words}"})
+    (_, answer) = read_messages(write(path, [assistant(1, call("Edit")), real]))
+    assert answer.origin == "refusal"
 
 
 # Prompts typed while the model worked
