@@ -119,6 +119,12 @@ def _files(project: Project) -> Iterator[Check]:
     if not state.exists():
         yield Check("state", f"{state} does not exist yet; it is created with the ledger")
         return
+    for lock in (state / "drain.lock", Path(f"{project.ledger_file}.lock")):
+        if os.path.lexists(lock) and not (
+            lock.is_file() and not lock.is_symlink() and os.access(lock, os.R_OK | os.W_OK)
+        ):
+            text = f"{lock} is not a file that you may write, so nothing is recorded"
+            yield Check("files", text, f"sudo rm -r {lock}", is_error=True)
     if open_ := [path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)]:
         names = " ".join(map(str, open_))
         fix = Fix("takes them, and all below, from everybody but you", partial(_close_to_others, open_))

@@ -20,6 +20,8 @@ from reflector.ledger.errors import LedgerGone, LedgerUnavailable
 
 #: SQLite before this can lose a commit when a checkpoint races a writer (the WAL-reset bug).
 SOUND_SQLITE = (3, 51, 3)
+#: SQLite's own limit is 512 bytes, with what it puts behind a name.
+_LONGEST_PATH = 500
 #: What SQLite puts beside a database, by its path.
 _BESIDE = ("", "-wal", "-shm", "-journal")
 
@@ -93,6 +95,11 @@ def open_file(path: Path, **options: Any) -> Any:
     path = path.absolute()
     if "/.claude/" not in path.as_posix():  # the user's own choice of a place
         path = path.resolve()
+    if (length := len(os.fsencode(path))) > _LONGEST_PATH:
+        raise LedgerUnavailable(
+            f"the path of the ledger has {length} bytes, and SQLite opens none of more than {_LONGEST_PATH}: {path}; "
+            "move the project up, or name a ledger elsewhere with REFLECTOR_LEDGER_URL"
+        )
     refuse_journal(path)
     with folder_of(path) as folder:
         _make(folder, path)

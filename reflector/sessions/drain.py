@@ -148,7 +148,8 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> Non
                 done.failed.append((str(source.path), said))
                 spool.fail(delivery, error)
                 return
-            if delivery.event == "SessionEnd" and not source.path.exists():
+            # A client may write a subagent's transcript after its end.
+            if delivery.event in ("SessionEnd", "SubagentStop") and not source.path.exists():
                 end = spool.keep_silent
     done.taken += is_new
     done.empty += not is_new

@@ -101,8 +101,25 @@ def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_pat
     agent.hook("SessionEnd", session_id="s-1", reason="other")
     agent.hook("SubagentStop", session_id="s-1", agent_id="a-1", agent_transcript_path=str(tmp_path / "a.jsonl"))
     agent.call("drain")
-    assert agent.deliveries() == []
+    assert [name.partition("/")[0] for name in agent.deliveries()] == ["silent"]
     agent.call("status")
+    # A client may write a subagent's transcript after its end.
+    Session("s-1", agent_id="a-1").cites("pat-001").write(tmp_path / "a.jsonl")
+    agent.call("drain", "--retry-failed")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+def test_a_state_folder_that_is_none_and_a_path_that_is_too_long_are_named(agent: Agent) -> None:
+    agent.call("drain")
+    agent.state.rename(agent.claude / "kept")
+    agent.state.write_text("")
+    for command in ("status", "doctor", "verify", "list"):
+        ran = agent.call(command, code=1)
+        assert "none yet" not in ran.out
+        assert str(agent.state) in ran.out + ran.err
+    below = agent.project.joinpath(*["d" * 100] * 5)
+    below.mkdir(parents=True)
+    assert "SQLite opens none of more than 500" in agent.call("--project", below, "add", "pat", "x", code=1).err
 
 
 def _opened_and_left(agent: Agent) -> Path:

@@ -25,7 +25,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Fresh, OpenLedger, examples, sqlite_file
 from tests.ledger import sql
-from tests.ledger.events import added, history, redacted, window
+from tests.ledger.events import added, history, moved, redacted, window
 from tests.ledger.test_canonical import OBJECTS
 from tests.oracle.histories import begin, live
 from tests.playbook.test_document import TEXTS
@@ -222,6 +222,16 @@ def test_a_history_that_no_ledger_would_have_taken_is_named_by_its_line(
 
 
 _NO_TIMES = ["Z", "2026-13-02T03:04:05.000000Z", "9999-12-31T23:59:59.999999Z", "2026-01-02T03:04:05Z"]
+
+
+def test_a_history_that_ends_elsewhere_or_is_still_to_come_is_refused(ledger: Ledger) -> None:
+    for lines, what in (
+        (forged(moved()), "here the playbook moved to another ledger"),
+        (forged(added(), at="9998-01-01T00:00:00.000000Z"), "which is still to come"),
+    ):
+        with pytest.raises(WrongLine, match=what):
+            load(ledger, lines)
+    assert ledger.head().position == 0
 
 
 @pytest.mark.parametrize("at", _NO_TIMES)

@@ -80,6 +80,19 @@ def _folder(path: Path) -> None:
     path.mkdir()
 
 
+def _sql(statement: str) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(statement)
+
+    return change
+
+
+#: In the place of a table, a question that never ends.
+_ENDLESS = (
+    "ALTER TABLE projection RENAME TO other; CREATE VIEW projection AS WITH RECURSIVE n(x) AS"
+    " (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT other.* FROM other, n WHERE n.x < 0"
+)
 _LOCK = "ledger.db.lock shows that there was one; restore a backup .* or begin a new ledger with"
 
 
@@ -90,9 +103,16 @@ _LOCK = "ledger.db.lock shows that there was one; restore a backup .* or begin a
         (Path.unlink, LedgerCorrupt, f"is missing, but {_LOCK}"),
         (lambda path: os.truncate(path, path.stat().st_size // 4096 // 2 * 4096), LedgerCorrupt, "image is malformed"),
         (_folder, LedgerUnavailable, "is not a regular file; put the file itself there"),
+        (
+            lambda path: Path(f"{path}-journal").write_bytes(b"x"),
+            LedgerUnavailable,
+            "no ledger of reflector leaves one",
+        ),
+        (_sql(_ENDLESS), LedgerCorrupt, "has a view in the place of the table projection"),
+        (_sql("DROP TABLE bullet_status"), LedgerCorrupt, "lacks the table bullet_status of its revision"),
         (_other_program, LedgerCorrupt, r"holds tables that are not a ledger's \(users\); nothing was changed"),
     ],
-    ids=["emptied", "missing", "truncated", "a folder", "another program's"],
+    ids=["emptied", "missing", "truncated", "a folder", "a journal", "a view", "no table", "another program's"],
 )
 def test_what_is_not_a_sound_ledger_is_refused_and_left_as_it_is(
     path: Path, damage: Callable[[Path], object], error: type[LedgerError], message: str
