@@ -33,7 +33,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "projects")
+USERS_OWN = ("api_key", "base_url", "gate", "off", "projects")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -82,6 +82,8 @@ class Config:
     fixtures: str = ""
     worktrees: str = "main"
     start_message: bool = True
+    enabled: bool = True
+    off: tuple[str, ...] = ()
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 
     def layer(self, key: str) -> Layer:
@@ -155,7 +157,13 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
             raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
-    for key, power in (("proposals", "accept"), ("prune", "apply"), ("uncited", True), ("curate", True)):
+    for key, power in (
+        ("proposals", "accept"),
+        ("prune", "apply"),
+        ("uncited", True),
+        ("curate", True),
+        ("enabled", True),
+    ):
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(f"{path}: {key} is {shown}, which is yours to say; put it into {home}")

@@ -346,8 +346,12 @@ def _line(who: str, text: str, most: int | None) -> str:
 def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
     """Record a verdict; returns its position."""
     from reflector.reflection import people
+    from reflector.reflection.recording import Reflected
+    from reflector.sessions import last_session
 
     with place.pipeline() as pipeline:
         recorded = people.judge(pipeline.ledger, one, verdict, why)
         pipeline.write()
+        answered = Reflected(one.window.event_id, "completed", f"{one.name} {verdict}", one.window.session_id)
+        last_session.leave(pipeline.project.root, [answered], only=True)
     return recorded.position

@@ -27,7 +27,7 @@ from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.events.event import LEDGER_MERGED
-from reflector.hooks import git_setup
+from reflector.hooks import fast, git_setup
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.reach import Check, Fix, checks_of_hooks, missing_program
 from reflector.hooks.settings_file import TEMPORARY
@@ -429,6 +429,8 @@ def _backend(project: Project) -> Iterator[Check]:
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
             yield Check("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
+    if file := fast.off_by(str(project.root)):
+        yield Check("settings", f"hooks record and tell nothing here: {file} switches them off", f"edit {file}")
     if project.config.layer(IGNORED) != "default":
         what = f"ledger_url in {project_config(project.root)} is not read: a repository names no ledger"
         yield Check("settings", what, f"move the line to {locate.user_config()}, or set REFLECTOR_LEDGER_URL")

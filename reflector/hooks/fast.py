@@ -220,6 +220,19 @@ def has_delivery(folder: str) -> bool:
         return False
 
 
+def off_by(project: str) -> str:
+    """Return whose settings switch a project's hooks off: the person's or the project's own file; "" for nobody's."""
+    users, own = locate.user_config(), project + "/.claude/reflector.toml"
+    listed = locate.setting("off", users)
+    folders = listed if isinstance(listed, list) else str(listed or "").split(":")
+    if any(isinstance(one, str) and one and f"{project}/".startswith(one.rstrip("/") + "/") for one in folders):
+        return users
+    for file in (users, own):
+        if str(locate.setting("enabled", file)).lower() in ("false", "0"):
+            return file
+    return ""
+
+
 def start_drain(project: str) -> None:
     """Start `reflector drain` in a session of its own, with none of our files open. Raises OSError."""
     if locate.environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
@@ -314,6 +327,11 @@ def hook() -> None:
         return
     if event in handover.STOPS and "parent_agent_id" in payload:
         return  # a subagent of Copilot CLI: its words are in its parent's transcript
+    if project and (file := off_by(project)):
+        if event == "SessionStart" and file.startswith(project) and locate.environment("CLAUDE_ENV_FILE"):
+            said = "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
+            files.write_all(1, b'{"systemMessage":' + handover.quoted(said).encode() + b"}")
+        return
     if event == "SubagentStart":
         files.write_all(1, context_form(injection(project)[2]))
         attempt(note_fired, project, event)

@@ -270,6 +270,8 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
             for bullet in bullets
             if bullet.name not in known.removed or bullet.text in named
         ]
+        # An entry without a name was given one when a command took it in, and the file is written later.
+        bullets += [named[one.text] for one in loaded.bullets if one.name in loaded.named_here and one.text in named]
     return _Told(state, bullets)
 
 

@@ -32,8 +32,9 @@ _ELSE = {
 }
 
 
-def leave(project: Path, reflected: Sequence[Reflected]) -> None:
-    """Leave what came of the session that was processed last, with what its earlier windows brought."""
+def leave(project: Path, reflected: Sequence[Reflected], *, only: bool = False) -> None:
+    """Leave what came of the session that was processed last, with what its earlier windows brought; with `only`,
+    where it is the one that the words are about."""
     from reflector.reflection.gate import CITES_NOTHING
 
     session = next((one.session_id for one in reversed(reflected) if one.session_id is not None), None)
@@ -46,6 +47,8 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
         )
     except (OSError, ValueError):
         before = left_of = ""
+    if only and left_of.strip() != session:
+        return
     last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
     if left_of.strip() != session:
         before = ""

@@ -191,3 +191,39 @@ def test_what_a_session_brought_is_said_of_all_its_windows(
     for reflected in rounds:
         leave(tmp_path, reflected)
     assert Path(own_folder(str(tmp_path)), "last-session.txt").read_text().splitlines()[0] == said
+
+
+@pytest.mark.parametrize("how", ["the person lists it", "the person's file", "the repository's file"])
+def test_a_project_that_is_switched_off_records_and_tells_nothing_and_its_commands_go_on(
+    agent: Agent, how: str
+) -> None:
+    agent.call("list")
+    settings = agent.home / ".config" / "reflector" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    if how == "the repository's file":
+        settings = agent.claude / "reflector.toml"
+    settings.write_text(f'off = ["{agent.project.parent}/"]' if how == "the person lists it" else "enabled = false")
+    told = start(agent)
+    said = "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
+    assert told == ({"systemMessage": said} if how == "the repository's file" else {"text": ""})
+    agent.ended()
+    assert agent.deliveries() == []
+    (check,) = [one for one in agent.json("doctor", code=None) if "switches them off" in one["text"]]
+    assert str(settings) in check["text"]
+    agent.call("add", "pat", "Commands go on.")
+
+
+def test_a_bullet_that_a_person_wrote_into_the_file_is_told_after_the_next_question(agent: Agent) -> None:
+    whole = json.loads(agent.playbook.read_text())
+    whole["sections"].setdefault("OTHERS", []).append({"text": "Use the word cart."})
+    agent.playbook.write_text(json.dumps(whole))
+    agent.call("list")
+    assert "[oth-001] helpful=0 harmful=0 :: Use the word cart." in agent.hook("SessionStart")
+
+
+def test_the_line_stops_asking_for_a_verdict_that_a_person_gave(agent: Agent) -> None:
+    agent.ended("pat-001", None)
+    agent.call("drain")
+    assert "pat-001 cited, undecided: reflector judge" in status_line(agent, "{}")
+    agent.call("judge", "s-1", "pat-001", "helpful")
+    assert "last session: pat-001 helpful" in status_line(agent, "{}")
