@@ -9,21 +9,18 @@ shown, nobody knows whether it was shown a bullet: it counts as unknown.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.audit.standing import verdicts_in
 from reflector.ledger.as_of import Past
 from reflector.ledger.cached import usage_at
-from reflector.ledger.usage import MARKS, TREND
+from reflector.ledger.usage import MARKS, TREND, heirs_at
+from reflector.playbook.evidence import HARMS, against
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
-
-
-#: Requirement A-32: so many times harmful, and more often than helpful.
-_LEAST_HARMFUL: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +100,44 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     return found
 
 
+class Observed(NamedTuple):
+    """The verdicts on a bullet that show what it is worth; a session shows it once, so these may be fractions."""
+
+    helpful: float = 0
+    harmful: float = 0
+
+    @property
+    def share(self) -> float | None:
+        """The share helpful; None without any verdict."""
+        total = self.helpful + self.harmful
+        return round(self.helpful / total, 6) if total else None
+
+
+def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict[str, Observed]:
+    """Return what sessions showed of each bullet: its counters without their baselines, and no more of them than
+    sessions judged it. A verdict that one sentence gave two of its citations counts once. Raises LedgerError."""
+    past_rows = past.rows() if past is not None else ledger.rows()
+    with ledger.asking() as sql:
+        upto = past.position if past is not None else ledger.head().position
+        heirs = heirs_at(sql, upto)
+        query = "SELECT name, baseline_helpful, baseline_harmful FROM bullet WHERE playbook_id = ?"
+        base = {name: (helpful, harmful) for name, helpful, harmful in sql.run(query).fetchall()}
+    if past is not None:
+        base = {name: entry.baseline for name, entry in past.entries.items()}
+    found = {}
+    for row in past_rows:
+        family = [row.name, *(name for name, of in heirs.items() if row.name in of)]
+        helpful, harmful = (
+            max(0, count - sum(base[name][side] for name in family if name in base))
+            for side, count in enumerate((row.helpful, row.harmful))
+        )
+        of = used.get(row.name)
+        most = of.sessions if of is not None else 0
+        shown = min(1.0, most / (helpful + harmful)) if helpful + harmful else 0.0
+        found[row.name] = Observed(helpful * shown, harmful * shown)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """A bullet that is to be removed, and why."""
@@ -121,13 +156,14 @@ def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due
     after  sessions that were shown a bullet, none of which cited it, after which it is to be removed; 0 for never
     """
     texts = {row.name: row.text for row in ledger.rows()}
+    shown = observed(ledger, None, use(ledger))
     found = []
     for one in citations(ledger):
         if one.status != "live" or one.name in pinned:
             continue
         reason = ""
-        if one.harmful >= _LEAST_HARMFUL and one.harmful > one.helpful:
-            reason = f"harmful {one.harmful}, helpful {one.helpful}"
+        if against(*shown[one.name]) >= HARMS:
+            reason = "harmful {1:g}, helpful {0:g}, too often for chance".format(*shown[one.name])
         elif after and (one.told or 0) >= after and not one.cited and one.helpful <= one.harmful:
             reason = f"told in {one.told} sessions, cited in none"
         if reason:

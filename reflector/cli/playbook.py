@@ -16,10 +16,11 @@ from reflector.cli.options import SECTION, as_of_option, json_option, past
 from reflector.cli.output import BulletJson, counted, note, print_json, safe, short_time, table
 from reflector.playbook.bullet import best_first
 from reflector.playbook.counting import COUNTINGS, Counting
+from reflector.playbook.evidence import interval, lower
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
-    from reflector.audit.citations import Use
+    from reflector.audit.citations import Observed, Use
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import BulletRow, Ledger
     from reflector.playbook.ranking import Standing
@@ -50,10 +51,17 @@ class ListedJson(RowJson):
     told           whether a session that starts now is told it; null for a moment
     told_sessions  sessions that were told it; null where none is recorded
     demoted        why it gives way to others; null where it does not
+    judged         verdicts that show what it is worth: without baselines, and no more than sessions judged it
+    share          the share helpful of these, null without any; in nine of ten cases the true one lies between `low`
+                   and `high`
     """
 
     used: int
     last_used: str | None
+    judged: float
+    share: float | None
+    low: float
+    high: float
     told: bool | None
     told_sessions: int | None
     demoted: str | None
@@ -66,15 +74,17 @@ class Uses:
     used: Mapping[str, Use]
     told: set[str] | None
     standing: Standing
+    shown: Mapping[str, Observed]
 
     @classmethod
     def of(cls, ledger: Ledger, project: Project, then: Past | None, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
-        from reflector.audit.citations import use
+        from reflector.audit.citations import observed, use
         from reflector.sessions.injection import ranks, told_names
 
         standing = ranks(ledger, project.config, then.position if then else None)
-        return cls(use(ledger, then, name), told_names(project.root) if then is None else None, standing)
+        used, told = use(ledger, then, name), told_names(project.root) if then is None else None
+        return cls(used, told, standing, observed(ledger, then, used))
 
     def json(self, row: BulletRow) -> ListedJson:
         """Return a bullet as `list --json` has it."""
@@ -83,6 +93,9 @@ class Uses:
             row,
             used=used.sessions if used else 0,
             last_used=used.last if used else None,
+            judged=round(sum(self.shown[row.name]), 6),
+            share=self.shown[row.name].share,
+            **dict(zip(("low", "high"), interval(*self.shown[row.name]), strict=True)),
             told=None if self.told is None else row.name in self.told,
             told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
             demoted=self.demoted(row),
@@ -94,8 +107,8 @@ class Uses:
 
 
 #: How `list` may be ordered.
-_ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None]], Any]] = {
-    "best": lambda one: best_first(one[0].bullet),
+_ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None, Observed]], Any]] = {
+    "best": lambda one: (-lower(*one[2]), best_first(one[0].bullet)),
     "name": lambda one: one[0].name,
     "harmful": lambda one: (-one[0].harmful, best_first(one[0].bullet)),
     "used": lambda one: (-(one[1].sessions if one[1] else 0), best_first(one[0].bullet)),
@@ -148,8 +161,8 @@ def list_(
         places = {bullet.name: place for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))}
         rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
     if sort is not None or (search is None and not as_json):
-        pairs = [(row, uses.used.get(row.name)) for row in rows]
-        rows = [row for row, _ in sorted(pairs, key=_ORDERS[sort or "best"])]
+        pairs = [(row, uses.used.get(row.name), uses.shown[row.name]) for row in rows]
+        rows = [row for row, *_ in sorted(pairs, key=_ORDERS[sort or "best"])]
     rows = rows[:limit]
     if as_json:
         print_json([uses.json(row) for row in rows])

@@ -291,7 +291,8 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     that differ in a number, a name, a path, a command or a negation are never a pair, nor are bullets that you decided
     to keep apart. Contradictions, and pairs of two sections, are only shown.
 
-    A removal is for a bullet with `harmful >= 3 and harmful > helpful`, or that `prune_after` sessions were told and
+    A removal is for a bullet that harmed too often for chance, as nine sessions of nine or 13 of 14 show, or
+    that `prune_after` sessions were told and
     none cited, unless it helped more than it harmed. Pinned bullets stay. With the setting `prune` = "apply" they are
     removed at once; `reflector undo NAME` brings one back.
     """

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.duplicates import labelled, measure
 from reflector.curation.proposals import Proposal, Quote, propose
 from reflector.playbook.change import Change
+from tests.ledger.events import reflected, window
 from tests.pages import section
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -31,8 +32,13 @@ _SAID = Quote("No! Always run the linter before you commit, I said so yesterday.
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Agent:
+    """A project in which nine sessions of nine said that a bullet harmed; what its file counts is not evidence."""
     agent = Agent.in_folder(tmp_path, _BULLETS)
     agent.call("list")
+    with agent.open_ledger() as ledger:
+        for number in range(9):
+            seen = window(number, f"h-{number}")
+            ledger.append([seen, *reflected(f"r{number}", seen, ("pat-002", "harmful"))])
     return agent
 
 
@@ -62,12 +68,15 @@ def test_the_figures_of_the_page_are_those_of_the_benchmark() -> None:
 def test_pairs_and_what_harms_are_proposed_once(agent: Agent) -> None:
     (pair,) = pairs(agent, "--dry-run")
     assert (pair["kind"], pair["proposal"], due(agent)) == ("near", None, ["pat-002"])
-    assert [event["type"] for event in agent.events()] == ["playbook.imported"]
+    assert agent.events("change.proposed") == []
     first = agent.json("proposals", "find")
     assert agent.json("proposals", "find") == first
     merge, removal = agent.json("proposals")
     assert (merge["id"], merge["change"]["text"]) == (first["duplicates"][0]["proposal"], pair["text"])
-    assert (removal["reason"], first["removals"][0]["state"]) == ("harmful 4, helpful 1", "waiting")
+    assert (removal["reason"], first["removals"][0]["state"]) == (
+        "harmful 9, helpful 0, too often for chance",
+        "waiting",
+    )
     agent.call("proposals", "reject", removal["id"], "--why", "we need it")
     assert agent.json("proposals", "find")["removals"][0]["state"] == "rejected"
     assert "pat-002" in agent.counters()
@@ -79,7 +88,7 @@ def test_with_the_setting_what_harms_goes_at_once_and_says_why(agent: Agent) -> 
     (agent.claude / "reflector.toml").unlink()
     agent.environ["REFLECTOR_PRUNE"] = "apply"
     assert "Bring one back with: reflector undo pat-002" in agent.call("proposals", "find").err
-    assert agent.json("show", "pat-002")["reason"] == "pruned: harmful 4, helpful 1"
+    assert agent.json("show", "pat-002")["reason"] == "pruned: harmful 9, helpful 0, too often for chance"
 
 
 def test_what_was_told_often_and_never_cited_is_due_and_shown_as_demoted(agent: Agent) -> None:
