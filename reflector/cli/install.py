@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from click.core import ParameterSource
 
 from reflector.cli.app import Place
 from reflector.cli.options import AGENT_FILE
-from reflector.cli.output import note, safe
+from reflector.cli.output import counted, note, safe
+from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
         click.echo(safe(f"Sessions of {agent.title} in {where} get the playbook and count, from their next start on."))
     if agent.consent:
         click.echo(agent.consent)
-    click.echo('Next: reflector add pat "What every session should know"')
+    click.echo(safe(f"Next: {_next(root)}"))
     click.echo(f"To undo: {undo}")
 
 
@@ -205,6 +207,18 @@ def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
             click.echo(safe(f"{name} {text}"))
     if "CLAUDE.md" in names and not out:
         note("Claude Code's hook prints the playbook as well; where it is installed, leave it out of CLAUDE.md.")
+
+
+def _next(root: Path) -> str:
+    """Return the command to begin a playbook with: of what the project says to agents already, else by hand."""
+    from reflector.locate import AGENT_FILES
+    from reflector.playbook.markdown import load_markdown
+
+    for name in AGENT_FILES:
+        with suppress(OSError):
+            if count := len(load_markdown(read_ours(root / name, 1 << 20)).bullets):
+                return f"reflector import --dry-run {name} ({counted(count, 'item')} found)"
+    return 'reflector add pat "What every session should know"'
 
 
 def _show(change: Change) -> None:

@@ -198,8 +198,9 @@ def import_history(
 ) -> None:
     """Record the sessions that an agent still keeps, oldest first.
 
-    Safe to stop and to repeat: no record counts twice. The records of a session name its project. Claude Code removes
-    transcripts after a month, so import early.
+    Counts the bullets that these sessions cite; those from before you had a playbook cite none. What people asked for
+    in them, such as "always run the linter", becomes a proposal. Safe to stop and to repeat: no record counts twice.
+    The records of a session name its project. Claude Code removes transcripts after a month, so import early.
     """
     from reflector.transcripts.discovery import find_transcripts
 
@@ -364,7 +365,10 @@ def _record(project: Project, files: Sequence[Found]) -> Imported:
     # In bytes: one file may be as long as all others together.
     with progress(sum(one.bytes for one in files) or 1, project.root.name) as bar:
         done = record_history(project, files, lambda one: bar.update(one.bytes))
-    note(f"{project.root.name}: {done.taken} of {counted(len(files), 'file')} had something new")
+    found = f"{counted(done.cited, 'bullet')} cited, {counted(done.wishes, 'change')} asked for"
+    note(f"{project.root.name}: {done.taken} of {counted(len(files), 'file')} had something new; {found}")
+    if done.taken and not done.cited:
+        note("Sessions from before reflector cite no bullet. Next: reflector import CLAUDE.md, then use your agent.")
     return done
 
 

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from reflector.events.event import CHANGE_PROPOSED
+from reflector.reflection.window import names_in
 from reflector.sessions.drain import ask_model
 from reflector.sessions.intake import Source
 from reflector.sessions.pipeline import open_pipeline
@@ -28,9 +30,12 @@ _CHUNK = 25
 
 @dataclass(slots=True)
 class Imported:
-    """A project's result: how many files had something new, and each failed file's error."""
+    """A project's result: how many files had something new, how many bullets their sessions cite, how many changes
+    people asked for in them, and each failed file's error."""
 
     taken: int = 0
+    cited: int = 0
+    wishes: int = 0
     failed: list[tuple[Path, OSError | ValueError]] = field(default_factory=list)
 
 
@@ -44,16 +49,19 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
     for start in range(0, len(files), _CHUNK):
         with open_pipeline(project) as pipeline:
             assert pipeline is not None  # it waited
-            is_model = pipeline.runner.backend.is_model
+            is_model, before = pipeline.runner.backend.is_model, pipeline.ledger.head().position
             for one in files[start : start + _CHUNK]:
                 pipeline.heard.clear()
                 try:
                     taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
                     pipeline.finish()
-                    done.taken += taken.event_id is not None
+                    recorded = pipeline.ledger.event(taken.event_id) if taken.event_id is not None else None
+                    done.taken += recorded is not None
+                    done.cited += len(names_in(recorded, "cited")) if recorded is not None else 0
                 except (OSError, ValueError) as error:
                     done.failed.append((one.path, error))
                 advance(one)
+            done.wishes += sum(1 for _ in pipeline.ledger.events(types=[CHANGE_PROPOSED], after=before))
             pipeline.write()
     if is_model:
         ask_model(project, retry="left")

@@ -137,7 +137,7 @@ def test_nobody_is_asked_for_money_without_a_yes_and_only_for_what_is_new(agent:
         del agent.environ["REFLECTOR_BACKEND"]
         agent.call("import-history", "--since", since)
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
-    assert "0 of 3 files had something new" in agent.call("import-history").err
+    assert "0 of 3 files had something new; 0 bullets cited" in agent.call("import-history").err
 
 
 def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tmp_path: Path) -> None:

@@ -336,3 +336,13 @@ def test_the_page_of_agents_and_the_readme_name_each_with_its_files(name: str) -
     assert agent.files["user"] in row
     assert f"`{agent.files['project']}`" in row
     assert agent.title in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_install_leads_to_what_a_project_says_to_agents_already(agent: Agent) -> None:
+    (agent.project / "CLAUDE.md").write_text(
+        "# Rules\n\n- Run the linter before you push.\n- Never mock the database.\n"
+    )
+    assert "Next: reflector import --dry-run CLAUDE.md (2 items found)" in agent.call("install").out
+    agent.call("uninstall")
+    (agent.project / "CLAUDE.md").unlink()
+    assert "Next: reflector add pat" in agent.call("install").out
