@@ -64,6 +64,7 @@ class Step:
 
     position: int
     recorded_at: str
+    occurred_at: str
     session_id: str | None
     reflection_id: str | None
     name: str
@@ -196,6 +197,7 @@ class _Blame:
         return Step(
             position=event.position,
             recorded_at=event.recorded_at,
+            occurred_at=event.occurred_at,
             session_id=event.session_id,
             reflection_id=event.reflection_id,
             helpful=sum(helpful for helpful, _ in self.baselines.values()) + self.totals[1],

@@ -26,6 +26,8 @@ _NOT_A_TAG: Final = f"type <> '{ev.BULLET_TAGGED}'"
 class Filter:
     """Which events: all that meet every condition. `after` and `upto` are positions, the first not included.
 
+    begin    events from this time on, by the session's own clock: an old session may be recorded today; `end` the same
+
     bullet   events that add, change, remove, cite or tag the bullet of this name
     actor    events by this actor; `hook` means every hook
     """
@@ -36,6 +38,8 @@ class Filter:
     actor: str | None = None
     after: int = 0
     upto: int | None = None
+    begin: str = ""
+    end: str = ""
 
     def between(self, after: int, upto: int) -> Filter:
         """Return the same, of these positions."""
@@ -54,6 +58,9 @@ def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, n
     asked: list[tuple[str, Sequence[object]]] = [("position > ?", [chosen.after])]
     if chosen.upto is not None:
         asked.append(("position <= ?", [chosen.upto]))
+    for limit, compared in ((chosen.begin, ">="), (chosen.end, "<=")):
+        if limit:
+            asked.append((f"occurred_at {compared} ?", [limit]))
     if chosen.types:
         asked.append((f"type IN ({', '.join('?' * len(chosen.types))})", [*chosen.types]))
     if chosen.session_id is not None:

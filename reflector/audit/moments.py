@@ -59,6 +59,14 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     return first, last
 
 
+def period(text: str) -> tuple[str, str] | None:
+    """Return when a time begins and ends, as `end_of` writes it; None for a text that names no time. Raises
+    UnknownMoment."""
+    if not _LIKE_A_TIME.match(text.strip()):
+        return None
+    return _written(_parsed(text)[0]), end_of(text)
+
+
 def end_of(text: str) -> str:
     """The last microsecond of a day, minute or second, in UTC as the ledger writes time. Raises UnknownMoment."""
     return _written(_parsed(text)[1] - _INSTANT)

@@ -301,7 +301,7 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
     for number, one in enumerate(found, 1):
         click.secho(f"\n{number} of {len(found)}  {safe(rows[one.name].bullet.line)}", bold=True)
         said = f"{one.given.tag.actor}: {one.given.verdict}, {one.given.reason}" if one.given else "not judged"
-        click.echo(f"session {short_id(one.window.session_id)}  {short_time(one.window.recorded_at)}  {safe(said)}")
+        click.echo(f"session {short_id(one.window.session_id)}  {short_time(one.window.occurred_at)}  {safe(said)}")
         _show(one, _MESSAGES)
         while (chosen := asked(_MENU)) == "full evidence":
             _show(one, None)

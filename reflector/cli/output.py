@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -206,7 +207,7 @@ def event_table(
 
     columns: dict[str, Callable[[Event], object]] = {
         "position": lambda event: event.position,
-        "recorded": lambda event: short_time(event.recorded_at),
+        "when": lambda event: short_time(event.occurred_at),
         "event": lambda event: event.type,
         "actor": lambda event: event.actor,
         "session": lambda event: short_id(event.session_id),
@@ -214,7 +215,7 @@ def event_table(
     }
     columns.pop(without, None)
     rows = [[cell(event) for cell in columns.values()] for event in events]
-    table(tuple(columns), rows, numbers=("position",), extra=("actor", "recorded"), whole=whole, empty=empty)
+    table(tuple(columns), rows, numbers=("position",), extra=("actor", "when"), whole=whole, empty=empty)
 
 
 def terminal() -> os.terminal_size:
@@ -362,8 +363,11 @@ def os_error_words(error: OSError, name: object = None) -> str:
 
 
 def short_time(stamp: str) -> str:
-    """`2026-11-21 07:40` of an ISO time."""
-    return stamp[:16].replace("T", " ")
+    """`2026-11-21 07:40` of an ISO time, in this machine's zone: as options take a time."""
+    try:
+        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError):  # of a forged ledger
+        return stamp[:16].replace("T", " ")
 
 
 def short_id(value: str | None) -> str:

@@ -162,15 +162,15 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     shown = [
         (
             *((step.name,) if several else ()),
-            *(step.position, short_time(step.recorded_at), short_id(step.session_id), step.tag or step.disposition),
+            *(step.position, short_time(step.occurred_at), short_id(step.session_id), step.tag or step.disposition),
             f"{step.helpful}/{step.harmful}",
             " ".join(filter(None, (_uncounted(step), step.model, step.rationale))),
         )
         for step in steps
     ]
-    columns = (*(("bullet",) if several else ()), "position", "recorded", "session", "verdict", "total", "why")
+    columns = (*(("bullet",) if several else ()), "position", "when", "session", "verdict", "total", "why")
     none = "It has no verdict yet."
-    table(columns, shown, numbers=("position", "total"), extra=("recorded",), whole=True, empty=none)
+    table(columns, shown, numbers=("position", "total"), extra=("when",), whole=True, empty=none)
 
 
 def _uncounted(step: Step) -> str:
@@ -231,7 +231,7 @@ def log(
     An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json has the command.
     """
     from reflector.audit.log import Filter, select, summary
-    from reflector.audit.moments import position_before, position_of
+    from reflector.audit.moments import period, position_before, position_of
     from reflector.curation.undoing import undo_of, undone
     from reflector.events.registry import EVENT_TYPES
 
@@ -246,9 +246,11 @@ def log(
         if session_id is not None:
             session_id = session_named(ledger, session_id)
         head = ledger.head().position
-        upto = min(head, position_of(ledger, until)) if until is not None else head
-        after = position_before(ledger, since) if since is not None else 0
-        chosen = Filter(types, session_id, bullet, actor, after, upto)
+        ends, begins = (period(one) if one is not None else None for one in (until, since))
+        upto = min(head, position_of(ledger, until)) if until is not None and ends is None else head
+        after = position_before(ledger, since) if since is not None and begins is None else 0
+        times = (begins[0] if begins else "", ends[1] if ends else "")
+        chosen = Filter(types, session_id, bullet, actor, after, upto, *times)
         events = select(ledger, chosen, last or None)
         if follow:
             _follow(ledger, chosen, events, head, as_json=as_json)
@@ -288,6 +290,6 @@ def _compact(event: Event) -> str:
 def _line(event: Event) -> str:
     from reflector.audit.log import summary
 
-    start = f"{event.position:>8}  {short_time(event.recorded_at)}  {event.type:<20}  {event.actor:<16}"
+    start = f"{event.position:>8}  {short_time(event.occurred_at)}  {event.type:<20}  {event.actor:<16}"
     line = safe(f"{start}  {short_id(event.session_id):<8}  {summary(event)}".replace("\n", " "))
     return line[: terminal().columns] if sys.stdout.isatty() else line

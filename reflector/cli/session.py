@@ -138,8 +138,8 @@ def show_session(ledger: Ledger, session_id: str, then: Past | None, *, as_json:
         click.echo()
         _show_window(window, qualities[window.event_id])
     click.echo()
-    rows = [(e.position, short_time(e.recorded_at), e.type, e.actor, summary(e)) for e in story.events]
-    table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",), extra=("actor", "recorded"))
+    rows = [(e.position, short_time(e.occurred_at), e.type, e.actor, summary(e)) for e in story.events]
+    table(("position", "when", "event", "actor", "what"), rows, numbers=("position",), extra=("actor", "when"))
 
 
 def _spent(spent: Spent) -> dict[str, Any]:

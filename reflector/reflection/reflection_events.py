@@ -87,7 +87,9 @@ def completed(
     from reflector.reflection.answers import PARSER_VERSION
 
     said: Mapping[str, Any] = given.data or {}
+    # A verdict is of its session's time, whenever a judge gave it.
     about: Any = {"actor": given.actor, "session_id": recorded.session_id, "reflection_id": reflection_id}
+    about["occurred_at"] = recorded.occurred_at if given.actor != ev.HUMAN else None
     event = NewEvent(
         ev.REFLECTION_COMPLETED,
         identity(ev.REFLECTION_COMPLETED, reflection_id),

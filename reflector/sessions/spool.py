@@ -223,8 +223,11 @@ def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
         "attempts": _failure(target).attempts + 1,
         "failed_at_ns": time.time_ns(),
     }
+    reason = target.with_suffix(".error")
+    if reason.is_dir():  # nobody's, and it would keep every other delivery waiting
+        reason.rename(reason.with_name(f"{reason.name}.{time.time_ns()}"))
     # The reason first: a crash in between leaves the delivery pending, never a failure without its reason.
-    files.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
+    files.write_durably(str(folder), json.dumps(note).encode(), reason.name)
     return _move(path, folder) or target
 
 

@@ -207,3 +207,19 @@ def test_an_import_that_is_killed_or_interrupted_goes_on_where_it_was(agent: Age
     agent.call("import-history", code=1)
     assert (ledger(agent), agent.counters()) == alone
     assert agent.call("verify").out == ""
+
+
+def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(agent: Agent) -> None:
+    agent.environ["TZ"] = "UTC"
+    agent.call("import-history")
+    for words in (["blame", "pat-001"], ["log"], ["show", "s-0"], ["list", "--sort", "recent"]):
+        assert "2026-01-03" in agent.call(*words).out, words
+    assert (
+        len(
+            agent.call(
+                "log", "--since", "2026-01-02", "--until", "2026-01-02", "--type", "bullet.tagged"
+            ).out.splitlines()
+        )
+        == 2
+    )
+    assert "pat-001" in {one["name"] for one in agent.json("list", "--stale", "30")}

@@ -36,7 +36,7 @@ def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_i
     for options, names in (
         ("--section mistakes", ["mis-001"]),
         ("--search zebra", []),
-        ("--stale 1", ["mis-001", "ctx-001"]),
+        ("--stale 36500", ["mis-001", "ctx-001"]),
         ("--sort used --limit 1", ["pat-001"]),
     ):
         assert [row["name"] for row in lived_in.json("list", *options.split())] == names, options
