@@ -80,6 +80,7 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
     from reflector.hooks.install import hook_command
     from reflector.hooks.reach import install_command
     from reflector.hooks.settings_file import backup_path, install_hooks
+    from reflector.sessions.spool import is_untouched
 
     agent, root = _agent(name, scope), place.folder()
     path, command = agent.paths(root)[scope], hook_command()
@@ -108,7 +109,7 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
         click.echo(safe(f"Sessions of {agent.title} in {where} get the playbook and count, from their next start on."))
     if agent.consent:
         click.echo(agent.consent)
-    click.echo(safe(f"Next: {_next(root)}"))
+    click.echo(safe(f"Next: {first_step(root) if is_untouched(place.project()) else _ADD}"))
     click.echo(f"To undo: {undo}")
 
 
@@ -209,8 +210,11 @@ def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
         note("Claude Code's hook prints the playbook as well; where it is installed, leave it out of CLAUDE.md.")
 
 
-def _next(root: Path) -> str:
-    """Return the command to begin a playbook with: of what the project says to agents already, else by hand."""
+_ADD = 'reflector add pat "What every session should know"'
+
+
+def first_step(root: Path) -> str:
+    """Return the command that gives an empty playbook its first bullets: the import of the advice that is there."""
     from reflector.locate import AGENT_FILES
     from reflector.playbook.markdown import load_markdown
 
@@ -218,7 +222,7 @@ def _next(root: Path) -> str:
         with suppress(OSError):
             if count := len(load_markdown(read_ours(root / name, 1 << 20)).bullets):
                 return f"reflector import --dry-run {name} ({counted(count, 'item')} found)"
-    return 'reflector add pat "What every session should know"'
+    return _ADD
 
 
 def _show(change: Change) -> None:

@@ -199,8 +199,9 @@ def import_history(
     """Record the sessions that an agent still keeps, oldest first.
 
     Counts the bullets that these sessions cite; those from before you had a playbook cite none. What people asked for
-    in them, such as "always run the linter", becomes a proposal. Safe to stop and to repeat: no record counts twice.
-    The records of a session name its project. Claude Code removes transcripts after a month, so import early.
+    in them, such as "always run the linter", becomes a proposal. With --dry-run, `new` is how many files have new
+    records, and `cites` how many bullets these cite. Safe to stop and to repeat: no record counts twice. The records of
+    a session name its project. Claude Code removes transcripts after a month, so import early.
     """
     from reflector.transcripts.discovery import find_transcripts
 
@@ -222,7 +223,7 @@ def import_history(
         whose = "of a project that still exists" if everything else "of this project"
         note(f"Nothing to import: no sessions {whose} lie in {where}.")
     elif not as_json:
-        _show_plan(plan)
+        _show_plan(plan, dry_run=dry_run)
     recorded: dict[Path, Imported] = {}
     if plan and not dry_run:
         _confirm(plan, yes=yes)
@@ -329,12 +330,19 @@ def _folder_of(one: Found) -> Path | None:
         return None
 
 
-def _show_plan(plan: Plan) -> None:
-    rows = [
-        (project.root.name, len(files), f"{sum(one.bytes for one in files) / 2**20:.1f}", *_days(files), project.root)
-        for project, files in plan
-    ]
-    table(("project", "files", "MB", "from", "to", "folder"), rows, numbers=("files", "MB"), extra=("from", "to"))
+def _show_plan(plan: Plan, *, dry_run: bool) -> None:
+    from reflector.sessions.history import news
+
+    if any(not project.has_ledger() for project, _ in plan):
+        note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
+    rows = []
+    for project, files in plan:
+        new = list(news(project, files)) if dry_run else []
+        found = (len(new), sum(cites for _, cites in new)) if dry_run else ()
+        size = f"{sum(one.bytes for one in files) / 2**20:.1f}"
+        rows.append((project.root.name, len(files), *found, size, *_days(files), project.root))
+    numbers = ("files", "new", "cites", "MB") if dry_run else ("files", "MB")
+    table(("project", *numbers, "from", "to", "folder"), rows, numbers=numbers, extra=("from", "to"))
 
 
 def _days(files: Sequence[Found]) -> tuple[str, str]:
@@ -349,7 +357,7 @@ def _confirm(plan: Plan, *, yes: bool) -> None:
     if not asking or yes:
         return
     most = [(files, project, project.config.request_tokens) for project, files in asking]
-    sizes = [min(size // 3, limit) for files, project, limit in most for _, size in news(project, files)]
+    sizes = [min(size // 3, limit) for files, project, limit in most for size, _ in news(project, files)]
     if not sizes:
         return
     told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
@@ -365,11 +373,22 @@ def _record(project: Project, files: Sequence[Found]) -> Imported:
     # In bytes: one file may be as long as all others together.
     with progress(sum(one.bytes for one in files) or 1, project.root.name) as bar:
         done = record_history(project, files, lambda one: bar.update(one.bytes))
-    found = f"{counted(done.cited, 'bullet')} cited, {counted(done.wishes, 'change')} asked for"
-    note(f"{project.root.name}: {done.taken} of {counted(len(files), 'file')} had something new; {found}")
-    if done.taken and not done.cited:
-        note("Sessions from before reflector cite no bullet. Next: reflector import CLAUDE.md, then use your agent.")
+    found = (
+        f"{done.taken} of {counted(len(files), 'file')} had something new; {counted(done.records, 'record')}, "
+        f"{counted(done.cited, 'bullet')} cited, {counted(done.wishes, 'change')} asked for"
+    )
+    note(f"{project.root.name}: {found}")
+    if done.taken:
+        note(f"Next: {_next(project, done)}")
     return done
+
+
+def _next(project: Project, done: Imported) -> str:
+    from reflector.cli.install import first_step
+
+    if done.wishes:
+        return "reflector proposals"
+    return first_step(project.root) if done.is_empty else "reflector list"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ goes on where it ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,12 +30,20 @@ _CHUNK = 25
 
 @dataclass(slots=True)
 class Imported:
-    """A project's result: how many files had something new, how many bullets their sessions cite, how many changes
-    people asked for in them, and each failed file's error."""
+    """A project's result.
+
+    taken     how many files had something new, and `records` how many records that were
+    cited     how many bullets their sessions cite
+    wishes    how many changes people asked for in them
+    is_empty  whether the playbook has no bullet
+    failed    each failed file's error
+    """
 
     taken: int = 0
+    records: int = 0
     cited: int = 0
     wishes: int = 0
+    is_empty: bool = False
     failed: list[tuple[Path, OSError | ValueError]] = field(default_factory=list)
 
 
@@ -57,28 +65,30 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
                     pipeline.finish()
                     recorded = pipeline.ledger.event(taken.event_id) if taken.event_id is not None else None
                     done.taken += recorded is not None
+                    done.records += taken.records
                     done.cited += len(names_in(recorded, "cited")) if recorded is not None else 0
                 except (OSError, ValueError) as error:
                     done.failed.append((one.path, error))
                 advance(one)
             done.wishes += sum(1 for _ in pipeline.ledger.events(types=[CHANGE_PROPOSED], after=before))
             pipeline.write()
+            done.is_empty = not pipeline.ledger.rows()
     if is_model:
         ask_model(project, retry="left")
     return done
 
 
-def news(project: Project, files: Sequence[Found]) -> Iterator[tuple[Found, int]]:
-    """Yield the files with records that no window of the project has, with about how many bytes are new.
+def news(project: Project, files: Sequence[Found]) -> Iterator[tuple[int, int]]:
+    """Yield for each file with records that no window of the project has about how many bytes are new, and how many
+    bullets they cite.
 
     Records nothing and creates no ledger. Raises LedgerError; a file that cannot be read is left out.
     """
-    if not project.has_ledger():
-        yield from ((one, one.bytes) for one in files)
-        return
-    with project.open_ledger() as ledger:
+    with project.open_ledger() if project.has_ledger() else nullcontext() as ledger:
         for one in files:
             with suppress(OSError, ValueError):
-                keys = scan(one.path, one.bytes).keys
-                if new := len(keys) - len(ledger.seen(keys)):
-                    yield one, one.bytes * new // len(keys)
+                found = scan(one.path, one.bytes)
+                seen = ledger.seen(found.keys) if ledger is not None else set()
+                if new := len(found.keys) - len(seen):
+                    cites = {name for key, names in found.cited if key not in seen for name in names}
+                    yield one.bytes * new // len(found.keys), len(cites)

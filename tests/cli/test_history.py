@@ -128,6 +128,24 @@ def test_a_file_that_cannot_be_taken_in_is_named_and_stops_nothing(agent: Agent)
     assert agent.counters()["pat-001"] == (3, 0)
 
 
+def test_an_import_says_what_is_new_and_ends_with_what_it_found_and_what_is_next(agent: Agent, tmp_path: Path) -> None:
+    agent.call("import-history", "--since", "2026-01-03")
+    shown = agent.call("import-history", "--dry-run").out.splitlines()
+    assert [line.split()[1:4] for line in shown] == [["files", "new", "cites"], ["3", "2", "2"]]
+    assert ", 2 bullets cited, 0 changes asked for\nNext: reflector list\n" in agent.call("import-history").err
+    bare = Agent(tmp_path / "bare", agent.home)
+    bare.claude.mkdir(parents=True)
+    (bare.project / "AGENTS.md").write_text("- Use integer cents.\n")
+    put(bare, "bare", "2026-01-01", None, Session("bare").user("Rename it.").agent("Done."))
+    assert bare.call("import-history").err.splitlines() == [
+        "Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.",
+        "bare: 1 of 1 file had something new; 2 records, 0 bullets cited, 0 changes asked for",
+        "Next: reflector import --dry-run AGENTS.md (1 item found)",
+    ]
+    put(bare, "wish", "2026-01-02", None, Session("wish").user("Always run the linter before you push.").agent("Done."))
+    assert "1 change asked for\nNext: reflector proposals\n" in bare.call("import-history").err
+
+
 def test_nobody_is_asked_for_money_without_a_yes_and_only_for_what_is_new(agent: Agent) -> None:
     for since, asked in (("2026-01-02", "up to 3 sessions"), ("2026-01-01", "up to 1 session,")):
         agent.environ["REFLECTOR_BACKEND"] = "anthropic"
@@ -137,7 +155,7 @@ def test_nobody_is_asked_for_money_without_a_yes_and_only_for_what_is_new(agent:
         del agent.environ["REFLECTOR_BACKEND"]
         agent.call("import-history", "--since", since)
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
-    assert "0 of 3 files had something new; 0 bullets cited" in agent.call("import-history").err
+    assert "0 of 3 files had something new; 0 records, 0 bullets cited" in agent.call("import-history").err
 
 
 def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tmp_path: Path) -> None:

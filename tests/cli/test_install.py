@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -339,10 +340,11 @@ def test_the_page_of_agents_and_the_readme_name_each_with_its_files(name: str) -
 
 
 def test_install_leads_to_what_a_project_says_to_agents_already(agent: Agent) -> None:
+    shutil.rmtree(agent.claude)
     (agent.project / "CLAUDE.md").write_text(
         "# Rules\n\n- Run the linter before you push.\n- Never mock the database.\n"
     )
     assert "Next: reflector import --dry-run CLAUDE.md (2 items found)" in agent.call("install").out
     agent.call("uninstall")
-    (agent.project / "CLAUDE.md").unlink()
+    agent.call("import", agent.project / "CLAUDE.md")
     assert "Next: reflector add pat" in agent.call("install").out
