@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.events.event import EVENT_REDACTED, SESSION_RECORDED
-from reflector.files import absolute, lock, read_bounded, sync_folder, write_durably
+from reflector.files import error_words, folder_of, lock, read_bounded, write_durably
 from reflector.git import GitUnavailable, ask_git, repository
 from reflector.handover import open_own
-from reflector.ledger.errors import LedgerForeign, LedgerGone
+from reflector.ledger.errors import LedgerForeign, LedgerGone, LedgerUnavailable
 from reflector.ledger.rows import object_in
 from reflector.ledger.sqlite_file import refuse_journal, sqlite_module
 from reflector.locate import agent_folders, own_folder, person_folder
@@ -319,19 +319,28 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
             load_events(ledger, head, islice(lines, end.position))
             if not sure and not _wrote(ledger, place.root / ".claude" / "playbook.json"):
                 return False
-        beside = place.file.with_name(f".{place.file.name}.restored")
-        shutil.copyfile(staged, beside)
-    beside.chmod(0o600)
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())
-    if aside is not None:
-        place.file.rename(aside)
-    for suffix in ("-wal", "-shm"):
-        Path(f"{place.file}{suffix}").unlink(missing_ok=True)
-    beside.rename(place.file)
-    sync_folder(absolute(place.file.parent))
+        _put(staged, place.file, aside)
     _note(place, entry.origin, _identity(place.file) or _NOWHERE)
     return True
+
+
+def _put(staged: Path, file: Path, aside: Path | None) -> None:
+    """Put a file in a ledger's place, through its folder: no link below a `.claude` leads elsewhere."""
+    beside = f".{file.name}.restored"
+    try:
+        with folder_of(file) as folder:
+            fd = folder.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with staged.open("rb") as source, os.fdopen(fd, "wb") as target:
+                shutil.copyfileobj(source, target)
+                target.flush()
+                os.fsync(target.fileno())
+            if aside is not None:
+                folder.replace(file.name, aside.name)
+            for suffix in ("-wal", "-shm"):
+                folder.remove(f"{file.name}{suffix}", missing_ok=True)
+            folder.replace(beside, file.name)
+    except OSError as error:
+        raise LedgerUnavailable(f"{file} cannot be put back ({error_words(error)}); check its folder") from error
 
 
 def _wrote(ledger: Ledger, file: Path) -> bool:
