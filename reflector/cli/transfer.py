@@ -82,8 +82,9 @@ def import_(place: Place, file: Path, rename: bool, ours: bool, dry_run: bool, a
 
     FILE is a playbook.json in any of its forms, a playbook of another system, or Markdown: CLAUDE.md, AGENTS.md, rules
     of an editor, a memory file. Its counters become the baseline. In Markdown each item of a list is a bullet, in the
-    section that its heading means; what is left out is listed, and so is each entry that a bullet of any section says
-    already. A file with invalid entries is refused as a whole, and each entry is named. Safe to repeat.
+    section that its heading means; numbered steps are one bullet. What is left out is listed with its first words, and
+    so is each entry that a bullet of any section says already. A file with invalid entries is refused as a whole, and
+    each entry is named. Safe to repeat.
 
     An export of `reflector export --format ndjson` fills an empty ledger with its events and its chain; the first wrong
     line stops that, and nothing is imported. Where this ledger has events, those of FILE are appended, each once: both

@@ -1,16 +1,19 @@
 """Advice in Markdown: what people wrote into CLAUDE.md, AGENTS.md and rules, an agent's memory files, and playbooks as
 text.
 
-Invariant: nothing is passed over in silence. A list item is a piece of advice, and so is a line such as
-`[pat-001] helpful=7 harmful=1 :: Run the tests first.`; everything else is left out, with its line in a note.
+Invariant: nothing is passed over in silence. A list item is a piece of advice, and so are the numbered steps of one
+list, and a line such as `[pat-001] helpful=7 harmful=1 :: Run the tests first.`; everything else is left out, with its
+line and its first words in a note.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
+from .admissible import MAX_TEXT
 from .document import Loaded, finished, load
 from .names import SECTIONS, SLUG_OF_TITLE, is_name
 from .parse import Parser
@@ -37,7 +40,10 @@ _GUESSES: Final = (
 )
 #: The section of each type of Claude Code's memory files.
 _OF_MEMORY: Final = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
+#: Titles of numbered lists whose items are no steps of one way to work.
+_NO_STEPS: Final = re.compile(r"rule|guideline|principle|convention", re.I)
 _MOST_LINES: Final = 8
+_MOST_WORDS: Final = 60
 
 
 def is_markdown(raw: bytes) -> bool:
@@ -72,7 +78,7 @@ def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -
 
 def _read_lines(parser: Parser, lines: list[str]) -> None:
     """Read a playbook as text: its titles, and its bullets line by line."""
-    section, left = "oth", []
+    section, left = "oth", list[tuple[int, str]]()
     for number, line in enumerate(lines, start=1):
         if found := _LINE.fullmatch(line):
             name, helpful, harmful, text = found.groups()
@@ -82,7 +88,7 @@ def _read_lines(parser: Parser, lines: list[str]) -> None:
         elif title := _HEADING.fullmatch(line):
             section = section_of(title[1]) or "oth"
         elif line.strip():
-            left.append(number)
+            left.append((number, line))
     _note_left(parser, "lines", left)
 
 
@@ -95,28 +101,32 @@ def _read_blocks(parser: Parser, text: str, memory: str | None) -> None:
 
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     sections: dict[int, str | None] = {}
-    left: dict[str, list[int]] = {}
-    at = 0
+    left: dict[str, list[tuple[int, str]]] = {}
+    at, title = 0, ""
     while at < len(tokens):
         token = tokens[at]
         line = token.map[0] + 1 if token.map else 0
         if token.type == "heading_open":
             level = int(token.tag[1])
             sections = {above: section for above, section in sections.items() if above < level}
-            sections[level] = section_of(tokens[at + 1].content)
+            title = tokens[at + 1].content
+            sections[level] = section_of(title)
         elif token.type in ("bullet_list_open", "ordered_list_open"):
             guessed = [section for _, section in sorted(sections.items()) if section]
             end = _end_of(tokens, at)
-            for where, item in _items(tokens[at : end + 1]):
-                _take(parser, where, item, memory or (guessed[-1] if guessed else "oth"), left)
+            items, section = list(_items(tokens[at : end + 1])), memory or (guessed[-1] if guessed else "oth")
+            if token.type == "ordered_list_open" and not (section in ("mis", "pref") or _NO_STEPS.search(title)):
+                items = _steps(items)
+            for where, item in items:
+                _take(parser, where, item, section, left)
             at = end
         elif token.type == "paragraph_open" and memory:
             _take(parser, line, tokens[at + 1].content, memory, left)
         elif token.level == 0 and (what := _LEFT_OUT.get(token.type)):
-            left.setdefault(what, []).append(line)
+            left.setdefault(what, []).append((line, next((one.content for one in tokens[at:] if one.content), "")))
         at += 1
-    for what, numbers in left.items():
-        _note_left(parser, what, numbers)
+    for what, lines in left.items():
+        _note_left(parser, what, lines)
 
 
 _LEFT_OUT: Final = {
@@ -150,24 +160,33 @@ def _items(tokens: list[Token]) -> Iterator[tuple[int, str]]:
         nested = next((i for i in range(at, end) if tokens[i].type in ("bullet_list_open", "ordered_list_open")), end)
         own = _words(tokens[at:nested])
         if nested < end and own.endswith(":"):
-            for line, text in _items(tokens[nested : _end_of(tokens, nested) + 1]):
+            below = list(_items(tokens[nested : _end_of(tokens, nested) + 1]))
+            for line, text in _steps(below) if tokens[nested].type == "ordered_list_open" else below:
                 yield line, f"{own} {text}"
         else:
             yield span[0] + 1, " ".join([own, *(_words([one]) for one in tokens[nested:end])]).strip()
         at = end + 1
 
 
+def _steps(items: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the items of a numbered list as one, where there are several and none is a bullet with a name."""
+    if len(items) < 2 or any(_NAMED.fullmatch(text) for _, text in items):
+        return items
+    whole = " ".join(f"{number}. {text}" for number, (_, text) in enumerate(items, start=1))
+    return [(items[0][0], whole)] if len(whole) <= MAX_TEXT else items
+
+
 def _words(tokens: Iterable[Token]) -> str:
     return " ".join(" ".join(one.content.split()) for one in tokens if one.type == "inline").strip()
 
 
-def _take(parser: Parser, line: int, text: str, section: str, left: dict[str, list[int]]) -> None:
+def _take(parser: Parser, line: int, text: str, section: str, left: dict[str, list[tuple[int, str]]]) -> None:
     text = _BOX.sub("", " ".join(text.split()), count=1) if _BOX.match(text) else " ".join(text.split())
     named = _NAMED.fullmatch(text)
     if named is not None and is_name(named[1]):
         parser.entry(f"line {line}", section, {"name": named[1], "text": named[2]})
     elif len(text.split()) < 2 or _ONLY_A_LINK.fullmatch(text):
-        left.setdefault("single words and links", []).append(line)
+        left.setdefault("single words and links", []).append((line, text))
     else:
         parser.entry(f"line {line}", section, {"text": text})
 
@@ -180,7 +199,8 @@ def section_of(title: str) -> str | None:
     return next((slug for slug, words in _GUESSES if words.search(plain)), None)
 
 
-def _note_left(parser: Parser, what: str, numbers: list[int]) -> None:
-    if numbers:
-        shown = ", ".join(map(str, numbers[:_MOST_LINES])) + (" …" if len(numbers) > _MOST_LINES else "")
-        parser.notes.append(f"left out: {what} ({'line' if len(numbers) == 1 else 'lines'} {shown})")
+def _note_left(parser: Parser, what: str, lines: Sequence[tuple[int, str]]) -> None:
+    if lines:
+        shown = [f'line {number} "{shorten(text, _MOST_WORDS, placeholder=" …")}"' for number, text in lines]
+        more = f", and {len(lines) - _MOST_LINES:,} more" if len(lines) > _MOST_LINES else ""
+        parser.notes.append(f"left out: {what} ({', '.join(shown[:_MOST_LINES])}{more})")

@@ -20,6 +20,11 @@ NESTED = "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of th
         ),
         ("# Testing rules\n## Python\n- Use pytest here.\n", [("pat", "Use pytest here.")]),
         (
+            "## Workflow\n1. Read the issue.\n2. Write a failing test.\n\n- To release:\n  1. Tag\n  2. Push it\n",
+            [("pat", "1. Read the issue. 2. Write a failing test."), ("pat", "To release: 1. Tag 2. Push it")],
+        ),
+        ("# Rules\n1. Use tabs.\n2. Never mock.\n", [("pat", "Use tabs."), ("pat", "Never mock.")]),
+        (
             NESTED,
             [
                 ("oth", "Keep it small one thing a function"),
@@ -40,12 +45,12 @@ def test_what_is_no_advice_is_left_out_and_named_by_its_line() -> None:
     loaded = load_markdown("Prose here.\n\n- [Docs](https://x)\n- Run the tests\n\n```\n- not me\n```\n")
     assert [bullet.text for bullet in loaded.bullets] == ["Run the tests"]
     assert loaded.notes == (
-        "left out: paragraphs (line 1)",
-        "left out: single words and links (line 3)",
-        "left out: code blocks (line 6)",
+        'left out: paragraphs (line 1 "Prose here.")',
+        'left out: single words and links (line 3 "[Docs](https://x)")',
+        'left out: code blocks (line 6 "- not me")',
     )
     behind = load_markdown("---\ndescription: x\n---\nProse.\n\n- Run the tests\n")
-    assert behind.notes == ("left out: paragraphs (line 4)",)
+    assert behind.notes == ('left out: paragraphs (line 4 "Prose.")',)
 
 
 def test_a_file_without_advice_is_refused_with_the_way_out() -> None:
@@ -58,7 +63,7 @@ def test_a_playbook_as_text_keeps_its_counters_and_its_names_where_they_are_ours
     text += "[shr-00001] helpful=5 harmful=0 :: Plan.\n?\n"
     loaded = load_markdown(text)
     assert loaded.bullets == (Bullet("mis-003", "mis", "No mocks.", 2, 1), Bullet("mis-004", "mis", "Plan.", 5, 0))
-    assert loaded.notes == ("left out: lines (line 4)",)
+    assert loaded.notes == ('left out: lines (line 4 "?")',)
 
 
 BULLETS = (Bullet("pat-001", "pat", "Run [all] tests: `make`", 3, 1), Bullet("oth-002", "oth", "Ask.", 0, 2))
