@@ -307,7 +307,8 @@ class RedactedJson:
 
 @click.command()
 @click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
-@click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; the places are shown first.")
+@click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; - reads it from standard input.")
+@click.option("--session", metavar="ID", help="Erase what all events of a session say.")
 @why_option
 @click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Erase only this bullet; repeatable.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -317,6 +318,7 @@ def redact(
     place: Place,
     what: str | None,
     text: str | None,
+    session: str | None,
     why: str | None,
     bullets: tuple[str, ...],
     yes: bool,
@@ -326,13 +328,18 @@ def redact(
 
     Name an event: an id, its beginning, or a position from `reflector log`; a reflection means its analysis. With
     --where, erases everything that holds a text, to the letter: events, copies of imported playbooks and queued hook
-    deliveries; sessions that wait there are still recorded. The chain still verifies. Later exports and backups do not
-    hold the text; earlier ones do.
+    deliveries; sessions that wait there are still recorded. With --session, erases what a session's events say, and
+    names its transcript. The chain still verifies. Later exports and backups do not hold the text; earlier ones do.
     """
-    if (what is None) == (text is None) or (text is not None and bullets) or (as_json and text is None):
-        raise click.UsageError("name an event, or a text with --where; --bullet is for an event, --json for --where")
+    if [what, text, session].count(None) != 2 or (what is None and bullets) or (as_json and text is None):
+        raise click.UsageError(
+            "name an event, a text with --where, or a --session; --bullet is for an event, --json for --where"
+        )
     if text is not None:
-        _redact_where(place, text, why, yes=yes, as_json=as_json)
+        reason = None if as_json and not yes else _reason(why)
+        _redact_where(place, _typed(text), reason, as_json=as_json, yes=yes)
+    elif session is not None:
+        _redact_session(place, session, _reason(why), yes=yes)
     elif what is not None:
         _redact_one(place, what, _reason(why), bullets, yes=yes)
 
@@ -351,7 +358,7 @@ def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, 
         ledger = pipeline.ledger
         target = target_named(ledger, what)
         if target.kind == "session":
-            raise click.UsageError(f"session {target.id} has many events; name one of `reflector log --session {what}`")
+            raise click.UsageError(f"session {target.id} has many events; erase all with `redact --session {what}`")
         event = target.events[0]
         erasure = planned(event, bullets)
         if erasure.texts and not yes:
@@ -368,6 +375,37 @@ def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, 
     _print_leftovers(removed, left, others)
 
 
+def _redact_session(place: Place, session: str, why: str, *, yes: bool) -> None:
+    from reflector.audit.targets import target_named
+    from reflector.curation.erasure import copies, erase, of_session
+
+    with place.pipeline() as pipeline:
+        target = target_named(pipeline.ledger, session)
+        if target.kind != "session":
+            raise click.UsageError(f"{session} is not a session; `reflector redact {session}` erases one event")
+        paths = dict.fromkeys(event.data["transcript"]["path"] for event in target.events if event.data)
+        erasure = of_session(pipeline.ledger.events(session_id=target.id))
+        if erasure.texts and not yes:
+            _ask(erasure, f"from session {target.id}")
+        done = [one for one in erase(pipeline.ledger, erasure, why) if one.added]
+        pipeline.write()
+        left = copies(pipeline.project.root / ".claude", erasure)
+    click.echo(f"{counted(len(done), 'event')} redacted")
+    for path in paths:
+        note(f"the agent's transcript is not ours; clean it by hand: {safe(path)}")
+    _print_leftovers([], left, [])
+
+
+def _typed(text: str) -> str:
+    """Return the text to erase; for `-` from a hidden prompt or standard input, so that no history of commands keeps
+    it."""
+    if text != "-":
+        return text
+    if sys.stdin.isatty():
+        return str(click.prompt("Text to erase", hide_input=True, err=True))
+    return sys.stdin.read().strip("\r\n")
+
+
 def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
     from reflector.curation.erasure import copies, erase, forget, holding
     from reflector.sessions.spool import drop_words
@@ -382,11 +420,10 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
         done: list[Appended] = []
         if not as_json:
             _print_matches(erasure, files, ours)
-        if (erasure.events or files or erasure.stays) and (yes or not as_json):
-            reason = _reason(why)
+        if (erasure.events or files or erasure.stays) and why is not None:
             if not yes:
                 _ask(erasure, "wherever it is said")
-            done = [one for one in erase(pipeline.ledger, erasure, reason) if one.added]
+            done = [one for one in erase(pipeline.ledger, erasure, why) if one.added]
             pipeline.write()
             for path in waiting:
                 drop_words(path)

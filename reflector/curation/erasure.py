@@ -74,6 +74,12 @@ def planned(event: Event, bullets: Collection[str] = ()) -> Erasure:
     return Erasure(((event, texts_of(event.type, _own(event), takes)),), takes)
 
 
+def of_session(events: Iterable[Event]) -> Erasure:
+    """Return what erasing all prose of a session's events would take."""
+    found = ((event, texts_of(event.type, _own(event), everything)) for event in events if event.type in _HOLDING_TEXT)
+    return Erasure(tuple((event, texts) for event, texts in found if texts), everything)
+
+
 def holding(ledger: Ledger, wanted: str) -> Erasure:
     """What erasing a text wherever the ledger holds it would take. Raises ErasureRefused for one too short to mean
     anything."""

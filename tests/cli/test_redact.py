@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from contextlib import closing
 from pathlib import Path
@@ -74,6 +75,25 @@ def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refus
     ):
         assert wanted in told.call("redact", *what, "--why", reason, "--yes", code=code).err
     assert told.events("event.redacted") == []
+
+
+def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(told: Agent, tmp_path: Path) -> None:
+    counters = told.counters()
+    ran = told.call("redact", "--session", "s-1", "--why", "a customer", "--yes")
+    assert f"clean it by hand: {tmp_path / '1.jsonl'}\n" in ran.err
+    assert "events redacted" in ran.out
+    assert not any(SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "--session", "s-1"))
+    assert told.counters() == counters
+    assert told.call("verify").out == told.call("rebuild", "--check").out == ""
+
+
+def test_the_text_to_erase_comes_from_standard_input_and_nothing_is_shown_without_a_reason(
+    told: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert told.call("redact", "--where", SECRET, code=2).out == ""
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{SECRET}\n"))
+    told.call("redact", "--where", "-", "--why", "a customer", "--yes")
+    assert holding(told) == []
 
 
 def test_on_a_terminal_it_shows_the_text_and_asks_first(told: Agent) -> None:
