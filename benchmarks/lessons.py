@@ -19,8 +19,8 @@ from statistics import correlation, fmean
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.ledger.store import Ledger
 from reflector.lessons.book import Lesson, fold_lessons
-from reflector.lessons.journal import Memory
 
 SEED, SESSIONS, DAYS, HALF = 20261122, 5_000, 30, 15
 MISTAKES, REFLECTIONS, CHANGED, APPLIED = 150, 50, 10, 3
@@ -55,9 +55,7 @@ def month() -> Month:
     """Play the month."""
     chance = random.Random(SEED)
     truths = [_truth(number, chance) for number in range(MISTAKES + REFLECTIONS)]
-    journal = Memory()
-    for number, truth in enumerate(truths):
-        journal.append([_lesson(truth, number)])
+    made = [_lesson(truth, number) for number, truth in enumerate(truths)]
     for session in range(SESSIONS):
         at = _BEGIN + timedelta(days=DAYS) * (session / SESSIONS)
         for truth in _applied(truths, chance):
@@ -66,8 +64,10 @@ def month() -> Month:
             kind = kinds[int(chance.random() * len(kinds))]
             event_id = identity(ev.OUTCOME_OBSERVED, truth.id, session)
             data = {"kind": kind, "source": "tests"}
-            journal.append([NewEvent(ev.OUTCOME_OBSERVED, event_id, data, "agent", _iso(at), target_id=truth.id)])
-    events = list(journal.events())
+            made.append(NewEvent(ev.OUTCOME_OBSERVED, event_id, data, "agent", _iso(at), target_id=truth.id))
+    with Ledger.open("sqlite://") as ledger:
+        ledger.append(made)
+        events = list(ledger.events())
     ends = [_iso(_BEGIN + timedelta(days=day + 1)) for day in range(DAYS)]
     return Month(truths, [_learned(events, end) for end in ends])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reflector.events import event as ev
@@ -17,7 +17,7 @@ from reflector.events.event import Event, Moment, first_moment, identity
 from reflector.events.lessons import POLARITY
 from reflector.events.state import REDACTED, Playbook
 from reflector.ledger.as_of import Past
-from reflector.lessons.journal import Journal
+from reflector.ledger.store import Ledger
 from reflector.lessons.outcomes import (
     UNPROVEN,
     State,
@@ -78,20 +78,18 @@ class Outcome:
     """An outcome of a lesson that was not retracted. `observed_at` is ISO 8601 in UTC."""
 
     event_id: str
-    position: int
     kind: str
     observed_at: str
     source: str
     why: str
-    session_id: str | None
+    arrived: Moment
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lesson:
     """A lesson and its worth under a policy.
 
-    id             of the event that recorded it
-    data           of that event: kind, text and the rest
+    event          that recorded it
     signals        the outcomes that the confidence counts; of a reflection one of each kind
     worth          the effectiveness after each outcome that spoke for or against it, oldest first
     improvement    what its retry gained, from 0 to 1; None without one
@@ -100,16 +98,9 @@ class Lesson:
     proposal       the id of the proposal that it was promoted by, `bullet` the name that it became
     """
 
-    id: str
-    position: int
-    created_at: str
-    session_id: str | None
-    reflection_id: str | None
-    target_id: str | None
-    actor: str
-    data: Mapping[str, Any]
+    event: Event
     outcomes: tuple[Outcome, ...] = ()
-    signals: tuple[Outcome, ...] = ()
+    signals: Sequence[Outcome] = ()
     worth: tuple[float, ...] = ()
     improvement: float | None = None
     confidence: float = 0.0
@@ -120,6 +111,32 @@ class Lesson:
     banked: bool = True
     proposal: str | None = None
     bullet: str | None = None
+
+    def __post_init__(self) -> None:
+        if (stated := self.data.get("improvement")) is not None:
+            self.improvement = float(stated)
+
+    @property
+    def id(self) -> str:
+        return self.event.event_id
+
+    @property
+    def position(self) -> int:
+        return self.event.position
+
+    @property
+    def created_at(self) -> str:
+        """ISO 8601 in UTC."""
+        return self.event.occurred_at
+
+    @property
+    def session_id(self) -> str | None:
+        return self.event.session_id
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Kind, text and the rest; nothing where it was erased."""
+        return self.event.data or {}
 
     @property
     def kind(self) -> str:
@@ -161,6 +178,27 @@ class Lesson:
         trusted = self.confidence >= policy.promotion
         return trusted and self.proposal is None and self.state == "active" and self.is_tellable
 
+    def observe(self, event: Event, policy: LessonPolicy) -> None:
+        """Take an outcome into account that came after the others."""
+        data = event.data or {}
+        kind = str(data.get("kind"))
+        if kind not in POLARITY:
+            return  # of a newer version
+        source, why = str(data.get("source")), str(data.get("why") or "")
+        self.outcomes += (Outcome(event.event_id, kind, event.occurred_at, source, why, _arrived(event)),)
+        if POLARITY[kind]:
+            self.worth += (ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha),)
+
+    def conclude(self) -> None:
+        """Set what follows from all outcomes."""
+        self.signals = self.outcomes
+        if self.kind == "reflection":
+            self.signals = merge_outcome_signals((), sorted(self.outcomes, key=lambda one: one.arrived))
+        self.confidence = promotion_confidence(self.improvement, self.signals)
+        self.successes, self.failures = tally(self.signals)
+        lately = self.failures if self.kind == "reflection" else _failures_lately(self.signals)
+        self.state = state_of(self.confidence, self.successes, lately)
+
 
 @dataclass(frozen=True, slots=True)
 class LessonBook:
@@ -186,14 +224,14 @@ class LessonBook:
         return sorted(trusted, key=lambda one: (-one.confidence, -one.effectiveness, one.position))
 
 
-def lesson_book(of: Journal | Past, policy: LessonPolicy | None = None) -> LessonBook:
-    """Return the book of a ledger or a `Memory`, or of a moment of a ledger. Raises LedgerError."""
+def lesson_book(of: Ledger | Past, policy: LessonPolicy | None = None) -> LessonBook:
+    """Return the book of a ledger, or of a moment of one. Raises LedgerError."""
     return fold_lessons(_events(of, *BOOK_TYPES), policy)
 
 
-def _events(of: Journal | Past, *types: str) -> Iterator[Event]:
-    journal, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
-    return journal.events(types=types, upto=upto)
+def _events(of: Ledger | Past, *types: str) -> Iterator[Event]:
+    ledger, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
+    return ledger.events(types=types, upto=upto)
 
 
 def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) -> LessonBook:
@@ -206,33 +244,35 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
         by_type[event.type].append(event)
     for event in by_type[ev.EVIDENCE_RETRACTED]:
         covers.retract(event)
-    drafts = {event.event_id: _Draft(event) for event in by_type[ev.LESSON_RECORDED]}
-    bank: dict[str, list[_Draft]] = defaultdict(list)
+    lessons = {event.event_id: Lesson(event) for event in by_type[ev.LESSON_RECORDED]}
+    bank: dict[str, list[Lesson]] = defaultdict(list)
     for event in taken:
-        draft = drafts.get((event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or "")
+        one = lessons.get((event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or "")
         window = (event.data or {}).get("window") if event.type == ev.OUTCOME_OBSERVED else None
-        if draft is None or not all(covers.active(id) for id in (event.event_id, window) if id):
+        if one is None or not all(covers.active(id) for id in (event.event_id, window) if id):
             continue
         if event.type == ev.LESSON_RECORDED and _counts(event, covers):
-            _store(bank[draft.kind], draft, policy)
+            _store(bank[one.kind], one, policy)
         elif event.type == ev.OUTCOME_OBSERVED:
-            draft.observe(event, policy)
+            one.observe(event, policy)
         elif event.type == ev.REVISION_ATTEMPTED and event.data:
-            draft.improvement = score_improvement(float(event.data["initial"]), float(event.data["retried"]))
+            one.improvement = score_improvement(float(event.data["initial"]), float(event.data["retried"]))
         elif event.type in (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED):
-            draft.proposal = event.event_id
+            one.proposal = event.event_id
     for event in by_type[ev.ADVICE_TOLD]:
-        for id in set((event.data or {}).get("lessons", ())):
-            if id in drafts:
-                drafts[id].times_applied += 1
+        for id in lessons.keys() & (event.data or {}).get("lessons", ()):
+            lessons[id].times_applied += 1
     bullets = {event.target_id: str((event.data or {}).get("name")) for event in by_type[ev.BULLET_ADDED]}
-    made = [draft.lesson(bullets.get(draft.proposal)) for draft in drafts.values()]
-    counted = {id for id, draft in drafts.items() if _counts(draft.event, covers)}
-    made = _contradicted([one if one.id in counted else replace(one, state="retracted") for one in made])
-    return LessonBook(policy, {one.id: one for one in sorted(made, key=lambda one: one.position)})
+    for one in lessons.values():
+        one.conclude()
+        one.bullet = bullets.get(one.proposal) if one.proposal else None
+        if not _counts(one.event, covers):
+            one.state = "retracted"
+    _dispute(lessons.values())
+    return LessonBook(policy, {one.id: one for one in sorted(lessons.values(), key=lambda one: one.position)})
 
 
-def figures(of: Journal | Past) -> dict[str, Any]:
+def figures(of: Ledger | Past) -> dict[str, Any]:
     """Return how often a gate reflected, what retries gained, and what the bank keeps. Raises LedgerError."""
     decided = [event.data or {} for event in _events(of, ev.GATE_DECIDED)]
     retries = [event.data or {} for event in _events(of, ev.REVISION_ATTEMPTED)]
@@ -265,75 +305,6 @@ def _arrived(event: Event) -> Moment:
     return first_moment(event.meta, (event.recorded_at, "", event.position))
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A lesson while its events are folded."""
-
-    event: Event
-    outcomes: list[Outcome] = field(default_factory=list)
-    arrived: dict[str, Moment] = field(default_factory=dict)
-    worth: list[float] = field(default_factory=list)
-    improvement: float | None = None
-    times_applied: int = 0
-    banked: bool = True
-    proposal: str | None = None
-
-    def __post_init__(self) -> None:
-        stated = (self.event.data or {}).get("improvement")
-        self.improvement = float(stated) if stated is not None else None
-
-    @property
-    def effectiveness(self) -> float:
-        return self.worth[-1] if self.worth else UNPROVEN
-
-    @property
-    def kind(self) -> str:
-        return str((self.event.data or {}).get("kind"))
-
-    def observe(self, event: Event, policy: LessonPolicy) -> None:
-        data = event.data or {}
-        kind = str(data.get("kind"))
-        if kind not in POLARITY:
-            return  # of a newer version
-        source, why = str(data.get("source")), str(data.get("why") or "")
-        about = (event.event_id, event.position, kind, event.occurred_at, source, why, event.session_id)
-        self.outcomes.append(Outcome(*about))
-        self.arrived[event.event_id] = _arrived(event)
-        if POLARITY[kind]:
-            self.worth.append(ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha))
-
-    def lesson(self, bullet: str | None) -> Lesson:
-        signals: Sequence[Outcome] = self.outcomes
-        if self.kind == "reflection":
-            signals = merge_outcome_signals((), sorted(self.outcomes, key=lambda one: self.arrived[one.event_id]))
-        confidence = promotion_confidence(self.improvement, signals)
-        successes, failures = tally(signals)
-        lately = failures if self.kind == "reflection" else _failures_lately(signals)
-        event = self.event
-        return Lesson(
-            id=event.event_id,
-            position=event.position,
-            created_at=event.occurred_at,
-            session_id=event.session_id,
-            reflection_id=event.reflection_id,
-            target_id=event.target_id,
-            actor=event.actor,
-            data=event.data or {},
-            outcomes=tuple(self.outcomes),
-            signals=tuple(signals),
-            worth=tuple(self.worth),
-            improvement=self.improvement,
-            confidence=confidence,
-            successes=successes,
-            failures=failures,
-            state=state_of(confidence, successes, lately),
-            times_applied=self.times_applied,
-            banked=self.banked,
-            proposal=self.proposal,
-            bullet=bullet if self.proposal else None,
-        )
-
-
 def _failures_lately(outcomes: Iterable[Outcome]) -> int:
     """Return the failures since the last success: of a lesson whose every outcome counts, a few say nothing."""
     failures = 0
@@ -342,15 +313,15 @@ def _failures_lately(outcomes: Iterable[Outcome]) -> int:
     return failures
 
 
-def _store(bank: list[_Draft], draft: _Draft, policy: LessonPolicy) -> None:
+def _store(bank: list[Lesson], lesson: Lesson, policy: LessonPolicy) -> None:
     """Put a lesson into the bank of its kind, in the place of the worst where it is full (E-11)."""
-    if draft.kind == _UNBANKED:
+    if lesson.kind == _UNBANKED:
         return
     if len(bank) == policy.bank_size:
-        worst = min(bank, key=lambda one: (one.effectiveness, one.event.occurred_at, one.event.event_id))
+        worst = min(bank, key=lambda one: (one.effectiveness, one.created_at, one.id))
         worst.banked = False
         bank.remove(worst)
-    bank.append(draft)
+    bank.append(lesson)
 
 
 def _counts(event: Event, covers: Playbook) -> bool:
@@ -359,12 +330,13 @@ def _counts(event: Event, covers: Playbook) -> bool:
     return all(covers.active(id) for id in (event.event_id, reflection, event.target_id) if id)
 
 
-def _contradicted(lessons: Sequence[Lesson]) -> list[Lesson]:
-    """Return the lessons; those of one kind and key of which some only succeeded and some only failed need a review."""
+def _dispute(lessons: Iterable[Lesson]) -> None:
+    """Lessons of one kind and key of which some only succeeded and some only failed need a review."""
     one_sided: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
     for one in lessons:
         if one.state != "retracted" and (one.successes == 0) != (one.failures == 0):
             one_sided[one.kind, strategy_key(one.text)].append(one)
-    both = [group for group in one_sided.values() if len({one.successes > 0 for one in group}) == 2]
-    disputed = {one.id for group in both for one in group}
-    return [replace(one, state="needs_review") if one.id in disputed else one for one in lessons]
+    for group in one_sided.values():
+        if len({one.successes > 0 for one in group}) == 2:
+            for one in group:
+                one.state = "needs_review"

@@ -18,8 +18,8 @@ from reflector.events.lessons import POLARITY
 from reflector.events.registry import fields_of
 from reflector.ledger.errors import Conflict
 from reflector.ledger.reader import Reader
+from reflector.ledger.store import Ledger
 from reflector.lessons.book import Lesson, LessonBook
-from reflector.lessons.journal import Journal
 from reflector.mistakes import Mistake
 from reflector.text.secrets import redact
 
@@ -58,7 +58,7 @@ def lesson_event(
     )
 
 
-def record_lesson(ledger: Journal, kind: str, text: str, *, actor: str, **more: Any) -> str:
+def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: Any) -> str:
     """Record a lesson once and return its id; `more` is what `lesson_event` takes. Raises LedgerError.
 
     One that was recorded with other words stays as it is.
@@ -70,7 +70,7 @@ def record_lesson(ledger: Journal, kind: str, text: str, *, actor: str, **more: 
 
 
 def observe_outcome(
-    ledger: Journal,
+    ledger: Ledger,
     lesson_id: str,
     kind: str,
     why: str = "",
@@ -108,7 +108,7 @@ def observe_outcome(
 
 
 def record_told(
-    ledger: Journal,
+    ledger: Ledger,
     lessons: Iterable[str] = (),
     bullets: Iterable[str] = (),
     *,
@@ -181,7 +181,7 @@ def relevant(book: LessonBook, task: str, context_hash: str, k: int) -> list[Les
     return found[: max(0, k)]
 
 
-def _append(ledger: Journal, event: Callable[..., NewEvent], key: Key | None) -> Appended:
+def _append(ledger: Ledger, event: Callable[..., NewEvent], key: Key | None) -> Appended:
     if key is not None:
         made = event(*key)
         try:

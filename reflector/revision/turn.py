@@ -9,7 +9,7 @@ nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -18,7 +18,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MAX_LESSON
 from reflector.ledger.errors import Conflict
-from reflector.lessons.journal import Journal, Memory
+from reflector.ledger.store import Ledger
 from reflector.lessons.outcomes import score_improvement
 from reflector.quality.policy import Decision, Signs
 from reflector.quality.signals import QualitySignals, default_words, quality_signals_for_response
@@ -91,7 +91,7 @@ def revise_turn(
     turn: int = 0,
     config: ReflectionConfig | None = None,
     has_tools: bool = False,
-    ledger: Journal | None = None,
+    ledger: Ledger | None = None,
     task: str = "",
 ) -> RevisedTurn:
     """Reflect on a turn where its quality asks for it, revise it once, and record what came of it.
@@ -99,7 +99,13 @@ def revise_turn(
     Without a `ledger` nothing is kept. `has_tools` says that the agent can carry the request out again
     with tools that only read. Raises ValueError for a tool result without a status, TemplateError and LedgerError.
     """
-    steps = _Steps(request, answer, agent, session_id, turn, config or ReflectionConfig(), ledger or Memory(), task)
+    with Ledger.open("sqlite://") if ledger is None else nullcontext(ledger) as journal:
+        steps = _Steps(request, answer, agent, session_id, turn, config or ReflectionConfig(), journal, task)
+        return _revised(steps, has_tools=has_tools)
+
+
+def _revised(steps: _Steps, *, has_tools: bool) -> RevisedTurn:
+    answer = steps.answer
     signals = answer.signals()
     decision = steps.decide(signals)
     result = RevisedTurn(answer.content, signals, decision)
@@ -108,7 +114,7 @@ def revise_turn(
     lesson, failure = steps.reflect(signals)
     if lesson is None:
         return replace(result, failure=failure)
-    reflection = _reflection_of(lesson, session_id)
+    reflection = _reflection_of(lesson, steps.session_id)
     result = replace(result, reflection=reflection, lesson_id=lesson.event_id)
     if steps.config.max_retry_attempts == 0:
         return result
@@ -116,8 +122,10 @@ def revise_turn(
         return replace(result, failure=_REVISED_BEFORE)
     mode: Revision = "read_only" if has_tools and asks_for_tools(reflection, answer) else "text"
     try:
-        about = {"user_request": request, "response": answer.content, "how": _HOW[mode]}
-        given = agent(find_template("revision.txt").fill({**about, "reflection": reflection.to_prompt_section()}), mode)
+        about = {"user_request": steps.request, "response": answer.content, "how": _HOW[mode]}
+        given = steps.agent(
+            find_template("revision.txt").fill({**about, "reflection": reflection.to_prompt_section()}), mode
+        )
         revised = given if isinstance(given, Answer) else Answer(given)
         if mode == "text":  # other words undo no failed call
             revised = replace(answer, content=revised.content, was_truncated=revised.was_truncated)
@@ -172,7 +180,7 @@ class _Steps:
     session_id: str
     turn: int
     config: ReflectionConfig
-    journal: Journal
+    journal: Ledger
     task: str
     key: tuple[str | int, ...] = field(init=False)
 

@@ -306,21 +306,6 @@ def test_two_engines_on_one_ledger_share_what_happened(ledger: Ledger) -> None:
     assert list(verify(ledger)) == []
 
 
-def test_memory_and_ledger_tell_the_same(ledger: Ledger) -> None:
-    def told(engine: ReflectionEngine) -> list[object]:
-        answers: list[object] = []
-        for step in range(7):
-            answers.append(engine.should_reflect(0.3 + step / 10, step_number=step))
-            engine.build_reflection_prompt("g", "s", "r")
-            answers.append(engine.parse_reflection(f'{{"quality_score": {step / 10}}}', "periodic").should_retry)
-            answers.append(engine.store_lesson("a", "m", str(step % 3)).lesson_id)
-            answers.append([one.lesson_id for one in engine.get_relevant_lessons("a")])
-        answers.append(engine.record_lesson_outcome(engine.get_relevant_lessons("a")[0].lesson_id, True))
-        return [*answers, engine.get_stats()]
-
-    assert told(ReflectionEngine()) == told(ReflectionEngine(ledger=ledger))
-
-
 def test_a_secret_in_an_answer_or_a_lesson_is_not_kept(ledger: Ledger) -> None:
     key, engine = "ghp_" + "a1B2" * 9, ReflectionEngine(ledger=ledger)
     engine.should_reflect(0.3)
