@@ -51,10 +51,6 @@ _ENDS: Final = re.compile(
     r"\b\d+ (?:\w+ )?(?:passed|failed|passing|failing|failures?|errors?|warnings?|tests?|problems?|issues?)\b"
     r"|\b(?:BUILD|Tests?|ok|FAIL(?:ED)?|PASS(?:ED)?|Compiled|Finished|exit code)\b"
 )
-#: Writes in C, a line for each item as deep as a turn without nested arguments goes, what an indent makes Python write;
-#: only the line breaks inside brackets are missing, of which each pair takes so many units.
-_encode_flat = json.JSONEncoder(ensure_ascii=False, separators=(",\n" + " " * 10, ": ")).encode
-_BRACKETS: Final = 104
 
 
 class Excerpt(NamedTuple):
@@ -159,11 +155,7 @@ def _sizes(message: Message, cited: Collection[str], *, citing: bool) -> tuple[i
 
 def _size(turn: dict[str, Any]) -> int:
     """Return the most tokens of a turn in a list that is written with an indent of 2."""
-    calls, results = turn.get("tool_calls", ()), turn.get("tool_results", ())
-    if any(isinstance(value, dict | list) for call in calls for value in call["input"].values()):
-        return -(-units(json.dumps([turn], indent=2, ensure_ascii=False)) // UNITS)
-    pairs = 2 + (1 + 2 * len(calls) if calls else 0) + (1 + len(results) if results else 0)
-    return -(-(units(_encode_flat([turn])) + _BRACKETS * pairs) // UNITS)
+    return estimate_tokens(json.dumps([turn], indent=2, ensure_ascii=False))
 
 
 def _cites(message: Message, cited: Collection[str]) -> list[str]:
@@ -238,38 +230,29 @@ def _shortened(value: Any, most: int | None) -> Any:
 #: | character of four bytes (emoji) | 4 | its bytes: no byte-level tokenizer needs more |
 UNITS = 20
 
-_LOWER = bytes(range(ord("a"), ord("z") + 1))
-_CONTINUED = bytes(range(0x80, 0xC0))
 _SPACES = b" \t\n\r\x0b\x0c"
-_LEAD_2 = bytes(range(0xC0, 0xE0))
-_LEAD_3 = bytes(range(0xE0, 0xF0))
-_LEAD_4 = bytes(range(0xF0, 0x100))
 #: White space becomes a space, everything else x: ` x` is where a run begins.
 _RUNS = bytes(0x20 if byte in _SPACES else 0x78 for byte in range(256))
+#: The bytes of each class but that of a whole token, and what one of them is charged.
+_CHARGES = (
+    (bytes(range(ord("a"), ord("z") + 1)), 7),
+    (b" ", 2),
+    (b"\n", 12),
+    (_SPACES, 10),
+    (bytes(range(0x80, 0xC0)), 0),  # the bytes of a character but its first
+    (bytes(range(0xC0, 0xE0)), 30),
+    (bytes(range(0xE0, 0xF0)), 40),
+    (bytes(range(0xF0, 0x100)), 80),
+)
 
 
 def estimate_tokens(text: str) -> int:
     """Most tokens that `text` takes; 0 for "". Linear in the text."""
-    return -(-units(text) // UNITS)
-
-
-def units(text: str) -> int:
-    """Return the same before rounding, in twentieths of a token."""
-    data = text.encode("utf-8", "surrogatepass")
-    runs = data.translate(_RUNS)
-    total = 13 * (runs.count(b" x") + runs.startswith(b"x"))
-    rest = data.translate(None, _LOWER)
-    total += 7 * (len(data) - len(rest))
-    blanks = rest.count(b" ")
-    breaks = rest.count(b"\n")
-    total += 2 * blanks + 12 * breaks
-    rest = rest.translate(None, b" \n")
-    if not text.isascii():
-        wide = rest
-        rest = wide.translate(None, _CONTINUED)
-        for leads, charge in ((_LEAD_2, 30), (_LEAD_3, 40), (_LEAD_4, 80)):
-            left = rest.translate(None, leads)
-            total += charge * (len(rest) - len(left))
-            rest = left
-    tabs = rest.translate(None, _SPACES)
-    return total + 10 * (len(rest) - len(tabs)) + 20 * len(tabs)
+    rest = text.encode("utf-8", "surrogatepass")
+    runs = rest.translate(_RUNS)
+    units = 13 * (runs.count(b" x") + runs.startswith(b"x"))
+    for bytes_of_class, charge in _CHARGES:
+        left = rest.translate(None, bytes_of_class)
+        units += charge * (len(rest) - len(left))
+        rest = left
+    return -(-(units + UNITS * len(rest)) // UNITS)

@@ -85,59 +85,31 @@ class Report:
 
 def read_report(text: str) -> Report:
     """Return what a report says of each test. Never raises."""
-    if text[:2_000].lstrip("\ufeff \t\r\n").startswith("<"):
-        target = _JUnit()
-        parser = ElementTree.XMLParser(target=target)
-        try:
-            parser.feed(text.lstrip("\ufeff \t\r\n"))
-            parser.close()
-        except (ElementTree.ParseError, ValueError) as error:
-            return Report(problem=f"the test report is not JUnit XML that can be read: {error}")
-        return Report(tuple(target.outcomes))
-    return Report(tuple(_from_text(text)))
+    if not text[:2_000].lstrip("\ufeff \t\r\n").startswith("<"):
+        return Report(tuple(_from_text(text)))
+    try:
+        root = ElementTree.fromstring(text.lstrip("\ufeff \t\r\n"), ElementTree.XMLParser(target=_NoEntities()))
+    except (ElementTree.ParseError, ValueError) as error:
+        return Report(problem=f"the test report is not JUnit XML that can be read: {error}")
+    return Report(tuple(outcome for case in root.iter("testcase") for outcome in _of_case(case)))
 
 
-class _JUnit:
-    """The target of an XML parser: test cases as they end. A document type is refused, and with it every entity."""
-
-    def __init__(self) -> None:
-        self.outcomes: list[TestOutcome] = []
-        self._test: str | None = None
-        self._failures: list[tuple[str, list[str]]] = []
-        self._within = self._skipped = False
+class _NoEntities(ElementTree.TreeBuilder):
+    """Refuses a document type, and with it every entity."""
 
     def doctype(self, name: str, *_: object) -> None:
         raise ValueError(f"it declares a document type ({clean(name, 40)}), which may hold entities; remove it")
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag == "testcase":
-            of, name = attributes.get("classname", ""), attributes.get("name", "")
-            self._test, self._failures, self._skipped = clean(f"{of}::{name}" if of else name, 400), [], False
-        elif self._test is not None and tag in _FAILED:
-            self._failures.append((tag, [attributes.get("message", "")]))
-            self._within = True
-        elif tag == "skipped":
-            self._skipped = True
 
-    def data(self, text: str) -> None:
-        if self._within:
-            self._failures[-1][1].append(text)
-
-    def end(self, tag: str) -> None:
-        if tag in _FAILED:
-            self._within = False
-        elif tag == "testcase" and self._test:
-            self.outcomes += [TestOutcome(self._test, False, _message(said)) for _, said in self._failures]
-            if not self._skipped and all(kind in _FLAKY for kind, _ in self._failures):
-                self.outcomes.append(TestOutcome(self._test, True))
-            self._test = None
-
-    def close(self) -> None:
-        """End the document."""
-
-
-def _message(said: list[str]) -> str:
-    return head_and_tail("\n".join(part for part in said if part.strip()), _MOST_MESSAGE)
+def _of_case(case: ElementTree.Element) -> Iterator[TestOutcome]:
+    of, name = case.get("classname", ""), case.get("name", "")
+    test = clean(f"{of}::{name}" if of else name, 400)
+    failures = [element for element in case.iter() if element.tag in _FAILED]
+    for failure in failures if test else ():
+        said = [part for part in (failure.get("message", ""), "".join(failure.itertext())) if part.strip()]
+        yield TestOutcome(test, False, head_and_tail("\n".join(said), _MOST_MESSAGE))
+    if test and case.find("skipped") is None and all(failure.tag in _FLAKY for failure in failures):
+        yield TestOutcome(test, True)
 
 
 def _from_text(text: str) -> Iterator[TestOutcome]:
