@@ -17,19 +17,16 @@ from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.citation import Citation, Heard, Ran, checked, opened
 from reflector.reflection.rules.outcomes import RunEnd, read_result
 from reflector.reflection.rules.people import concedes, read_remark
-from reflector.reflection.rules.steps import CHECKS, Step, read_call
+from reflector.reflection.rules.steps import Step, read_call
 from reflector.reflection.rules.wordings import first, wordings
 from reflector.transcripts.citations import BEFORE, FOLLOWED, citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
-#: Open citations per bullet and chain, chains, calls and tasks that are remembered, characters that are read.
+#: Open citations per bullet and chain, chains and calls that are remembered, characters that are read.
 _OPEN_PER_BULLET, _CHAINS, _KEPT, _READ = 8, 32, 128, 16 * 1024
 
 #: A question mark of a sentence, not that of `?page=2`.
 _ASKS = re.compile(r"\?(?=[\s*_)\"']|$)")
-_NOTICE = re.compile(r"<(?:task|bash)-notification>|<background-task")
-_TASK_ID = re.compile(r"<(?:task-id|shell-id|task_id)>([^<]+)<")
-_BACKGROUND = re.compile(r"(?:running in (?:the )?background with ID: ?|task_id: ?|agentId: ?)([\w-]+)")
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,6 @@ class Chain:
     turn         messages of people so far
     calls        calls that wait for their result
     before       the last results before the first citation, unread: only which checks were red matters
-    tasks        background tasks, as the call that started them
     runs         how checks and commands ended: the place of the result, that of its call, by what it is the same
     uncommented  results that the agent has not spoken about
     pending      a person's message as heard, until the agent's first words show how it was meant
@@ -64,7 +60,6 @@ class Chain:
     citations: list[Citation] = field(default_factory=list)
     calls: OrderedDict[str, Began] = field(default_factory=OrderedDict)
     before: deque[tuple[int, Began, ToolResult]] = field(default_factory=deque)
-    tasks: OrderedDict[str, Began] = field(default_factory=OrderedDict)
     runs: deque[tuple[int, int, str, bool]] = field(default_factory=deque)
     uncommented: list[Ran] = field(default_factory=list)
     pending: list[Heard] = field(default_factory=list)
@@ -109,8 +104,6 @@ class Reader:
         elif message.origin == "tool":
             for result in message.results:
                 self._result(chain, result)
-        elif message.origin == "injected":
-            self._notice(chain, message.text)
 
     def _forgotten(self) -> Iterator[Citation]:
         """A window may hold thousands of sidechains: those are settled that nothing followed for long."""
@@ -141,7 +134,10 @@ class Reader:
             yield from self._cited(chain, name, said)
         for call in message.calls:
             began = Began(chain.at, call)
-            _remember(chain.calls, call.id, began)
+            chain.calls.pop(call.id, None)
+            chain.calls[call.id] = began
+            if len(chain.calls) > _KEPT:
+                chain.calls.popitem(last=False)
             for citation in chain.citations:
                 citation.take_call(call, began.step, chain.turn)
 
@@ -172,31 +168,9 @@ class Reader:
             chain.before.popleft()
 
     def _read(self, chain: Chain, at: int, began: Began, result: ToolResult) -> None:
-        step, text = began.step, result.text[:_READ]
-        if started := _BACKGROUND.search(text[:400]):
-            _remember(chain.tasks, started[1], began)
-        if step.task:
-            task = chain.tasks.get(step.task)
-            if task is None:
-                return
-            began, step = task, task.step
-        _ended(chain, at, began, read_result(step, text, result.is_error))
-
-    def _notice(self, chain: Chain, text: str) -> None:
-        """Notifications of background tasks are results that come late; all else here is the client's."""
-        if not chain.citations or not _NOTICE.search(text[:200]):
-            return
-        _close_steps(chain)
-        found = _TASK_ID.search(text)
-        began = chain.tasks.get(found[1].strip()) if found else None
-        if began is None:
-            return
-        summary = re.search(r"<summary>(.*?)</summary>", text, re.DOTALL)
-        words = " ".join(summary[1].split())[:200] if summary else ""
-        if re.search(r"<status>failed|failed with exit code|exit code [1-9]", text):
-            _ended(chain, -1, began, RunEnd("fails", words, "background-failed"))
-        elif "exit code 0" in text and began.step.kind in CHECKS:
-            _ended(chain, -1, began, RunEnd("passes", words, "background-done"))
+        step = began.step
+        if step.kind != "poll":
+            _ended(chain, at, began, read_result(step, result.text[:_READ], result.is_error))
 
     def _person(self, chain: Chain, message: Message) -> None:
         refuses = message.origin == "refusal"
@@ -238,10 +212,7 @@ def _close_steps(chain: Chain) -> None:
 
 
 def _ended(chain: Chain, at: int, began: Began, outcome: RunEnd) -> None:
-    """Hands how a call ended to the citations of its chain that it does not come before by too much.
-
-    A notice has no place (-1): it bears on no later citation.
-    """
+    """Hands how a call ended to the citations of its chain that it does not come before by too much."""
     step, call_id = began.step, began.call.id
     citations = [citation for citation in chain.citations if began.at >= citation.at - BEFORE]
     for citation in citations:
@@ -257,10 +228,9 @@ def _ended(chain: Chain, at: int, began: Began, outcome: RunEnd) -> None:
         ran = Ran(step.kind, key, passed, own, citation.changes, mends, outcome.rule, outcome.quote)
         citation.take_result(ran)
         chain.uncommented.append(ran)
-    if at >= 0:
-        chain.runs.append((at, began.at, key, passed))
-        while chain.runs and chain.runs[0][0] < chain.at - BEFORE:
-            chain.runs.popleft()
+    chain.runs.append((at, began.at, key, passed))
+    while chain.runs and chain.runs[0][0] < chain.at - BEFORE:
+        chain.runs.popleft()
 
 
 def _excuse(chain: Chain, said: str) -> None:
@@ -270,11 +240,3 @@ def _excuse(chain: Chain, said: str) -> None:
         for ran in chain.uncommented:
             ran.excused = not ran.passed
     chain.uncommented = []
-
-
-def _remember(kept: OrderedDict[str, Began], key: str, began: Began) -> None:
-    """Keeps the newest."""
-    kept.pop(key, None)
-    kept[key] = began
-    if len(kept) > _KEPT:
-        kept.popitem(last=False)

@@ -17,7 +17,7 @@ from reflector.reflection.rules.wordings import Wording, first, wordings
 Ending = Literal["passes", "fails", "ran", "mechanics", "silent"]
 
 #: Kinds whose text is read for failure. The text of a file that was looked at is not a result.
-_TELLING = CHECKS | {"run", "install", "ship", "poll"}
+_TELLING = CHECKS | {"run", "install", "ship"}
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _FINDING = re.compile(r"^\s*[\w./-]+\.\w{1,5}:\d+", re.MULTILINE)
 
@@ -35,7 +35,7 @@ _SILENT = RunEnd("silent", "", "")
 
 
 def read_result(step: Step, text: str, is_error: bool) -> RunEnd:
-    """Return how a call ended that answered this text; for a `poll` the step is the task that is asked about."""
+    """Return how a call ended that answered this text."""
     if not is_error and (step.kind not in _TELLING or step.is_mcp):
         return _SILENT
     if "\x1b" in text:
@@ -66,7 +66,7 @@ def _flagged(step: Step, text: str) -> RunEnd:
     # A compiler that misses a file is a finding, an `ls` that misses one is mechanics.
     if found is not None and not (found[0].id == "wrong-place" and step.kind in CHECKS and ": cd: " not in text):
         return RunEnd("mechanics", "", found[0].id)
-    if step.kind in ("look", "tidy", "poll", "admin", "plan") and not step.verifies:
+    if step.kind in ("look", "tidy", "admin", "plan"):
         return RunEnd("mechanics", "", "flagged-look")
     failing = [row for row in wordings("counted", "check", "line") if row.says == "fails" and row.id != "exit-code"]
     found = first(failing, text)

@@ -32,16 +32,12 @@ class Step:
     kind     what it does
     command  the shell command or the target, one line, at most 160 characters
     files    base names of the files that it changes or checks
-    task     id of the background task it asks about, "" otherwise
-    verifies the call says that it is there to verify something
     is_mcp   it calls a tool of an MCP server
     """
 
     kind: Kind
     command: str
     files: tuple[str, ...] = ()
-    task: str = ""
-    verifies: bool = False
     is_mcp: bool = False
 
 
@@ -109,10 +105,6 @@ _SPLIT = re.compile(r"&&|\|\||;|\n|\||(?<![&>\d])&(?![&>\d])")
 _WRAPPER = re.compile(
     r"^(?:\(|\{ |!\s|(?:then|do|else|if|while|until|time|nohup|exec|sudo(?: -\S+)*|command|builtin|stdbuf \S+|nice(?: -n \S+)?|xvfb-run(?: -\S+)*)\s+|timeout(?: -\S+)* \S+\s+|(?:env )?(?:\w+=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)+|env\s+|direnv exec \S+ |nix(?:-shell| develop| shell)? (?:\S+ )*?(?:-c|--command|--run) |(?:npx|bunx|pnpx|pnpm (?:exec|dlx)|yarn (?:exec|dlx)|npm exec(?: --)?|uvx)(?: --?(?:yes|y|no-install|bun|silent))*\s+|(?:poetry|uv|pipenv|pdm|rye|hatch|pixi|dotenv) run(?: --\S+(?: (?=\S+=)\S+)?)*\s+|mise (?:exec|x)(?: \S+)*? -- |bundle exec |docker(?:-| )compose(?: -\S+ \S+)* (?:exec|run)(?: -{1,2}\S+)* [\w-]+ |docker exec(?: -\S+)* [\w-]+ |wsl(?: -\S+)* |rtk (?:proxy )?|caffeinate(?: -\S+)* |doppler run -- |op run -- |(?:\S*/)?(?:\.?venv|env|\.venv)/bin/(?:python3? -m )?|python3?(?:\.\d+)? -m |vendor/bin/|(?:\./)?node_modules/\.bin/|\./(?=gradlew|mvnw))"
 )
-_VERIFY = re.compile(
-    r"\b(?:verif\w*|confirm\w*|check(?:ing)? (?:that|whether|if|the (?:fix|result|output|change|build))|make sure|ensure|validat\w*|smoke|sanity|re-?run|re-?test|test(?:ing)? (?:the|that|it|with|again|whether)|reproduc\w*|end.to.end|e2e|prüf\w*)\b",
-    re.IGNORECASE,
-)
 _FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,6}\b")
 _NOT_A_FILE = re.compile(r"^(?:\d+\.\w+|e\.g|i\.e|node\.js|\w+\.(?:com|org|io|dev|net|app|ai))$", re.IGNORECASE)
 
@@ -132,11 +124,8 @@ def read_call(call: ToolCall) -> Step:
     given = call.input
     described = str(given.get("description") or "")
     if call.name in ("Bash", "PowerShell", "Shell"):
-        return _read_command(str(given.get("command") or "")[:_READ], described[:_READ])
+        return _read_command(str(given.get("command") or "")[:_READ])
     kind = _TOOLS.get(call.name)
-    if kind == "poll":
-        task = str(given.get("task_id") or given.get("bash_id") or given.get("agentId") or "")
-        return Step("poll", call.name, task=task)
     if kind == "delegate":
         about = f"{described} {given.get('subagent_type') or ''}"
         reviews = re.search(r"review|audit|critique|adversar|verif|qa\b", about, re.IGNORECASE)
@@ -151,17 +140,14 @@ def read_call(call: ToolCall) -> Step:
     return Step("admin", call.name)
 
 
-def _read_command(command: str, described: str) -> Step:
+def _read_command(command: str) -> Step:
     kind = _kind_of(command)
-    one_line = _one_line(command)
     redirected = kind == "look" and re.search(r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+", _QUOTED.sub("Q", command))
     if redirected and "/dev/null" not in command:
         kind = "change"
-    if kind in ("look", "tidy") and (polled := re.search(r"tasks/([\w-]+)\.output", command)):
-        return Step("poll", one_line[:160], task=polled[1])
-    verifies = _VERIFY.search(described) is not None
-    files = files_in(command) if kind in _WITH_FILES else ()
-    return Step(kind, one_line[:160], files, verifies=verifies)
+    if kind in ("look", "tidy") and re.search(r"tasks/[\w-]+\.output", command):
+        kind = "poll"
+    return Step(kind, _one_line(command)[:160], files_in(command) if kind in _WITH_FILES else ())
 
 
 @lru_cache(maxsize=128)  # the same tests are run again and again

@@ -101,7 +101,6 @@ _TYPES = runs("npx tsc --noEmit", "")
 _BRANCH_IS_WRONG = person("no, the branch is still wrong")
 _LINT = runs("ruff check .", "Found 2 errors.", error=True)
 _LOAD = runs("python load.py a.csv", "loaded 12 rows")
-_NOTICE = Message(0, "", "user", "injected", "", "", "<task-notification><task-id>a</task-id></task-notification>")
 _SLIPPED = done(calls("Edit", file_path="/app/store.py"), "Found 2 matches of the string to replace", error=True)
 _REFUSED = [CITED, calls("Edit", file_path="a.py")]
 _CHANGED = [CITED, edits(), DONE]
@@ -184,7 +183,6 @@ CASES: dict[str, Case] = {
     "an older failure": ([_OLDER, GREEN], "+ check-passed"),
     "a slip of the edit tool": ([CITED, _SLIPPED, edits(), GREEN], "+ check-passed"),
     "a push of a change": ([CITED, edits(), runs("git push", "1a2b..3c4d main -> main")], "= silence"),
-    "work after a notice": ([CITED, edits(), _NOTICE, _TYPES], "= silence"),
     # Several citations.
     "cited again": ([TESTED, person("commit"), says("Once more [pat-001]."), edits("/app/export.py")], "helpful"),
     "cited again, and wrong": (
