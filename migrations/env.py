@@ -7,8 +7,7 @@ stands in the way of every change to the tables it reads.
 
 from alembic import context
 
-from reflector.ledger.migration import create_triggers, drop_triggers
-from reflector.ledger.views import create_views, drop_views
+from reflector.ledger.migration import create_triggers, create_views, drop_triggers, drop_views
 
 connection = context.config.attributes["connection"]
 driver, dialect = connection.connection.driver_connection, connection.dialect.name

@@ -69,7 +69,7 @@ def _from_stdin() -> str | None:
 
 
 def _list_views(asker: Asker, as_json: bool) -> None:
-    from reflector.ledger.views import VIEWS
+    from reflector.ledger.migration import VIEWS
 
     columns = {
         view: asker.ask(f"SELECT * FROM {view} LIMIT 0").columns  # noqa: S608

@@ -14,9 +14,8 @@ from typing import Any, Final
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerUnavailable, translated
-from reflector.ledger.migration import is_citus, triggers
+from reflector.ledger.migration import VIEWS, is_citus, triggers
 from reflector.ledger.statements import LEDGER_TABLES
-from reflector.ledger.views import VIEWS
 
 _TABLES: Final = (*LEDGER_TABLES, "alembic_version")
 _HEAD: Final = ("origin", "position", "chain", "recorded_at")

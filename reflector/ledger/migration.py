@@ -1,8 +1,8 @@
-"""Bringing a ledger's schema to this code's revision, on first use and after an upgrade.
+"""A ledger's schema: tables, triggers and views as this code has them, and bringing an older ledger there.
 
 Invariant: a ledger that is current is found current without importing Alembic, one that is newer than the code is
 refused untouched, and after every migration all triggers and views exist. migrations/schema.sql makes a new ledger,
-migrations/versions brings an older one there.
+migrations/versions brings an older one there. Views hold nothing themselves, and making them reads no event.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from reflector.ledger.engines import Engine, migration_transaction, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable
 from reflector.ledger.statements import LEDGER_TABLES
-from reflector.ledger.views import VIEWS, create_views, refuse_taken_names, view_sql, with_types
 from reflector.resources import resource_dir
 
 if TYPE_CHECKING:
@@ -25,6 +24,11 @@ if TYPE_CHECKING:
 HEAD_REVISION = max(path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py"))
 #: `made_digest` of each version that was released before this one, oldest first; "" of those without it.
 EARLIER: Final = ("", "480686d6f7ad7fd9febe91a2e02d50f76f0de02f6100d90168694b1203b1e8a8")
+#: In order of creation: the later ones read `repeated`, which is not documented for queries.
+VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions")
+
+_DIFFERENT = re.compile(r"\{sqlite\}(?P<sqlite>.*?)\{postgresql\}(?P<postgresql>.*?)\{both\}", re.DOTALL)
+_VALUE = re.compile(r"\{(?P<source>[\w.]+) (?P<arrow>->|=>) (?P<path>[\w.]+)(?: as (?P<kind>number|fraction))?\}")
 _NAMES = {
     "sqlite": "SELECT name, type = 'table' FROM sqlite_master WHERE type IN ('table', 'view')"
     " AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
@@ -63,7 +67,7 @@ def ensure_current(engine: Engine) -> None:
             driver.execute(_FIRST_USE)
         revision = _revision(engine, driver)
         if revision is None:
-            refuse_taken_names(driver.execute(_NAMES[engine.dialect]).fetchall(), engine.url.shown)
+            _refuse_taken_names(engine, driver, is_new=True)
             _create(driver, engine.dialect)
     if revision not in (None, HEAD_REVISION):
         with migration_transaction(engine) as connection:
@@ -71,9 +75,18 @@ def ensure_current(engine: Engine) -> None:
             if engine.dialect == "postgresql":
                 connection.exec_driver_sql(_FIRST_USE)
             if _revision(engine, driver) != HEAD_REVISION:
-                names = driver.execute(_NAMES[engine.dialect]).fetchall()
-                refuse_taken_names([row for row in names if row[1]], engine.url.shown)
-                upgrade(connection, where=engine.url.shown)
+                _refuse_taken_names(engine, driver, is_new=False)
+                upgrade(connection)
+
+
+def _refuse_taken_names(engine: Engine, driver: Any, *, is_new: bool) -> None:
+    """Raise LedgerCorrupt where another program, which may live beside a ledger on a server, has the name of a view."""
+    there = driver.execute(_NAMES[engine.dialect]).fetchall()
+    if taken := {name for name, is_table in there if is_table or is_new} & {*VIEWS}:
+        raise LedgerCorrupt(
+            f"{engine.url.shown} holds {', '.join(sorted(taken))}, and the ledger needs that name for a view; nothing "
+            "was changed. Rename it, or name another database with REFLECTOR_LEDGER_URL"
+        )
 
 
 #: As Alembic creates it.
@@ -164,24 +177,18 @@ def _asks(driver: Any) -> Ask:
     return lambda query: driver.execute(query).fetchone()
 
 
-def upgrade(connection: sa.Connection, to: str = "head", *, where: str = "the ledger") -> None:
-    """Run the migrations up to a revision on an open write transaction. Raises LedgerCorrupt for an unknown one, and
-    says where it is."""
+def upgrade(connection: sa.Connection) -> None:
+    """Run the migrations on an open write transaction."""
     from alembic import command
     from alembic.config import Config
-    from alembic.util import CommandError
 
     config = Config()
     config.set_main_option("script_location", str(resource_dir("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
-    try:
-        with _ALEMBIC:
-            command.upgrade(config, to)
-    except CommandError as error:
-        raise LedgerCorrupt(
-            f"{where} says that it is at a revision that reflector never had ({error}); "
-            "nothing was changed. Restore a backup"
-        ) from error
+    # The first script brings a ledger of any earlier revision there.
+    connection.exec_driver_sql("DELETE FROM alembic_version WHERE version_num < '0009'")
+    with _ALEMBIC:
+        command.upgrade(config, "head")
 
 
 def triggers(dialect: str, schema: str = "public", event: str = "event") -> dict[str, str]:
@@ -268,3 +275,60 @@ def create_triggers(driver: Any, dialect: str) -> None:
         # One by one, for Citus passes each on to its workers.
         for statement in [sql] if dialect == "sqlite" else re.split(r"(?<=;)\n(?=DROP|CREATE)", sql):
             driver.execute(statement)
+
+
+def view_sql(dialect: str, name: str) -> str:
+    """Return the statement that makes a view on an engine, from the one text of the view in migrations/views.
+
+    In that text `{sqlite}…{postgresql}…{both}` holds what differs. `{COLUMN -> PATH}` is a value of the JSON text that
+    a column holds, `{DOCUMENT => PATH}` one of JSON that was parsed before; `as number` and `as fraction` say its type.
+    `{windows}` is what the registry says (`with_types`).
+    """
+    text = (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8")
+    text = _DIFFERENT.sub(lambda parts: parts[dialect], with_types(text[text.index("CREATE VIEW") :].rstrip()))
+    return _VALUE.sub(lambda value: _value(dialect, **value.groupdict()), text)
+
+
+def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -> str:
+    if dialect == "sqlite":
+        # As a function: SQLite before 3.38 does not know the operator, and reads nothing of a file whose schema has it.
+        found = f"\"->>\"({source}, '$.{path}')"
+        return found if kind is None else f"CAST({found} AS {'BIGINT' if kind == 'number' else 'DOUBLE'})"
+    # PostgreSQL refuses a text with a NUL, which JSON can hold.
+    document = source if arrow == "=>" else f"replace({source}, '\\u0000', '\\ufffd')::json"
+    found = f"({document} #>> '{{{path.replace('.', ',')}}}')"
+    if kind == "number":
+        return f"CAST(substring({found} FROM '^[0-9]{{1,15}}$') AS bigint)"
+    if kind == "fraction":
+        return f"CAST(substring({found} FROM '^[0-9]+[.]?[0-9]*$') AS double precision)"
+    return found
+
+
+def with_types(sql: str) -> str:
+    """Return the SQL of a view, a trigger or an index with the types of events that it names, by what they do."""
+    from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET, WINDOW_TYPES, WORDING_TYPES
+
+    prose = {name: one.all_prose for name, one in sorted(EVENT_TYPES.items()) if one.holds_prose}
+    places = {
+        "{whole}": [name for name, all_prose in prose.items() if all_prose],
+        "{in_part}": [name for name, all_prose in prose.items() if not all_prose],
+        "{once}": ONCE_PER_TARGET,
+        "{windows}": WINDOW_TYPES,
+        "{wordings}": WORDING_TYPES,
+    }
+    for place, names in places.items():
+        sql = sql.replace(place, ", ".join(f"'{name}'" for name in names))
+    return sql
+
+
+def drop_views(driver: Any) -> None:
+    """Drop the views: a view blocks every change to the tables that it reads. Revisions up to 0007 have `doubles`."""
+    for name in ("doubles", *reversed(VIEWS)):
+        driver.execute(f"DROP VIEW IF EXISTS {name}")
+
+
+def create_views(driver: Any, dialect: str) -> None:
+    """Drop and create every view, so that each is the one of this code."""
+    drop_views(driver)
+    for name in VIEWS:
+        driver.execute(view_sql(dialect, name))

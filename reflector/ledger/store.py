@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Self
 import reflector.ledger
 from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerTooNew, LedgerUnavailable, translated
-from reflector.ledger.migration import EARLIER, create_triggers, ensure_current, made_digest
+from reflector.ledger.migration import EARLIER, create_triggers, create_views, ensure_current, made_digest
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow, Head, WindowRow
 from reflector.ledger.sqlite_file import claim_file
 from reflector.ledger.statements import CODE_VERSION, OWNERLESS, TABLES, Statements, set_checkpoint
 from reflector.ledger.url import sqlite_url
-from reflector.ledger.views import create_views
 
 if TYPE_CHECKING:
     from reflector.events.event import Appended, NewEvent

@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from reflector.ledger import migration
 from reflector.ledger.errors import LedgerAway
-from reflector.ledger.migration import triggers_of
+from reflector.ledger.migration import VIEWS, triggers_of, view_sql
 from reflector.ledger.statements import LEDGER_TABLES, Statements
-from reflector.ledger.views import VIEWS, view_sql
 from reflector.mistakes import Finding
 from reflector.proof.reading import savepoint
 

@@ -23,8 +23,8 @@ from reflector.cli.playbook import RowJson
 from reflector.events import event as ev
 from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
+from reflector.ledger.migration import VIEWS, create_views
 from reflector.ledger.store import Ledger
-from reflector.ledger.views import VIEWS, create_views
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, examples
 from tests.ledger import sql

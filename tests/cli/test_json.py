@@ -13,7 +13,7 @@ from jsonschema import ValidationError
 
 from reflector.cli.app import reflector
 from reflector.cli.table import COMMANDS
-from reflector.ledger.views import VIEWS
+from reflector.ledger.migration import VIEWS
 from tests.cli.conftest import tamper
 from tests.road.agent import Agent
 from tests.road.sessions import Session

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
+from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import NotAQuestion, TooLong, asking
 from reflector.ledger.store import Ledger
-from reflector.ledger.views import VIEWS
 from reflector.proof.verify import verify
 from tests.ledger import sql
 from tests.ledger.events import added, history
