@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
     from reflector.prices import Spent
-    from reflector.quality.window import WindowQuality
+    from reflector.quality.signals import WindowQuality
 
     #: The quality of each window by its event's id, or why it is not known.
     Qualities = Mapping[str, WindowQuality | str]

@@ -21,9 +21,8 @@ from reflector.locate import user_folder
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import MAX_BYTES, Loaded, load
+from reflector.playbook.document import CORRECT, MAX_BYTES, REBUILD, Loaded, load
 from reflector.playbook.names import USER_FIRST
-from reflector.playbook.parse import CORRECT, REBUILD
 from reflector.project import Project
 from reflector.text.secrets import quote
 

@@ -14,9 +14,8 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
 from .admissible import MAX_TEXT
-from .document import Loaded, finished, load
+from .document import Loaded, Parser, load
 from .names import SECTIONS, SLUG_OF_TITLE, is_name
-from .parse import Parser
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -62,18 +61,18 @@ def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -
     parser = Parser(set(taken), first, foreign=True)
     text = parser.decode(raw)
     if text is None:
-        return Loaded("unreadable", problems=tuple(parser.problems))
+        return parser.loaded("unreadable")
     lines = text.splitlines()
     if any(map(_LINE.fullmatch, lines)):
         _read_lines(parser, lines)
-        return finished(parser, "text")
+        return parser.loaded("text")
     head = _FRONT.match(text)
     kind = _MEMORY.search(head[1]) if head else None
     body = text[: head.start()] + "\n" * head[0].count("\n") + text[head.end() :] if head else text
     _read_blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None)
     if not parser.entries and not parser.problems:
         parser.problem("the file", "holds no bullet", "", "write each bullet as an item of a list")
-    return finished(parser, "markdown")
+    return parser.loaded("markdown")
 
 
 def _read_lines(parser: Parser, lines: list[str]) -> None:

@@ -1,9 +1,13 @@
-"""The quality signals of one answer, and the score that follows from them (requirements D-02 to D-06).
+"""The quality signals of one answer or of a session's window, and the score that follows (requirements D-02 to D-06).
 
 Invariant: a score is a pure function of the signals, rounded to 6 decimals, from 0 to 1. Every comparison is made
 after that rounding, so that 32-bit and 64-bit arithmetic agree at a boundary. A list of words is searched as it stands
 in `words.toml`, or in a person's own; a file that cannot be read, that names an unknown list or holds anything but
 texts is refused, with its name, before anything is searched.
+
+Each call of a window has one status. A result that the agent marks as an error is an error, a call that a person
+refused or that was never answered is skipped, everything else is a success. Sidechains say nothing about the answer of
+the main chain, and a transcript does not say how many rounds were allowed, so their number costs nothing.
 """
 
 from __future__ import annotations
@@ -11,15 +15,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.files import read_bounded
 from reflector.locate import parse_toml, user_settings
 from reflector.mistakes import Mistake
 from reflector.resources import resource_dir
+
+if TYPE_CHECKING:
+    from reflector.transcripts.message import Message
 
 #: How many decimals a figure keeps before it is compared.
 DECIMALS = 6
@@ -115,6 +122,62 @@ def quality_signals_for_response(
         has_failure_patterns=any(detect(content) for detect in detectors),
         is_empty_response=not content.strip(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowQuality:
+    """The signals of a window's last answer, and the calls that they count.
+
+    rounds  how often the model was asked: records of the model in a row are one answer
+    """
+
+    signals: QualitySignals
+    calls: int
+    errors: int
+    skipped: int
+    rounds: int
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What was seen of the main chain, or of all sidechains together."""
+
+    answer: str = ""
+    truncated: bool = False
+    rounds: int = 0
+    unanswered: set[str] = field(default_factory=set)
+    statuses: list[str] = field(default_factory=list)
+    begins: bool = True
+    in_round: bool = False
+
+    def take(self, message: Message) -> None:
+        if message.origin == "human":
+            self.begins = True
+        if message.origin == "model":
+            if self.begins:
+                self.answer, self.begins = "", False
+            self.rounds += not self.in_round
+            # What is said beside a call is not the answer, but better than none.
+            self.answer = message.text if message.text.strip() else self.answer
+            self.truncated = message.truncated
+            self.unanswered.update(call.id for call in message.calls)
+        self.in_round = message.origin == "model"
+        failed = "skipped" if message.origin == "refusal" else "error"
+        for result in message.results:
+            self.unanswered.discard(result.call_id)
+            self.statuses.append(failed if result.is_error else "success")
+
+
+def window_quality(messages: Iterable[Message]) -> WindowQuality:
+    """Return the quality of a window, by its messages in order."""
+    main, aside = _Chain(), _Chain()
+    for message in messages:
+        (aside if message.chain else main).take(message)
+    chain = main if main.rounds else aside  # a subagent's transcript is one sidechain
+    statuses = [*chain.statuses, *("skipped" for _ in chain.unanswered)]
+    results = [{"status": status} for status in statuses]
+    signals = quality_signals_for_response(chain.answer, results, chain.rounds, 0, chain.truncated)
+    return WindowQuality(signals, len(results), statuses.count("error"), statuses.count("skipped"), chain.rounds)
 
 
 def detect_failure_patterns(text: str) -> bool:

@@ -31,7 +31,7 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 if TYPE_CHECKING:
-    from reflector.quality.window import WindowQuality
+    from reflector.quality.signals import WindowQuality
     from reflector.reflection.protocol import Backend
 
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
@@ -257,7 +257,7 @@ def quality_of(recorded: Event | None) -> WindowQuality | str:
         return "the session's event was redacted"
     if recorded.type != ev.SESSION_RECORDED:
         return "the window has no transcript"
-    from reflector.quality.window import window_quality
+    from reflector.quality.signals import window_quality
 
     try:
         return window_quality(own_messages(recorded))

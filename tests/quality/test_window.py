@@ -11,8 +11,7 @@ from reflector.config import Config
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.store import Ledger
-from reflector.quality.signals import QualitySignals
-from reflector.quality.window import WindowQuality, window_quality
+from reflector.quality.signals import QualitySignals, WindowQuality, window_quality
 from reflector.reflection.gate import Gate, Opened
 from reflector.reflection.window import quality_of
 from reflector.sessions.intake import Source, take_in
