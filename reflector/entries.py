@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -118,7 +116,9 @@ def copied(root: Path) -> End:
 
 def forget(root: Path) -> None:
     """Remove what is known of a project's ledger, its copy included. Raises OSError."""
-    shutil.rmtree(own_folder(str(root)))
+    from shutil import rmtree
+
+    rmtree(own_folder(str(root)))
 
 
 def set_aside(root: Path) -> None:
@@ -171,8 +171,10 @@ def _is_known(place: Place, entry: Entry | None) -> bool:
         end = ends[one.root]
         if end.position and one.origin == seen.origin and _goes_on(seen, Path(one.root), end):
             if _identity(Path(one.root) / place.file.relative_to(place.root)) != one.file:
+                from shutil import rmtree
+
                 with suppress(OSError):  # it was moved
-                    shutil.rmtree(own_folder(str(place.root)), ignore_errors=True)
+                    rmtree(own_folder(str(place.root)), ignore_errors=True)
                     os.rename(own_folder(one.root), own_folder(str(place.root)))  # noqa: PTH104
                     _note(place, seen.origin, _identity(place.file) or _NOWHERE)
             return True
@@ -252,8 +254,6 @@ def take(place: Place) -> None:
 
 def keep(ledger: Ledger, place: Place) -> None:
     """Note a project's ledger, and bring its copy up to date. Raises OSError, LedgerError."""
-    from reflector.exchange.transfer import exported
-
     there = _identity(place.file)
     if there is None or not own_folder(str(place.root)):
         return
@@ -262,6 +262,8 @@ def keep(ledger: Ledger, place: Place) -> None:
     copy = Path(own_folder(str(place.root)), _COPY)
     if entry is not None and entry.file == there and _end(copy) == (head.position, head.chain, _size(copy)):
         return
+    from reflector.exchange.transfer import exported  # what most questions need not load
+
     with _locked(place.root):
         entry = entry_of(place.root)
         if entry is not None and entry.file == there and entry.playbook != head.playbook:
@@ -307,12 +309,14 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
     Where nobody is `sure` that the project is the same, only if playbook.json says so; returns whether it was written.
     Raises LedgerError, OSError.
     """
+    from tempfile import TemporaryDirectory
+
     from reflector.exchange.cloudevents import Header
     from reflector.exchange.transfer import load_events
     from reflector.ledger.store import Ledger
 
     end, own = copied(place.root), Path(own_folder(str(place.root)))
-    with tempfile.TemporaryDirectory(dir=own) as folder:
+    with TemporaryDirectory(dir=own) as folder:
         staged = Path(folder, "ledger.db")
         with Ledger.open_file(staged, entry.playbook) as ledger, (own / _COPY).open("rb") as lines:
             head = Header(entry.playbook, entry.origin, end.position, end.chain)
@@ -326,12 +330,14 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
 
 def _put(staged: Path, file: Path, aside: Path | None) -> None:
     """Put a file in a ledger's place, through its folder: no link below a `.claude` leads elsewhere."""
+    from shutil import copyfileobj
+
     beside = f".{file.name}.restored"
     try:
         with folder_of(file) as folder:
             fd = folder.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with staged.open("rb") as source, os.fdopen(fd, "wb") as target:
-                shutil.copyfileobj(source, target)
+                copyfileobj(source, target)
                 target.flush()
                 os.fsync(target.fileno())
             if aside is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -414,7 +413,9 @@ def chosen_editor(what: str) -> str:
         # One that needs a terminal would wait for it for ever.
         way = f"name one that needs none in $EDITOR, or edit {what}"
         raise click.UsageError(f"there is no terminal for an editor; {way}")
-    found = chosen or next((name for name in ("editor", "nano", "vi", "vim") if shutil.which(name)), None)
+    from shutil import which
+
+    found = chosen or next((name for name in ("editor", "nano", "vi", "vim") if which(name)), None)
     if found is None:
         raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")
     return found
