@@ -408,8 +408,8 @@ def doctor(place: Place, fix: bool, as_json: bool) -> None:
     """Check everything between the agent and the playbook.
 
     Each line is ok, a warning or an error, with the command that corrects it, and with what --fix would do about it.
-    Without --fix it changes nothing. --fix renews our hooks, takes our files from other users, removes temporary
-    files and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
+    Without --fix it changes nothing. --fix renews our hooks, takes our files from other users
+    and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
     """
     from reflector.config import ConfigError
     from reflector.hooks.doctor import examine, examine_without_settings

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from reflector.hooks.install import EVENTS, HookList
-from reflector.hooks.module_file import ModuleFile
+from reflector.hooks.install import EVENTS, HookList, ModuleFile
 from reflector.locate import environment, home_folder
 
 Scope = Literal["user", "project", "local"]

@@ -1,8 +1,8 @@
 """What `reflector doctor` looks at: everything between the agent and the playbook, each with what mends it.
 
-Invariant: looking changes nothing and costs little: no file is created, no migration runs, no network is asked, no key
-is shown. A check that cannot be made is a finding, never an exception. A fix touches nothing that a person wrote:
-permissions are only narrowed, and only temporary files are removed.
+Invariant: looking changes nothing and costs little: no file is created, no network is asked, no key is shown. A check
+that cannot be made is a finding, never an exception. A fix touches nothing that a person wrote, and permissions are
+only narrowed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -28,9 +27,7 @@ from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.events.event import LEDGER_MERGED
 from reflector.hooks import fast, git_setup
-from reflector.hooks.agents import AGENTS
 from reflector.hooks.reach import Check, Fix, checks_of_hooks, missing_program
-from reflector.hooks.settings_file import TEMPORARY
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -108,10 +105,6 @@ def _software(_: Project) -> Iterator[Check]:
 def _files(project: Project) -> Iterator[Check]:
     state = project.state_dir
     yield _place(project)
-    if left := _left_behind(project):
-        fix = Fix(f"removes {_counted(len(left), 'temporary file')}", partial(_remove, project, left))
-        text = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}: left by a command that was killed"
-        yield Check("leftovers", text, f"rm {left[0]}", fix)
     claude = project.playbook_json.parent
     if claude.exists() and not os.access(claude, os.W_OK):
         text = f"{claude} cannot be written, so playbook.json is not kept up to date"
@@ -166,29 +159,6 @@ def _has_ledger(root: str) -> bool:
     return (Path(root) / ".claude" / "reflector" / "ledger.db").exists()
 
 
-def _left_behind(project: Project) -> list[Path]:
-    """Return the temporary files that killed commands left more than an hour ago."""
-    settings = [path for agent in AGENTS.values() for path in agent.paths(project.root).values()]
-    candidates = [path.with_name(f".{path.name}{TEMPORARY}") for path in settings]
-    candidates.append(project.playbook_json.with_name(f".{project.playbook_json.name}.tmp"))
-    if not project.state_dir.is_symlink():
-        candidates += [*project.state_dir.glob(".*.tmp"), *project.spool_dir.glob(".*.json.tmp")]
-    oldest, left = time.time() - spool.LEFT_BEHIND_SECONDS, []
-    for path in candidates:
-        with suppress(OSError):
-            seen = path.lstat()
-            if stat.S_ISREG(seen.st_mode) and seen.st_mtime < oldest:
-                left.append(path)
-    return left
-
-
-def _remove(project: Project, paths: list[Path]) -> None:
-    """Remove temporary files; a delivery that is whole in one becomes pending. Raises OSError."""
-    spool.sweep(project.spool_dir)
-    for path in paths:
-        path.unlink(missing_ok=True)
-
-
 def _is_open_to_others(path: Path) -> bool:
     """Return whether others than the owner may do anything with a file or folder; False for a link."""
     with suppress(OSError):
@@ -240,10 +210,6 @@ def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
         yield Check("ledger", "none yet; `reflector add` begins it, or a session that has a playbook")
         return
-    if (schema := _revision(project)) is not None:
-        yield schema
-        if schema.state == "error":
-            return
     try:
         with project.open_ledger() as ledger:
             yield from _open_ledger(ledger, project)
@@ -252,27 +218,11 @@ def _ledger(project: Project) -> Iterator[Check]:
         yield Check("ledger", what, way_out or "reflector verify", is_error=True)
 
 
-def _revision(project: Project) -> Check | None:
-    """The schema's revision, read without a migration; None for a ledger on a server, and where no ledger can be."""
-    if project.config.ledger_url or not _is_regular(project.ledger_file):
-        return None
-    try:
-        with _read_only(project.ledger_file) as connection:
-            revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
-    except (sqlite3.Error, TypeError, UnicodeDecodeError):  # opening it says why
-        return None
-    if revision == HEAD_REVISION:
-        return Check("schema", f"revision {revision}")
-    if str(revision) > HEAD_REVISION:
-        return Check("schema", f"revision {revision} is newer than this reflector", "upgrade reflector", is_error=True)
-    text = f"revision {revision} is older than {HEAD_REVISION}"
-    return Check("schema", text, "the next command upgrades it")
-
-
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if ledger.engine.dialect == "postgresql":
         yield from _server(ledger)
     head = ledger.head()
+    yield Check("schema", f"revision {HEAD_REVISION}")
     yield Check("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
     yield from _unread(ledger, project)
     if (lost := missed(project, ledger)) is not None:
@@ -281,18 +231,6 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check("triggers", f"missing or changed: {', '.join(wrong)}", "reflector rebuild --mend", is_error=True)
     else:
         yield Check("triggers", "changes of history are refused by the database")
-    if ledger.engine.dialect == "sqlite":
-        with ledger.engine.connection() as connection:
-            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        mend = "" if mode == "wal" else "put the ledger on a local disk"
-        yield Check("journal", f"mode {mode}", mend, is_error=bool(mend))
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    if head.position and head.recorded_at[:19] > now:
-        text = f"the last event is from {head.recorded_at[:19]}, which is to come: the clock was set back"
-        mend = "set the clock if it is wrong now; positions, not times, order the events, so no count is wrong"
-        yield Check("clock", text, mend)
-    else:
-        yield Check("clock", f"{now} UTC")
     for mirror in mirrors(ledger, project):
         mend = "correct the file" if mirror.trouble else ""
         yield Check("mirror", f"{mirror.name}: {mirror.trouble or mirror.state}", mend)
@@ -328,10 +266,13 @@ def _server(ledger: Ledger) -> Iterator[Check]:
 def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
     """Yield a warning where the project has a ledger file whose history is not in the ledger of `ledger_url`."""
     file, url = project.ledger_file, ledger.engine.url
-    if not project.config.ledger_url or not _is_regular(file) or (url.is_file and file.samefile(url.database)):
+    is_file = file.is_file() and not file.is_symlink()
+    if not project.config.ledger_url or not is_file or (url.is_file and file.samefile(url.database)):
         return
+    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a -shm, and leave both.
+    unused = "" if Path(f"{file}-wal").exists() else "&immutable=1"
     try:
-        with _read_only(file) as connection:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro{unused}", uri=True)) as connection:
             ((events,),) = connection.execute("SELECT count(*) FROM event").fetchall()
             origins = {origin for (origin,) in connection.execute("SELECT origin FROM playbook").fetchall()}
     except sqlite3.Error:  # not a ledger, or not a sound one: nobody counts in it
@@ -342,19 +283,6 @@ def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
         text = f"{file} has {_counted(events, 'event')}, and its history is not in the ledger that `ledger_url` names: "
         mend = f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson; or reflector"
         yield Check("ledger", f"{text}its counts are not shown", f"{mend} config unset ledger_url")
-
-
-@contextmanager
-def _read_only(file: Path) -> Iterator[sqlite3.Connection]:
-    """Open a ledger's file to read it, and leave nothing beside it. Raises sqlite3.Error."""
-    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a -shm, and leave both.
-    unused = "" if Path(f"{file}-wal").exists() else "&immutable=1"
-    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro{unused}", uri=True)) as connection:
-        yield connection
-
-
-def _is_regular(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
 
 
 def _windows(ledger: Ledger, project: Project) -> Check:

@@ -1,4 +1,4 @@
-"""Our hooks in the text of an agent's JSON settings: added, found and removed; text in, text out.
+"""Our hooks in the text of an agent's settings: added, found and removed; text in, text out.
 
 Invariant: what the settings say beside our hooks stays, in its order, and the text keeps its indentation, line ends
 and blanks around the document. A text that cannot be written back without a loss is refused. Installing twice is
@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,8 +28,12 @@ _PYTHON = re.compile(r"(?:.*/)?(?:python[\d.]*t?|pypy[\d.]*)")
 _OURSELVES = re.compile(r"(?:.*/)?reflector")
 #: What an installation calls; the second one is an older one's.
 _SCRIPTS = ("/reflector/hooks/__main__.py", "/reflector/hooks/fast.py")
-_BLANKS = " \t\r\n"
+#: What may stand around a document, a byte order mark among it.
+_BLANKS = " \t\r\n\ufeff"
 _CALLS_US = re.compile(r"\breflector[\"']?\s+hook\b|\breflector/hooks/(?:fast|__main__)\.py\b")
+
+_OUR_MODULE = "// Written by `reflector install`"
+_MODULES_COMMAND = re.compile(r'^const command = (".*")$', re.MULTILINE)
 
 #: What the agent runs.
 SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
@@ -88,6 +92,7 @@ def is_own(command: str) -> bool:
 def parsed(text: str) -> dict[str, Any]:
     """Return the settings in a text, {} for a blank one. Raises MalformedSettings."""
     try:
+        text = text.removeprefix("\ufeff")
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse) if text.strip(_BLANKS) else {}
     except json.JSONDecodeError as error:
         comment = text[error.pos : error.pos + 2] in ("//", "/*") or text[error.pos : error.pos + 1] == "#"
@@ -146,7 +151,7 @@ class HookList:
         settings = _each(before, renewed)
         for event, timeout in missing.items():
             settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [_handler(command, timeout)]})
-        return text if settings == before else dumped(settings, text if text.strip(_BLANKS) else "{}" + (text or "\n"))
+        return text if settings == before else dumped(settings, text if text.strip(_BLANKS) else "{}\n")
 
     def uninstall(self, text: str) -> str:
         """Return the text without our hooks, and without the lists that held nothing else."""
@@ -168,6 +173,44 @@ class HookList:
         return not text.strip(_BLANKS) or dumped(parsed(text), text) == text
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleFile:
+    """Our hooks in a file of our own, for an agent that loads JavaScript modules; one that is not ours is refused.
+
+    name    of the file in `modules/` that speaks to the agent
+    events  that the module gives the hook
+    """
+
+    name: str
+    events: Iterable[str]
+
+    def handlers(self, text: str) -> list[Handler]:
+        """Return the hooks in our module; none for another file."""
+        found = _MODULES_COMMAND.search(text) if text.startswith(_OUR_MODULE) else None
+        try:
+            command = str(json.loads(found[1])) if found else ""
+        except ValueError:  # somebody edited it
+            return []
+        return [Handler(event, command, own=True) for event in self.events if command]
+
+    def install(self, text: str, command: str) -> str:
+        """Return the module. Raises MalformedSettings if the text is another one."""
+        if text.strip() and not text.startswith(_OUR_MODULE):
+            raise MalformedSettings("this file is not reflector's; give it another name")
+        call, module = (Path(SCRIPT).with_name("modules") / f"{name}.js" for name in ("call", self.name))
+        return call.read_text("utf-8").replace('"@COMMAND@"', json.dumps(command)) + module.read_text("utf-8")
+
+    def uninstall(self, text: str) -> str:
+        """Return "" for our module, and any other text as it is."""
+        return "" if text.startswith(_OUR_MODULE) else text
+
+    foreign = uninstall
+
+    def is_exact(self, text: str) -> bool:
+        """Return True: what is not ours is refused, never written back."""
+        return True
+
+
 def dumped(settings: dict[str, Any], like: str) -> str:
     """Return settings as JSON with the indentation, line ends and outer blanks of a text. Raises MalformedSettings."""
     body = like.strip(_BLANKS)
@@ -178,7 +221,7 @@ def dumped(settings: dict[str, Any], like: str) -> str:
     separators = (", " if indent is None and colon == ": " else ",", colon)
     try:
         written = json.dumps(
-            settings, ensure_ascii=like.isascii(), indent=indent, separators=separators, allow_nan=False
+            settings, ensure_ascii=body.isascii(), indent=indent, separators=separators, allow_nan=False
         )
         written.encode()
     except (ValueError, RecursionError):

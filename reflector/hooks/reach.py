@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 from reflector import files, locate
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
@@ -23,7 +23,6 @@ from reflector.hooks.install import Handler, hook_command, parsed
 from reflector.hooks.settings_file import SettingsRefused, install_hooks, read_settings
 from reflector.project import Project
 
-T = TypeVar("T")
 PLUGIN = "reflector"
 #: Hooks of a session that works: an installation that never fired at these does not reach the agent.
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
@@ -53,42 +52,61 @@ class Check:
         return "error" if self.is_error else "warning" if self.mend else "ok"
 
 
+class Caller(NamedTuple):
+    """A settings file by whose hooks an agent calls us."""
+
+    agent: Agent
+    scope: Scope
+    path: Path
+    handlers: list[Handler]
+
+
+def callers(project: Path, refused: list[SettingsRefused]) -> Iterator[Caller]:
+    """Yield each settings file that calls us; one that cannot be read is added to `refused`."""
+    for agent in AGENTS.values():
+        looked_at: set[Path] = set()  # a person's home may be the project
+        for scope, path in agent.paths(project).items():
+            try:
+                if path not in looked_at and (handlers := read_settings(path, agent.form.handlers)):
+                    yield Caller(agent, scope, path, handlers)
+            except SettingsRefused as error:
+                refused.append(error)
+            looked_at.add(path)
+
+
 def checks_of_hooks(project: Project) -> Iterator[Check]:
     """Yield the hooks in the agents' settings, and what keeps them from being called."""
-    callers: list[Agent] = []
-    unread: list[Path] = []
+    refused: list[SettingsRefused] = []
+    found = list(callers(project.root, refused))
+    for unread in refused:
+        yield Check("hooks", unread.what, "correct the file", is_error=True)
+    calling = []
     for agent in AGENTS.values():
-        found: dict[Path, list[Handler]] = {}
-        scopes: dict[Path, Scope] = {}
-        for scope, path in agent.paths(project.root).items():
-            scopes.setdefault(path, scope)
-            try:
-                if handlers := read_settings(path, agent.form.handlers):
-                    found[path] = handlers
-            except SettingsRefused as refused:
-                unread.append(path)
-                yield Check("hooks", refused.what, "correct the file", is_error=True)
         copies = plugins(project.root) if agent is CLAUDE else []
-        if found or copies:
-            callers.append(agent)
-            for path, handlers in found.items():
-                yield from _checks_of(agent, path, scopes[path], handlers)
-            for path, switch in disabled_by(agent, project.root):
-                yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
-            if len(found) + len(copies) > 1:
-                where = ", ".join([*map(str, found), *copies])
-                text = f"installed more than once ({where}); everything is counted once all the same"
-                yield Check("hooks", text, "keep one of them")
-    if callers:
-        yield from _fired(project, callers)
+        places = [*(str(one.path) for one in found if one.agent is agent), *copies]
+        if not places:
+            continue
+        calling.append(agent)
+        for one in found:
+            if one.agent is agent:
+                yield from _checks_of(one)
+        for path, switch in disabled_by(agent, project.root):
+            yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
+        if len(places) > 1:
+            text = f"installed more than once ({', '.join(places)}); everything is counted once all the same"
+            yield Check("hooks", text, "keep one of them")
+    if calling:
+        yield from _fired(project, calling)
     else:
         own = CLAUDE.paths(project.root)["user"]
-        mend = f"correct {own}, then reflector install" if own in unread else "reflector install"
+        is_unread = any(one.path == own for one in refused)
+        mend = f"correct {own}, then reflector install" if is_unread else "reflector install"
         yield Check("hooks", "no agent calls reflector", mend, is_error=True)
 
 
-def _checks_of(agent: Agent, path: Path, scope: Scope, handlers: list[Handler]) -> Iterator[Check]:
+def _checks_of(caller: Caller) -> Iterator[Check]:
     """Yield what there is to say of the hooks in a settings file."""
+    agent, scope, path, handlers = caller
     mend, fix = install_command(agent, scope=scope), None
     # A project's file is everybody's who works on it: their program may lie where this says.
     if scope != "project" and any(handler.own for handler in handlers):
@@ -134,11 +152,11 @@ def missing_program(command: str) -> str | None:
     return next((word for word in words if Path(word).is_absolute() and not Path(word).exists()), None)
 
 
-def _fired(project: Project, callers: list[Agent]) -> Iterator[Check]:
+def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
     fired = Path(files.state_folder(str(project.root))) / "fired"
     # A folder without anything of ours gets no state for a hook that fired.
     first = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
-    for event in dict.fromkeys(event for agent in callers for event in agent.events):
+    for event in dict.fromkeys(event for agent in agents for event in agent.events):
         name, never = f"fired {event}", "never in this project"
         try:
             at = datetime.fromtimestamp((fired / event).stat().st_mtime).astimezone()
@@ -153,24 +171,29 @@ def _fired(project: Project, callers: list[Agent]) -> Iterator[Check]:
 def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
     """Return the settings files that switch all hooks off, each with the words that do."""
     words = f'"{".".join(agent.switch)}": {json.dumps(agent.off)}'
-    paths = dict.fromkeys(agent.paths(project).values()) if agent.switch else ()
-    return [(path, words) for path in paths if agent.is_off(_said(path, parsed))]
+    return [(path, words) for path in dict.fromkeys(agent.paths(project).values()) if agent.is_off(_said(path))]
 
 
 def plugins(project: Path) -> list[str]:
     """Our plugin's copies, as `reflector@marketplace`: enabled, or in the agent's cache and nowhere disabled."""
     enabled: dict[str, bool] = {}
     for path in CLAUDE.paths(project).values():  # the later decides
-        said = (_said(path, parsed) or {}).get("enabledPlugins")
+        said = _said(path).get("enabledPlugins")
         for name, value in said.items() if isinstance(said, dict) else ():
             enabled[name] = value is not False
     try:
-        cache = CLAUDE.folder() / "plugins/cache"
-        cached = [f"{PLUGIN}@{folder.parent.name}" for folder in cache.glob(f"*/{PLUGIN}")]
+        cached = [f"{PLUGIN}@{folder.parent.name}" for folder in CLAUDE.folder().glob(f"plugins/cache/*/{PLUGIN}")]
     except OSError:
         cached = []
     names = dict.fromkeys([*enabled, *sorted(cached)])
     return [name for name in names if name.partition("@")[0] == PLUGIN and enabled.get(name, True)]
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """Return what a settings file says; nothing for one that cannot be read."""
+    with suppress(SettingsRefused):
+        return read_settings(path, parsed)
+    return {}
 
 
 def other_handlers(agent: Agent, scope: Scope, project: Path, command: str) -> list[tuple[Path, str]]:
@@ -178,28 +201,20 @@ def other_handlers(agent: Agent, scope: Scope, project: Path, command: str) -> l
 
     Some agents run the same command in two files once.
     """
-    own = agent.paths(project)[scope]
-    settings = [(path, agent) for path in agent.paths(project).values()]
-    settings += [(project / name, CLAUDE) for name in agent.also]
-    found: dict[tuple[Path, str], None] = {}
-    for path, whose in dict.fromkeys(settings):
-        for handler in _said(path, whose.form.handlers) or ():
-            is_this = path == own and handler.own
-            if not is_this and not (agent.merges and handler.command == command):
-                found[path, handler.command] = None
-    return list(found)
+    own, also = agent.paths(project)[scope], {project / name for name in agent.also}
+    return list(
+        dict.fromkeys(
+            (one.path, handler.command)
+            for one in callers(project, [])
+            if one.agent is agent or one.path in also
+            for handler in one.handlers
+            if not (one.path == own and handler.own) and not (agent.merges and handler.command == command)
+        )
+    )
 
 
 def other_agents(agent: Agent, project: Path) -> Iterator[tuple[Path, str]]:
     """Yield each settings file by which another agent calls us, and the command that takes the hooks out of it."""
-    for other in AGENTS.values():
-        for scope, path in other.paths(project).items() if other is not agent else ():
-            if any(handler.own for handler in _said(path, other.form.handlers) or ()):
-                yield path, install_command(other, "uninstall", scope)
-
-
-def _said(path: Path, parse: Callable[[str], T]) -> T | None:
-    """Return what a settings file says; None for one that cannot be read."""
-    with suppress(OSError, SettingsRefused):
-        return read_settings(path, parse)
-    return None
+    for one in callers(project, []):
+        if one.agent is not agent and any(handler.own for handler in one.handlers):
+            yield one.path, install_command(one.agent, "uninstall", one.scope)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from reflector.hooks.install import EVENTS, HookList
-from reflector.ledger import append
 from reflector.ledger.url import sqlite_url
 from tests.road.agent import BULLETS, Agent
 
@@ -45,7 +43,7 @@ def troubles(agent: Agent, *, code: int = 0) -> dict[str, str]:
 
 
 def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent: Agent) -> None:
-    names = {"python", "sqlite", "schema", "triggers", "journal", "clock", "disk", "hooks", "spool", "backend"}
+    names = {"python", "sqlite", "schema", "triggers", "disk", "hooks", "spool", "backend"}
     assert names <= {check["name"] for check in agent.json("doctor")}
     assert troubles(agent) == {}
     told = agent.call("doctor").out
@@ -199,16 +197,6 @@ def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agen
     assert f"hooks: not fixed: {settings(agent)}: hooks.PreCompact is not an array" in said
 
 
-def test_fix_removes_what_a_killed_command_left_an_hour_ago(agent: Agent) -> None:
-    young = agent.state / ".young.tmp"
-    old = [agent.claude / ".playbook.json.tmp", agent.home / ".claude/.settings.json.reflector-tmp"]
-    for path in (*old, young):
-        path.write_text("half")
-        os.utime(path, None if path == young else (1, 1))
-    _mended(agent, "removes 2 temporary files")
-    assert [path for path in [*old, young] if path.exists()] == [young]
-
-
 def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_settings_are_read(agent: Agent) -> None:
     agent.ended("mis-001", id="s-2")
     (delivery,) = agent.spool.glob("*.json")
@@ -235,17 +223,6 @@ def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent)
         git("config", "--local", *words)
         assert found(agent, "git")[0]["mend"] == "reflector install --git"
         _mended(agent, "sets the merge driver in this clone's git configuration")
-
-
-def test_after_a_clock_that_was_ahead_it_is_said_that_no_count_is_wrong(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as ahead:
-        ahead.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
-        agent.call("add", "pat", "Read the error first")
-    (check,) = found(agent, "clock")
-    assert (check["state"], "from 2999-01-01T00:00:00" in check["text"]) == ("warning", True)
-    assert "set the clock" in check["mend"]
 
 
 def test_a_ledger_that_the_settings_leave_behind_is_named_with_the_way_to_its_counts(

@@ -273,7 +273,7 @@ def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent) -> None:
 
 def test_a_write_of_another_program_meanwhile_is_not_lost(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(agent, OPUS)
-    edits = iter([None, b'{"model": "sonnet"}', b'{"model": "haiku"}'])  # the first is the look before it writes
+    edits = iter([None, b'{"model": "haiku"}'])  # the first is the look before it writes
 
     def and_meanwhile(_: HookList, text: str, command: str) -> str:
         if edit := next(edits, None):
@@ -281,9 +281,10 @@ def test_a_write_of_another_program_meanwhile_is_not_lost(agent: Agent, monkeypa
         return install(text, command)
 
     monkeypatch.setattr(HookList, "install", and_meanwhile)
+    assert "was changed since it was read" in agent.call("install", code=1).err
+    assert path.read_bytes() == b'{"model": "haiku"}'
     agent.call("install")
-    assert json.loads(path.read_bytes())["model"] == "haiku"
-    assert len(commands(path)) == len(EVENTS)
+    assert (json.loads(path.read_bytes())["model"], len(commands(path))) == ("haiku", len(EVENTS))
     assert backup_of(path).read_bytes() == b'{"model": "haiku"}'
 
 

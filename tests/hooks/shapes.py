@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a number too long": (b'{"x": -' + b"1" * 5_000 + b"}", "a number has thousands of digits"),
     "half a pair beside other text": ('{"é": "\\ud800"}'.encode(), "a number or a text in it cannot be written back"),
     "nested too deep": (b"[" * 200_000, "nested too deeply"),
-    "UTF-16": ("{}".encode("utf-16"), "UTF-16, not UTF-8"),
+    "UTF-16": ("{}".encode("utf-16"), "line 1: not UTF-8"),
     "a list": (b"\n []", "the document is not an object"),
     "hooks null": (b'{"hooks":\n null}', "hooks is not an object"),
     "event an object": (b'{"hooks": {"Stop": {"hooks": []}}}', "hooks.Stop is not an array"),
