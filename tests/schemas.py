@@ -39,7 +39,7 @@ ANSWERS = {
     "remove": "changes.ChangesJson",
     "merge": "changes.ChangesJson",
     "undo": "changes.ChangesJson",
-    "proposals": "list[proposals.ProposalJson]",
+    "proposals": "list[proposals.Proposal]",
     "proposals find": "proposals.FoundJson",
     "status": "start.StatusJson",
     "status --all": "list[start.OwnJson]",
@@ -53,13 +53,18 @@ ANSWERS = {
     "judge": "list[judging.CitationJson]",
     "redact --where": "transfer.RedactedJson",
     "import FILE": "transfer.ImportedJson",
-    "import EXPORT": "transfer.LoadedJson | transfer.MergedJson",
+    "import EXPORT": "transfer.LoadedJson | transfer.Merged",
     "verify": "ledger.VerifiedJson",
     "rebuild": "ledger.RebuiltJson",
     "ledger head": "ledger.HeadJson",
     "ledger policy": "ledger.PolicyJson",
     "lessons": "list[lessons.LessonJson]",
     "lessons recall": "list[lessons.RecalledJson]",
+}
+#: What has a form of its own in a document: see `output.json_of`.
+_FORMS: dict[str, dict[str, Any]] = {
+    "Head": {"type": "string"},
+    "Change": {"additionalProperties": True, "type": "object"},
 }
 _TYPES = {"string": "text", "integer": "number", "number": "fraction", "boolean": "bool", "array": "list"}
 
@@ -111,7 +116,7 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "The documents of reflector's commands with --json",
         "properties": documents,
-        "$defs": {name: _plain(one) for name, one in sorted(defs.items())},
+        "$defs": {name: _plain(one) for name, one in sorted(defs.items()) if name not in _FORMS},
     }
 
 
@@ -137,7 +142,9 @@ def _plain(made: Any) -> Any:
         return [_plain(one) for one in made]
     if not isinstance(made, dict):
         return made
-    plain = {key: _plain(value) for key, value in made.items() if key not in ("title", "default")}
+    if (name := made.get("$ref", "").rpartition("/")[2]) in _FORMS:
+        return _FORMS[name]
+    plain = {key: _plain(value) for key, value in made.items() if key not in ("title", "default", "format")}
     if isinstance(made.get("properties"), dict):
         said, about = _described(made.get("description", ""))
         keys = {key.rstrip("_"): _plain(value) for key, value in made["properties"].items()}

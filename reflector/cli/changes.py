@@ -10,23 +10,31 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
+from reflector.audit.targets import Target, target_named
 from reflector.cli.app import Place
+from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.options import BULLET, SECTION, dry_run_option, json_option, why_option
-from reflector.cli.output import BulletJson, note, print_json, safe
+from reflector.cli.output import note, print_json, safe
+from reflector.cli.playbook import find_bullet
+from reflector.curation import counts
+from reflector.curation.changes import Applied, apply, planned, promote
+from reflector.curation.playbook_file import edited_from, untaken
+from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, undoing
+from reflector.events import event as ev
+from reflector.events.event import Event
+from reflector.events.registry import EVENT_TYPES
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
+from reflector.playbook.duplicates import near
 from reflector.playbook.names import is_name
-
-if TYPE_CHECKING:
-    from reflector.audit.targets import Target
-    from reflector.curation.changes import Applied
-    from reflector.events.event import Event
-    from reflector.ledger.store import BulletRow, Ledger
-    from reflector.playbook.bullet import Bullet
+from reflector.project import Project
+from reflector.text.secrets import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +44,9 @@ class ChangeJson:
     change  as a proposal has it; null where only counters moved
     """
 
-    change: dict[str, Any] | None
-    before: list[BulletJson]
-    after: list[BulletJson]
+    change: Change | None
+    before: Sequence[Bullet]
+    after: Sequence[Bullet]
     position: int | None
     event_id: str | None
 
@@ -58,7 +66,6 @@ _Wanted = tuple[Sequence[Change], Mapping[str, str] | None]
 
 def _change(place: Place, *changes: Change, why: str | None = None, dry_run: bool, as_json: bool) -> None:
     """Make changes of live bullets, or show what they would do."""
-    from reflector.cli.playbook import find_bullet
 
     def find(ledger: Ledger) -> _Wanted:
         for name in (name for change in changes for name in change.about):
@@ -78,8 +85,6 @@ def _carry_out(
     as_json: bool,
 ) -> None:
     """Make the changes that `find` returns for the ledger, or show what they would do."""
-    from reflector.curation.changes import apply, planned
-
     first = place.project().first_number
     made: Sequence[Applied] = ()
     if dry_run:
@@ -91,10 +96,9 @@ def _carry_out(
             steps = planned(pipeline.ledger, changes, first=first, again=again)
             made = apply(pipeline.ledger, changes, actor="human", reason=why, target=target, first=first, again=again)
             pipeline.write()
-    at: list[tuple[Any, Any]] = [(one.position, one.event_id) for one in made] or [(None, None)] * len(steps)
     shown = [
-        ChangeJson(step.change.to_data(), BulletJson.all(step.before), BulletJson.all(step.after), *where)
-        for step, where in zip(steps, at, strict=True)
+        ChangeJson(step.change, step.before, step.after, *((one.position, one.event_id) if one else (None, None)))
+        for step, one in zip_longest(steps, made)
     ]
     lines = [line for step in steps for line in step.lines]
     otherwise = "Nothing was changed yet; leave --dry-run out to do it."
@@ -125,25 +129,17 @@ def _span(positions: Sequence[int]) -> str:
     return str(first) if first == last else f"{first}..{last}"
 
 
-def alike(text: str, section: str, bullets: Iterable[Bullet]) -> list[str]:
-    """Return a line for each bullet that a new text of a section repeats or contradicts."""
-    from reflector.playbook.duplicates import near
-
+def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
+    """Return a line for each other bullet that the text of a new or revised one repeats or contradicts."""
+    section = change.section or next((one.section for one in bullets if one.name == change.name), None)
+    if change.kind not in ("add", "revise") or section is None:
+        return []
     lines = []
-    for pair in near(text, section, bullets):
+    for pair in near(change.text or "", section, [one for one in bullets if one.name not in change.about]):
         other = pair.first if pair.first.name else pair.second
         says = "says the opposite" if pair.kind == "contradiction" else "may say the same"
         lines.append(f"{other.name} {says} ({pair.why}): {other.text}")
     return lines
-
-
-def alike_to(change: Change, rows: Sequence[BulletRow]) -> list[str]:
-    """Return a line for each other live bullet that the text of a new or revised one repeats or contradicts."""
-    if change.kind not in ("add", "revise"):
-        return []
-    section = change.section or next(row.section for row in rows if row.name == change.name)
-    others = [row.bullet for row in rows if row.status == "live" and row.name not in change.about]
-    return alike(change.text or "", section, others)
 
 
 @click.command()
@@ -157,14 +153,14 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    before: list[Bullet] = []
+    change, before = Change("add", section=section, text=text), []  # type: Change, list[Bullet]
 
     def find(ledger: Ledger) -> _Wanted:
         before.extend(ledger.bullets())
-        return [Change("add", section=section, text=text)], None
+        return [change], None
 
     _carry_out(place, find, dry_run=dry_run, as_json=as_json)
-    for line in alike(text, section, before):
+    for line in alike_to(change, before):
         note(line)
 
 
@@ -197,10 +193,6 @@ def revise(
 
 
 def _to_user(place: Place, name: str) -> None:
-    from reflector.cli.playbook import find_bullet
-    from reflector.curation.changes import promote
-    from reflector.project import Project
-
     project = place.project()
     if project.is_users:
         raise click.UsageError(f"{project.root} is your own playbook already; name a project with --project")
@@ -224,8 +216,6 @@ def _to_user(place: Place, name: str) -> None:
 @click.pass_obj
 def remove(place: Place, names: tuple[str, ...], why: str | None, dry_run: bool, as_json: bool) -> None:
     """Remove bullets; their history stays, and `undo NAME` brings one back."""
-    from reflector.text.secrets import quote
-
     reason = quote(why, 200) if why is not None else None
     changes = [Change("remove", name) for name in dict.fromkeys(names)]
     _change(place, *changes, why=reason, dry_run=dry_run, as_json=as_json)
@@ -248,7 +238,6 @@ def merge(
     """
     if len(names) < 2:
         raise click.UsageError(f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one")
-    from reflector.cli.playbook import find_bullet
 
     def find(ledger: Ledger) -> _Wanted:
         first, *_ = [find_bullet(ledger, name, live=True) for name in names]
@@ -272,8 +261,6 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
     subtracted or erased, fewer tags count. The next `undo` goes further back, and `undo` of what an undo appended
     brings it again. Counts that came since stay. If a later change is in the way, it is named and nothing is undone.
     """
-    from reflector.curation.undoing import last_change, undoing
-
     with place.reading() as ledger:
         named = last_change(ledger) if what is None else _named(ledger, what)
 
@@ -291,12 +278,6 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
 
 def _named(ledger: Ledger, what: str) -> list[Event] | Target:
     """Return the changes of bullets that a person named, or the target that is something else."""
-    from reflector.audit.targets import Target, target_named
-    from reflector.cli.playbook import find_bullet
-    from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change
-    from reflector.events import event as ev
-    from reflector.events.registry import EVENT_TYPES
-
     what = what.strip().strip("[]")
     if is_name(what) and ledger.row(what) is not None:
         return last_change(ledger, what)
@@ -326,29 +307,22 @@ def _named(ledger: Ledger, what: str) -> list[Event] | Target:
 
 def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) -> None:
     """Take evidence out of the count, put it back, or put the policy in force that was before."""
-    from reflector.cli.lessons import changed_lessons, print_changed
-    from reflector.curation.counts import adopt, moved, policy_before, retract
-    from reflector.curation.counts import undo as put_back
-    from reflector.events import event as ev
-
     event = target.events[0]
     reason = why or f"undid {f'session {target.id}' if target.kind == 'session' else f'position {event.position}'}"
     with place.pipeline() as pipeline:
         ledger = pipeline.ledger
         before, head = ledger.rows(), ledger.head().position
         if event.type == ev.POLICY_ADOPTED:
-            adopted = adopt(ledger, policy_before(ledger, event), reason=reason)
+            adopted = counts.adopt(ledger, counts.policy_before(ledger, event), reason=reason)
             positions = [adopted.position] if adopted is not None else []
         else:
-            take = put_back if event.type == ev.EVIDENCE_RETRACTED else retract
+            take = counts.undo if event.type == ev.EVIDENCE_RETRACTED else counts.retract
             positions = [one.position for one in take(ledger, target.events, reason)]
-        changed = moved(before, ledger.rows())
+        changed = counts.moved(before, ledger.rows())
         lessons = changed_lessons(ledger, head, positions[-1]) if positions else []
         pipeline.write()
     at = positions[0] if positions else None
-    shown = [
-        ChangeJson(None, BulletJson.all([old.bullet]), BulletJson.all([new.bullet]), at, None) for old, new in changed
-    ]
+    shown = [ChangeJson(None, [old.bullet], [new.bullet], at, None) for old, new in changed]
     if not as_json:
         print_changed(lessons)
         if not changed and not lessons:
@@ -365,10 +339,6 @@ def edit(place: Place) -> None:
     Reword an entry, move it to another section, delete it, or add {"text": "..."} without a name. What you changed is
     recorded when you close the file, and what was counted meanwhile stays. The editor is $VISUAL or $EDITOR.
     """
-    from reflector.curation.playbook_file import edited_from, untaken
-    from reflector.curation.undoing import CHANGING
-    from reflector.events.registry import EVENT_TYPES
-
     project = place.project()
     file = project.playbook_json
     editor = chosen_editor(str(file))

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from reflector import entries
 from reflector.cli.app import Place
-from reflector.cli.options import BULLET, FILE, PATH, READ_FILE, as_of_option, json_option, past, why_option
+from reflector.cli.options import (
+    BULLET,
+    FILE,
+    PATH,
+    READ_FILE,
+    agreed,
+    as_of_option,
+    json_option,
+    past,
+    why_option,
+    yes_option,
+)  # fmt: skip
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
+from reflector.cli.playbook import find_bullet
+from reflector.curation import playbook_file
+from reflector.curation.adoption import PlaybookRefused
+from reflector.curation.counts import adopt, adoptions
+from reflector.curation.sharing import is_shared
+from reflector.events.registry import fold
+from reflector.exchange import backup as backups
+from reflector.exchange import transfer
+from reflector.files import read_bounded, read_ours
+from reflector.ledger import grants as granting
+from reflector.ledger.errors import LedgerError, LedgerUnavailable
+from reflector.ledger.rows import Anchor
+from reflector.ledger.sqlite_file import forget_ledger
+from reflector.ledger.url import sqlite_url, url_of
 from reflector.playbook.counting import COUNTINGS, Counting
-
-if TYPE_CHECKING:
-    from reflector.ledger.rows import Anchor
-    from reflector.project import Project
+from reflector.playbook.document import MAX_BYTES, load
+from reflector.project import Project
+from reflector.proof import heads
+from reflector.proof.git_anchors import NotPublished, published
+from reflector.proof.verify import LEFT_OUT, verify_opening
+from reflector.sessions import locks
+from reflector.sessions.seen_head import seen
+from reflector.text.secrets import quote
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20
@@ -36,7 +65,7 @@ class RebuiltJson:
     """What drifted, and where a playbook.json is kept that could not be read."""
 
     drift: list[DriftJson]
-    kept: str | None
+    kept: Path | None
 
 
 @click.command()
@@ -59,9 +88,6 @@ def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, why: str | 
     With --new-ledger, the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that you
     import again count once. An existing ledger is never replaced.
     """
-    from reflector.proof.heads import mend as mended
-    from reflector.text.secrets import quote
-
     project = place.project()
     if check + new_ledger + mend > 1:
         raise click.UsageError("--check, --new-ledger and --mend are three different wishes; give one of them")
@@ -83,11 +109,11 @@ def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, why: str | 
     if mend:
         with project.open_ledger(mends=True) as ledger:
             ledger.mend_triggers()
-            for done in mended(ledger, why):
+            for done in heads.mend(ledger, why):
                 note(f"reflector: {done}")
     kept = (_begin_anew if new_ledger else _rebuild)(place, project)
     if as_json:
-        print_json(RebuiltJson([], None if kept is None else str(kept)))
+        print_json(RebuiltJson([], kept))
 
 
 def _drift(project: Project) -> list[DriftJson]:
@@ -95,22 +121,16 @@ def _drift(project: Project) -> list[DriftJson]:
 
     A file whose edit a question has recorded says when it was written before that, and is no drift.
     """
-    from difflib import unified_diff
-
-    from reflector.curation.playbook_file import dumped, render
-    from reflector.events.registry import fold
-    from reflector.files import read_ours
-    from reflector.playbook.document import MAX_BYTES, load
-
     with project.open_ledger() as ledger:
         playbook = fold(ledger.history())
-        wanted = dumped(project, playbook.bullets(), playbook.updated_at).decode()
-        tables = render(ledger, project).decode()
+        wanted = playbook_file.dumped(project, playbook.bullets(), playbook.updated_at).decode()
+        tables = playbook_file.render(ledger, project).decode()
     path = project.playbook_json
     raw = read_ours(path, MAX_BYTES) if path.exists() else b""
-    as_written = dumped(project, playbook.bullets(), load(raw).last_updated or playbook.updated_at).decode()
-    drift = []
+    at = load(raw).last_updated or playbook.updated_at
+    as_written = playbook_file.dumped(project, playbook.bullets(), at).decode()
     written = raw.decode("utf-8", "replace")
+    drift = []
     for name, text, due in (("the ledger's tables", tables, wanted), (str(path), written, as_written)):
         if text != due and (text or playbook.entries):
             lines = unified_diff(text.splitlines(), due.splitlines(), name, "the events", lineterm="")
@@ -123,10 +143,6 @@ def _rebuild(place: Place, project: Project) -> Path | None:
 
     A writer on a server, whose tables are the owner's, still gets the file. Raises a LedgerError.
     """
-    from reflector.curation.playbook_file import mend
-    from reflector.ledger.errors import LedgerUnavailable
-    from reflector.sessions import locks
-
     refused: LedgerUnavailable | None = None
     with locks.held(project.make_state_dir(), "drain.lock", wait=True), project.open_ledger() as ledger:
         # First, since all that follows reads the tables.
@@ -137,7 +153,7 @@ def _rebuild(place: Place, project: Project) -> Path | None:
             if not ledger.may_append():
                 raise
             refused = error
-        kept = mend(ledger, project)
+        kept = playbook_file.mend(ledger, project)
     if kept is not None:
         note(f"{project.playbook_json} could not be read and is written again; the old file is kept as {kept}")
     with place.pipeline(project):
@@ -149,11 +165,6 @@ def _rebuild(place: Place, project: Project) -> Path | None:
 
 def _begin_anew(place: Place, project: Project) -> Path | None:
     """Begin a new ledger; returns where the playbook.json is kept whose counters begin at 0."""
-    from reflector.curation.playbook_file import forget_counts
-    from reflector.entries import set_aside
-    from reflector.ledger.sqlite_file import forget_ledger
-    from reflector.sessions import locks
-
     file = project.ledger_file
     kept = None
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):
@@ -162,9 +173,9 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
                 f"{project.config.ledger_url or file} is there; --new-ledger is for one that is gone"
             )
         if project.has_ledger():
-            kept = forget_counts(project)
+            kept = playbook_file.forget_counts(project)
             forget_ledger(file)
-            set_aside(project.root)
+            entries.set_aside(project.root)
             if kept is not None:
                 note(f"The counters of playbook.json begin at 0; the old file is kept as {kept}")
                 note("Sessions are counted again by `reflector import-history`.")
@@ -214,9 +225,6 @@ def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: b
     With --since, reads only what is new: the chain from a known head (of a file the last one) to the head of today, and
     the schema. A note says what was left out.
     """
-    from reflector.proof.verify import LEFT_OUT, verify_opening
-    from reflector.sessions.seen_head import seen
-
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project, "--anchor")]
     known = () if since is None else _published_in(since, project, "--since")
@@ -241,19 +249,15 @@ def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: b
 
 def _published_in(given: str, project: Project, option: str) -> tuple[Anchor, ...]:
     """Return the heads that an option names: a head, a file, or a file that git has."""
-    from reflector.files import read_bounded
-    from reflector.proof.git_anchors import NotPublished, published
-    from reflector.proof.heads import NoAnchor, anchors_in, is_head
-
     try:
-        if is_head(given):
-            return anchors_in(given)
+        if heads.is_head(given):
+            return heads.anchors_in(given)
         if given and Path(given).exists() and not Path(given).is_dir():
             content = read_bounded(Path(given), _MOST_HEADS)
         else:
             content = published(project.root, given, _MOST_HEADS)
-        return anchors_in(content.decode("utf-8", "replace"))
-    except (NoAnchor, NotPublished) as error:
+        return heads.anchors_in(content.decode("utf-8", "replace"))
+    except (heads.NoAnchor, NotPublished) as error:
         raise click.UsageError(f"{option} {given[:100]!r}: {error}") from error
 
 
@@ -284,11 +288,9 @@ def head(place: Place, moment: str | None, as_json: bool) -> None:
     POSITION:CHAIN covers every event up to that position: `reflector verify --anchor` proves later that all of them are
     still there.
     """
-    from reflector.proof.heads import head_at
-
     with place.reading() as opened:
         then = past(opened, moment)
-        found = head_at(opened, then.position) if then is not None else opened.head()
+        found = heads.head_at(opened, then.position) if then is not None else opened.head()
     if found.position == 0:  # an empty ledger may be gone tomorrow
         raise click.UsageError("there was no event yet, so there is nothing to prove; begin with `reflector ingest`")
     if as_json:
@@ -336,8 +338,6 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
     POLICY is as_applied: each tag counts; once_per_reflection: a bullet's equal tags of one reflection count
     once; once_per_session: of one session. `reflector list --counting POLICY` shows what it would change.
     """
-    from reflector.curation.counts import adopt, adoptions
-
     if name is not None:
         with place.pipeline() as pipeline:
             appended = adopt(pipeline.ledger, name, reason=why)
@@ -371,8 +371,6 @@ def assert_(place: Place, name: str, counters: str) -> None:
 
     HELPFUL/HARMFUL is the present pair, such as 7/2. If the counters differ, the command fails and records nothing.
     """
-    from reflector.cli.playbook import find_bullet
-
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (helpful, harmful)):
         raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
@@ -392,11 +390,9 @@ def backup(place: Place, file: Path) -> None:
     The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE, and an existing file
     is never overwritten. The printed head proves the copy later: `reflector verify --anchor`.
     """
-    from reflector.exchange.backup import backup as copy
-
     needs_ledger(place.project())
     with place.reading() as opened:
-        click.echo(copy(opened, file))
+        click.echo(backups.backup(opened, file))
 
 
 @ledger.command()
@@ -409,18 +405,8 @@ def restore(place: Place, file: Path, force: bool) -> None:
     FILE is verified first and never changed, and the replaced ledger is kept beside it. playbook.json is written again;
     the replaced file is kept too.
     """
-    from reflector import entries
-    from reflector.curation.adoption import PlaybookRefused
-    from reflector.curation.playbook_file import checkpoint_of, set_aside
-    from reflector.curation.sharing import is_shared
-    from reflector.exchange.backup import ledger_file
-    from reflector.exchange.backup import restore as put
-    from reflector.ledger.errors import LedgerError
-    from reflector.ledger.url import sqlite_url, url_of
-    from reflector.sessions import locks
-
     project = place.project()
-    present = ledger_file(url_of(project.config.ledger_url or sqlite_url(project.ledger_file)))
+    present = backups.ledger_file(url_of(project.config.ledger_url or sqlite_url(project.ledger_file)))
     state = project.make_state_dir()
     if present.exists() and present.stat().st_size:
         try:
@@ -429,9 +415,9 @@ def restore(place: Place, file: Path, force: bool) -> None:
         except (LedgerError, PlaybookRefused) as error:
             note(f"reflector: {error}")
     with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
-        aside = set_aside(project)
-        written = (checkpoint_of(project), aside[1]) if aside is not None else None
-        restored = put(file, present, project.config.playbook, force=force, written=written)
+        aside = playbook_file.set_aside(project)
+        written = (playbook_file.checkpoint_of(project), aside[1]) if aside is not None else None
+        restored = backups.restore(file, present, project.config.playbook, force=force, written=written)
         if not project.config.ledger_url:
             entries.take(project.place)
     place.write(project)
@@ -449,7 +435,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
 
 
 @ledger.command(short_help="Take a ledger for yours, or put one back.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
     """Take a ledger that came with the project for yours, or put one that is gone back from its copy.
@@ -457,9 +443,6 @@ def take(place: Place, yes: bool) -> None:
     Looks at the file without trusting it, says whose history it has, and asks. A project's ledger is yours by itself
     where you made it, moved it or copied it, and where one of its sessions is a transcript in your agent's folder.
     """
-    from reflector import entries
-    from reflector.sessions import locks
-
     project = place.project()
     of, file = project.place, project.ledger_file
     entry, end = entries.entry_of(project.root), entries.copied(project.root)
@@ -473,10 +456,7 @@ def take(place: Place, yes: bool) -> None:
     else:
         raise click.ClickException(f"{project.root} has neither a ledger nor a copy of one; `reflector add` begins it")
     note(said)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError(f"{question} Agree with --yes")
-        click.confirm(question, abort=True, err=True)
+    agreed(question, question.rstrip("?"), yes=yes)
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):
         if file.exists():
             entries.take(of)
@@ -492,8 +472,6 @@ def forget(root: Path) -> None:
 
     A ledger that still lies in ROOT stays, and is strange from then on; see `reflector ledger take`.
     """
-    from reflector import entries
-
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"
         raise click.ClickException(f"no ledger of {root.absolute()} is known; those that are: {known}")
@@ -510,11 +488,9 @@ def copy(place: Place, url: str) -> None:
     Every hash is computed again on the way, and both ledgers have the printed head. A target that has events is
     refused. The project keeps its ledger until `ledger_url` names the copy.
     """
-    from reflector.exchange.transfer import copy as run
-
     needs_ledger(place.project())
     with place.reading() as opened, progress(opened.head().position, "copying") as bar:
-        end = run(opened, url, bar.update)
+        end = transfer.copy(opened, url, bar.update)
     click.echo(end)
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
 
@@ -533,16 +509,13 @@ def grants(place: Place, role: str, to: str | None, by_playbook: bool) -> None:
 
     With --by-playbook, the role called "playbook:NAME" has as members those who see the playbook NAME.
     """
-    from reflector.ledger.grants import NO_ROLES, policies
-    from reflector.ledger.grants import grants as statements_for
-
     if by_playbook and role != "owner":
         raise click.UsageError("--by-playbook is the owner's: the policies hold for all other roles")
     project = place.project()
     if not project.config.ledger_url:
-        raise click.UsageError(f"{project.ledger_file} {NO_ROLES}")
+        raise click.UsageError(f"{project.ledger_file} {granting.NO_ROLES}")
     with project.open_ledger() as opened:
-        statements = list(statements_for(opened.engine, role, to or f"reflector_{role}"))
+        statements = list(granting.grants(opened.engine, role, to or f"reflector_{role}"))
         if by_playbook:
-            statements += policies(opened.engine)
+            statements += granting.policies(opened.engine)
     click.echo("\n".join(statements))

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from reflector import __version__
 from reflector.cli.app import Place
-from reflector.cli.output import BulletJson, json_of
+from reflector.cli.output import json_of
 from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.resources import install_command
@@ -110,7 +110,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                     bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
             chosen = _section(section) if section is not None else None
         found = bullets_about((b for b in bullets.values() if chosen in (None, b.section)), query)
-        return [json_of(one) for one in BulletJson.all(found[:_MOST_BULLETS])]
+        return [json_of(one) for one in found[:_MOST_BULLETS]]
 
     @server.tool(annotations=asks)
     def why(name: str) -> dict[str, Any]:

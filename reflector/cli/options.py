@@ -6,6 +6,7 @@ project that cannot be read completes nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,18 @@ as_of_option = click.option(
 )
 #: The reason of whoever decides, None where there is none.
 why_option = click.option("--why", metavar="REASON", help="The reason; the ledger keeps it.")
+#: Agreement given beforehand: see `agreed`.
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def agreed(question: str, otherwise: str, *, yes: bool) -> None:
+    """Return if a person agrees, end the command with 1 if not; `otherwise` says why nobody can be asked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{otherwise}: add --yes")
+    if not click.confirm(question, err=True):
+        raise click.exceptions.Exit(1)
 
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:

@@ -13,19 +13,22 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
+from reflector.ledger.rows import Head
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
 from reflector.text.bounds import clean, visible
 
 if TYPE_CHECKING:
     from reflector.events.event import Event
-    from reflector.playbook.bullet import Bullet
 
 T = TypeVar("T")
 
@@ -46,22 +49,6 @@ _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 def safe(text: str) -> str:
     """Text of several lines, fit for a terminal; its indentation stays."""
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
-
-
-@dataclass(frozen=True, slots=True)
-class BulletJson:
-    """A bullet with its counters; `section` is the section's title."""
-
-    name: str
-    section: str
-    text: str
-    helpful: int
-    harmful: int
-
-    @classmethod
-    def all(cls, bullets: Iterable[Bullet]) -> list[BulletJson]:
-        """Return bullets as JSON has them."""
-        return [cls(one.name, SECTIONS[one.section], one.text, one.helpful, one.harmful) for one in bullets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +81,14 @@ class EventJson:
 
 
 def json_of(value: Any) -> Any:
-    """Return a value as JSON has it: a dataclass by its fields, whose names lose a `_` at their end."""
+    """Return a value as JSON has it: a dataclass by its fields, whose names lose a `_` at their end; a head and a path
+    as they are typed, a change as events have it, a bullet with its section's title."""
+    if isinstance(value, Path | Head):
+        return str(value)
+    if isinstance(value, Change):
+        return value.to_data()
+    if isinstance(value, Bullet):
+        value = replace(value, section=SECTIONS[value.section])
     if is_dataclass(value):
         return {one.name.rstrip("_"): json_of(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):

@@ -13,7 +13,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import SECTION, as_of_option, json_option, past
-from reflector.cli.output import BulletJson, counted, note, print_json, safe, short_time, table
+from reflector.cli.output import counted, note, print_json, safe, shaped, short_time, table
 from reflector.playbook.bullet import best_first
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.evidence import interval, lower
@@ -28,9 +28,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RowJson(BulletJson):
+class RowJson:
     """A bullet of the playbook or one that was removed, at the position at which it came."""
 
+    name: str
+    section: str
+    text: str
+    helpful: int
+    harmful: int
     status: str
     reason: str | None
     removed_into: str | None
@@ -39,8 +44,7 @@ class RowJson(BulletJson):
     @classmethod
     def of_row(cls, row: BulletRow, **more: Any) -> Self:
         """Return a row as JSON has it; `more` are the fields of a subclass."""
-        own = {name: getattr(row, name) for name in ("text", "helpful", "harmful", *RowJson.__annotations__)}
-        return cls(row.name, SECTIONS[row.section], **own, **more)
+        return shaped(cls, row, section=SECTIONS[row.section], **more)
 
 
 @dataclass(frozen=True, slots=True)

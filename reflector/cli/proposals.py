@@ -9,21 +9,24 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import click
 
+from reflector.audit.citations import Due, due
 from reflector.cli.app import Place
 from reflector.cli.changes import alike_to, asked, chosen_editor
 from reflector.cli.options import dry_run_option, json_option, why_option
-from reflector.cli.output import BulletJson, counted, note, print_json, safe, shaped, short_id, short_time, table
-
-if TYPE_CHECKING:
-    from reflector.audit.citations import Due
-    from reflector.curation.proposals import Proposal, Quote
-    from reflector.ledger.store import Ledger
-    from reflector.playbook.change import Change
-    from reflector.playbook.duplicates import Pair
+from reflector.cli.output import counted, note, print_json, safe, shaped, short_id, short_time, table
+from reflector.curation import proposals as proposing
+from reflector.curation.bullets import BulletRefused
+from reflector.curation.changes import apply, planned
+from reflector.curation.proposals import Proposal, ProposalRefused
+from reflector.curation.undoing import undone
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
+from reflector.playbook.duplicates import Pair, duplicates
 
 _Word = Literal["approve", "reject", "keep"]
 _WHO = {"person": "a person", "agent": "the agent", "tool": "a tool"}
@@ -41,29 +44,19 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from reflector.curation.proposals import proposals as of
-    from reflector.curation.undoing import undone
-
     place: Place = ctx.obj
     with place.reading() as ledger:
-        found, now = of(ledger, waiting=not everything), ledger.rows()
+        found, now = proposing.proposals(ledger, waiting=not everything), ledger.bullets()
         gone = undone(ledger) if everything else {}
+    found = [replace(one, undone_at=gone.get(one.approval or "")) for one in found]
     if as_json:
-        print_json(
-            [
-                shaped(
-                    ProposalJson, one, change=one.change.to_data(), basis=dict(one.basis or {}),
-                    undone_at=gone.get(one.approval or ""),
-                )
-                for one in found
-            ]
-        )  # fmt: skip
+        print_json(found)
         return
     rows = [
         (
             short_id(p.id),
             short_time(p.proposed_at),
-            "undone" if p.approval in gone else p.state,
+            "undone" if p.undone_at else p.state,
             *((p.name or "",) if everything else ()),
             p.origin,
             f"{p.change.line} ({p.reason})",
@@ -79,39 +72,6 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
             note(f"{short_id(one.id)}: {line}")
     if waiting:
         note(f"Decide: {place.command('proposals', 'decide')}, or approve ID or reject ID")
-
-
-@dataclass(frozen=True, slots=True)
-class ProposalJson:
-    """A proposed change and the decision on it; `change` is as an event has it.
-
-    origin    where it comes from: human, agent, rules, model, import or machine; `trust` is the least of its sources'
-    basis     digests of the bullets that it is about, by name
-    target    the event that it is about
-    name      the bullet that it made, `approval` the event; null before
-    why       why it was rejected or fell away
-    edited    whether it was approved with another text
-    undone_at  the position at which it was undone
-    """
-
-    id: str
-    position: int
-    proposed_at: str
-    actor: str
-    change: dict[str, Any]
-    origin: str
-    trust: str
-    reason: str
-    evidence: tuple[Quote, ...]
-    basis: dict[str, str]
-    target: str | None
-    state: str
-    decided_at: str | None
-    name: str | None
-    approval: str | None
-    why: str | None
-    edited: bool
-    undone_at: int | None
 
 
 @proposals.command()
@@ -140,22 +100,18 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
 
     `text` is another text of one that is approved, else the reason.
     """
-    from reflector.curation.bullets import BulletRefused
-    from reflector.curation.changes import planned
-    from reflector.curation.proposals import approve, find, reject
-
     refused = []
     with place.pipeline() as pipeline:
         ledger, first = pipeline.ledger, pipeline.project.first_number
         for id in ids:
             try:
-                proposal = find(ledger, id)
+                proposal = proposing.find(ledger, id)
                 if word != "approve":
-                    reject(ledger, proposal, text or "", keep=proposal.change.about if word == "keep" else ())
+                    proposing.reject(ledger, proposal, text or "", keep=proposal.change.about if word == "keep" else ())
                     continue
                 change = proposal.change if text is None else replace(proposal.change, text=text)
                 steps = planned(ledger, [change], first=first) if proposal.state == "waiting" else []
-                applied = approve(ledger, proposal, text=text, first=first)
+                applied = proposing.approve(ledger, proposal, text=text, first=first)
             except BulletRefused as error:
                 refused.append(str(error))
                 continue
@@ -174,19 +130,15 @@ def decide(place: Place) -> None:
 
     Each decision is written at once. `k` keeps the bullets of a merge apart for good, `u` undoes your last decision.
     """
-    from reflector.curation.bullets import BulletRefused
-    from reflector.curation.proposals import find, reopen, sweep
-    from reflector.curation.proposals import proposals as of
-
     with place.pipeline() as pipeline:
-        for gone in sweep(pipeline.ledger):
+        for gone in proposing.sweep(pipeline.ledger):
             note(f"Fell away: {gone.change.line}. {gone.why}")
-        waiting = [one.id for one in of(pipeline.ledger)]
+        waiting = [one.id for one in proposing.proposals(pipeline.ledger)]
         pipeline.write()
     number, decided = 0, []  # type: int, list[str]
     while number < len(waiting):
         with place.reading() as ledger:
-            one = find(ledger, waiting[number])
+            one = proposing.find(ledger, waiting[number])
             if one.state == "waiting":
                 click.secho(f"\n{number + 1} of {len(waiting)}", bold=True)
                 _show(ledger, one, place.project().first_number)
@@ -199,10 +151,11 @@ def decide(place: Place) -> None:
                     note("You have decided nothing yet.")
                     continue
                 with place.pipeline() as pipeline:
-                    reopen(pipeline.ledger, find(pipeline.ledger, decided[-1]), first=pipeline.project.first_number)
+                    last = proposing.find(pipeline.ledger, decided[-1])
+                    proposing.reopen(pipeline.ledger, last, first=pipeline.project.first_number)
                     pipeline.write()
                     number = waiting.index(decided.pop())
-                    waiting[number] = of(pipeline.ledger)[-1].id  # it waits again, as a new event
+                    waiting[number] = proposing.proposals(pipeline.ledger)[-1].id  # it waits again, as a new event
                 continue
             if word != "later":
                 _decide(place, *_decision(one, word))
@@ -229,12 +182,10 @@ def _decision(one: Proposal, word: str) -> tuple[_Word, list[str], str | None]:
 
 
 def _show(ledger: Ledger, one: Proposal, first: int) -> None:
-    from reflector.curation.changes import planned
-
     (step,) = planned(ledger, [one.change], first=first)
     click.secho(f"{one.change.kind} {' '.join(one.change.about)}".rstrip(), bold=True)
     click.echo(f"from {one.origin}, words of {_WHO[one.trust]}, {short_time(one.proposed_at)}, id {short_id(one.id)}")
-    for line in (one.reason, *step.lines, *alike_to(one.change, ledger.rows())):
+    for line in (one.reason, *step.lines, *alike_to(one.change, ledger.bullets())):
         click.echo(safe(line))
     for quote in one.evidence:
         where = f", session {short_id(quote.session)}" if quote.session else ""
@@ -252,7 +203,7 @@ class PairJson:
 
     kind: str
     why: str
-    bullets: list[BulletJson]
+    bullets: Sequence[Bullet]
     text: str | None
     proposal: str | None
     move: str | None
@@ -296,13 +247,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     none cited, unless it helped more than it harmed. Pinned bullets stay. With the setting `prune` = "apply" they are
     removed at once; `reflector undo NAME` brings one back.
     """
-    from reflector.audit.citations import due
-    from reflector.curation.proposals import kept_pairs
-    from reflector.playbook.duplicates import duplicates
-
     config = place.project().config
     with place.reading() as ledger:
-        pairs = duplicates(ledger.bullets(), kept_pairs(ledger))
+        pairs = duplicates(ledger.bullets(), proposing.kept_pairs(ledger))
         found = due(ledger, after=config.prune_after, pinned=config.pinned)
     merges: dict[frozenset[str], str] = {}
     states: list[str] = []
@@ -311,33 +258,37 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
             merges = _merges(pipeline.ledger, pairs)
             states = _removals(pipeline.ledger, found, at_once=config.prune == "apply")
             pipeline.write()
-    if as_json:
-        merging = [
+    answer = FoundJson(
+        [
             shaped(
                 PairJson,
                 pair,
-                bullets=BulletJson.all((pair.first, pair.second)),
+                bullets=(pair.first, pair.second),
                 text=pair.text if pair.is_mergeable else None,
                 proposal=merges.get(pair.names),
-                move=_move(place, pair),
+                move=place.command("revise", pair.second.name, "--section", pair.first.section)
+                if pair.is_across
+                else None,
             )
             for pair in pairs
-        ]
-        removals = [
+        ],
+        [
             shaped(DueJson, one.cited, reason=one.reason, text=one.text, state=state)
             for one, state in zip_longest(found, states)
-        ]
-        print_json(FoundJson(merging, removals))
+        ],
+    )
+    if as_json:
+        print_json(answer)
         return
-    for pair in pairs:
-        click.secho(f"{pair.kind}: {safe(pair.why)}", bold=True)
-        click.echo(safe(f"  {pair.first.line}\n  {pair.second.line}"))
-        if move := _move(place, pair):
-            click.echo(f"  to merge them, first: {move}")
-        if pair.names in merges:
-            click.echo(f"  proposal {short_id(merges[pair.names])}")
+    for one in answer.duplicates:
+        click.secho(f"{one.kind}: {safe(one.why)}", bold=True)
+        click.echo(safe("".join(f"  {bullet.line}\n" for bullet in one.bullets).rstrip("\n")))
+        if one.move:
+            click.echo(f"  to merge them, first: {one.move}")
+        if one.proposal:
+            click.echo(f"  proposal {short_id(one.proposal)}")
     if found:
-        table(("name", "why", "text"), [(one.cited.name, one.reason, one.text) for one in found])
+        table(("name", "why", "text"), [(one.name, one.reason, one.text) for one in answer.removals])
     if not pairs and not found:
         note("No two bullets say the same, and none is to be removed.")
     elif dry_run:
@@ -355,18 +306,11 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
             note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
 
 
-def _move(place: Place, pair: Pair) -> str | None:
-    """Return the command after which a pair of two sections can be merged."""
-    return place.command("revise", pair.second.name, "--section", pair.first.section) if pair.is_across else None
-
-
 def _merges(ledger: Ledger, pairs: Sequence[Pair]) -> dict[frozenset[str], str]:
     """Propose merges, and return the ids of the proposals that wait by the pairs' names.
 
     Of pairs that share a bullet only the first: once it is decided on, the other texts meet again.
     """
-    from reflector.playbook.change import Change
-
     waiting: dict[frozenset[str], str] = {}
     for pair in pairs:
         if pair.is_mergeable and not any(pair.names & names for names in waiting):
@@ -380,9 +324,6 @@ def _merges(ledger: Ledger, pairs: Sequence[Pair]) -> dict[frozenset[str], str]:
 
 def _removals(ledger: Ledger, found: Sequence[Due], *, at_once: bool) -> list[str]:
     """Remove bullets, or propose it as long as that pushes no other proposal away; return what became of each."""
-    from reflector.curation.changes import apply
-    from reflector.playbook.change import Change
-
     states: list[str] = []
     for one in found:
         change = Change("remove", one.cited.name)
@@ -398,14 +339,11 @@ def _removals(ledger: Ledger, found: Sequence[Due], *, at_once: bool) -> list[st
 
 def _proposed(ledger: Ledger, change: Change, reason: str) -> Proposal | None:
     """Return the proposal of a change; None where as many wait as may, or it is refused, which is said."""
-    from reflector.curation.proposals import MOST_WAITING, ProposalRefused, propose
-    from reflector.curation.proposals import proposals as of
-
-    waiting = of(ledger)
-    if len(waiting) >= MOST_WAITING and all(other.change != change for other in waiting):
+    waiting = proposing.proposals(ledger)
+    if len(waiting) >= proposing.MOST_WAITING and all(other.change != change for other in waiting):
         return None
     try:
-        return propose(ledger, change, origin="rules", trust="agent", reason=reason, actor="rules")
+        return proposing.propose(ledger, change, origin="rules", trust="agent", reason=reason, actor="rules")
     except ProposalRefused as refused:
         note(f"{change.line}: {refused}")
         return None

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from reflector.audit.targets import target_named
 from reflector.cli.app import Place
-from reflector.cli.options import READ_FILE, as_of_option, dry_run_option, json_option, past, why_option
+from reflector.cli.options import (
+    READ_FILE,
+    agreed,
+    as_of_option,
+    dry_run_option,
+    json_option,
+    past,
+    why_option,
+    yes_option,
+)
 from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, shaped, table
+from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
+from reflector.curation.erasure import Erasure, copies, echoes, erase, forget, holding, of_session, planned
+from reflector.curation.playbook_file import settle
+from reflector.events.event import Appended
+from reflector.exchange.merge import Merged, merge
+from reflector.exchange.transfer import Progress, checked, exported, lines_of, load
+from reflector.files import read_bounded
+from reflector.ledger.rows import Head
+from reflector.playbook.document import MAX_BYTES, dump, dump_skillbook
+from reflector.playbook.markdown import load_any
 from reflector.playbook.names import SECTIONS
-
-if TYPE_CHECKING:
-    from reflector.curation.erasure import Erasure
-    from reflector.events.event import Appended, Event
-    from reflector.exchange.merge import Merged
-    from reflector.exchange.transfer import Progress
+from reflector.reflection.ace import format_playbook
+from reflector.sessions import locks
+from reflector.sessions.spool import drop_words
 
 #: Entries that the playbook has already, and events and files that still hold an erased text, are named up to so many.
 _NAMED = 12
@@ -43,31 +59,8 @@ class ImportedJson:
 class LoadedJson:
     """The head of a ledger that an export filled, and where a playbook.json of another history is kept."""
 
-    head: str
-    kept: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class MergedJson:
-    """What merging another machine's events did.
-
-    known        events that were here already, `otherwise` those of them that are worded differently there
-    renamed      the names here of bullets whose names were given here to others
-    restated     bullets that both changed
-    set_aside    reflections of another judge on the same window
-    overlapping  windows that share records with windows that were here
-    forward      whether this ledger was an earlier state of the other
-    """
-
-    head: str
-    added: int
-    known: int
-    otherwise: int
-    renamed: Mapping[str, str]
-    restated: tuple[str, ...]
-    set_aside: int
-    overlapping: int
-    forward: bool
+    head: Head
+    kept: Path | None
 
 
 @click.command("import")
@@ -95,7 +88,7 @@ def import_(place: Place, file: Path, rename: bool, ours: bool, dry_run: bool, a
         raise click.UsageError("--rename and --ours say how two ledgers are merged; FILE is a playbook")
     if is_export and dry_run:
         raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
-    answer: ImportedJson | LoadedJson | MergedJson
+    answer: ImportedJson | LoadedJson | Merged
     if not is_export:
         answer = _adopt(place, file, dry_run=dry_run, quiet=as_json)
     elif _has_events(place):
@@ -137,11 +130,6 @@ def _has_events(place: Place) -> bool:
 
 
 def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> ImportedJson:
-    from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
-    from reflector.files import read_bounded
-    from reflector.playbook.document import MAX_BYTES
-    from reflector.playbook.markdown import load_any
-
     with place.pipeline() as pipeline:
         raw = read_bounded(file, MAX_BYTES)
         loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
@@ -168,10 +156,6 @@ def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> ImportedJ
 
 
 def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
-    from reflector.curation.playbook_file import settle
-    from reflector.exchange.transfer import load
-    from reflector.sessions import locks
-
     project = place.project()
     state = project.make_state_dir()
     with (
@@ -187,12 +171,10 @@ def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
         click.echo(end)
     if aside is not None:
         note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
-    return LoadedJson(str(end), None if aside is None else str(aside))
+    return LoadedJson(end, aside)
 
 
-def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -> MergedJson:
-    from reflector.exchange.merge import merge
-
+def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -> Merged:
     with place.pipeline() as pipeline:
         first = pipeline.project.first_number
         with _lines(file, "reading") as (lines, done):
@@ -203,37 +185,30 @@ def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -
         for old, new in merged.renamed.items():
             click.echo(f"{old} of the file is {new} here")
         _print_merged(merged)
-    return shaped(MergedJson, merged, head=str(merged.head))
+    return merged
 
 
 def _print_merged(merged: Merged) -> None:
     if merged.forward:
         note("This ledger was an earlier state of the file's, and is the same one now.")
         return
-    if not merged.added:
-        note("Nothing new: every event of the file is here.")
-    else:
-        note(f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already present.")
+    added = f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already present."
+    note(added if merged.added else "Nothing new: every event of the file is here.")
     if merged.otherwise:
         note(f"{merged.otherwise:,} of these are worded differently in the file; this ledger's wording stays.")
     if merged.restated:
         note(f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector log`.")
     if merged.set_aside:
-        note(
-            f"{counted(merged.set_aside, 'reflection')} set aside: another judge's on the same window counts; "
-            "see `reflector blame`."
-        )
+        aside = counted(merged.set_aside, "reflection")
+        note(f"{aside} set aside: another judge's on the same window counts; see `reflector blame`.")
     if merged.overlapping:
-        note(
-            f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here; "
-            "`reflector double-counts` shows what was counted twice."
-        )
+        shared = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
+        note(f"{shared}; `reflector double-counts` shows what was counted twice.")
 
 
 @contextmanager
 def _lines(file: Path, label: str) -> Iterator[tuple[Callable[[], Iterator[bytes]], Progress]]:
     """What reads a file's lines, and a bar as long as its header says."""
-    from reflector.exchange.transfer import checked, lines_of
 
     def lines() -> Iterator[bytes]:
         with file.open("rb") as opened:
@@ -256,17 +231,12 @@ def export(place: Place, form: str, moment: str | None) -> None:
     per line, for `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends
     there.
     """
-    from reflector.exchange.transfer import exported
-    from reflector.playbook.document import dump, dump_skillbook
-
     with place.reading() as ledger:
         then = past(ledger, moment)
         of = then or ledger
         if form == "json":
             _print_file(dump(of.bullets(), then.updated_at if then else ledger.updated_at()))
         elif form == "md":
-            from reflector.reflection.ace import format_playbook
-
             document = json.loads(dump(of.bullets(), None))
             click.echo(safe(format_playbook(document, template="{key_points}")))
         elif form == "skillbook":
@@ -300,8 +270,8 @@ class RedactedJson:
 
     events: list[HeldJson]
     stays: list[int]
-    copies: list[str]
-    files: list[str]
+    copies: list[Path]
+    files: list[Path]
     redacted_at: list[int]
 
 
@@ -311,7 +281,7 @@ class RedactedJson:
 @click.option("--session", metavar="ID", help="Erase what all events of a session say.")
 @why_option
 @click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Erase only this bullet; repeatable.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="With --where: print JSON; erase only with --yes.")
 @click.pass_obj
 def redact(
@@ -335,65 +305,13 @@ def redact(
         raise click.UsageError(
             "name an event, a text with --where, or a --session; --bullet is for an event, --json for --where"
         )
-    if text is not None:
-        reason = None if as_json and not yes else _reason(why)
-        _redact_where(place, _typed(text), reason, as_json=as_json, yes=yes)
-    elif session is not None:
-        _redact_session(place, session, _reason(why), yes=yes)
-    elif what is not None:
-        _redact_one(place, what, _reason(why), bullets, yes=yes)
-
-
-def _reason(why: str | None) -> str:
-    if why is None:
+    only_shows = as_json and not yes
+    if why is None and not only_shows:
         raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
-    return why
-
-
-def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, yes: bool) -> None:
-    from reflector.audit.targets import target_named
-    from reflector.curation.erasure import copies, echoes, erase, forget, planned
-
-    with place.pipeline() as pipeline:
-        ledger = pipeline.ledger
-        target = target_named(ledger, what)
-        if target.kind == "session":
-            raise click.UsageError(f"session {target.id} has many events; erase all with `redact --session {what}`")
-        event = target.events[0]
-        erasure = planned(event, bullets)
-        if erasure.texts and not yes:
-            _ask(erasure, f"from the {event.type} at position {event.position}")
-        (appended,) = erase(ledger, erasure, why)
-        pipeline.write()
-        removed = forget(copies(pipeline.project.state_dir / "kept", erasure))
-        left = copies(pipeline.project.root / ".claude", erasure)
-        others = echoes(ledger, erasure)
-    if not appended.added:
-        click.echo(f"position {event.position} was redacted at {appended.position}; its file was swept again")
-        return
-    click.echo(f"position {event.position} redacted at {appended.position}")
-    _print_leftovers(removed, left, others)
-
-
-def _redact_session(place: Place, session: str, why: str, *, yes: bool) -> None:
-    from reflector.audit.targets import target_named
-    from reflector.curation.erasure import copies, erase, of_session
-
-    with place.pipeline() as pipeline:
-        target = target_named(pipeline.ledger, session)
-        if target.kind != "session":
-            raise click.UsageError(f"{session} is not a session; `reflector redact {session}` erases one event")
-        paths = dict.fromkeys(event.data["transcript"]["path"] for event in target.events if event.data)
-        erasure = of_session(pipeline.ledger.events(session_id=target.id))
-        if erasure.texts and not yes:
-            _ask(erasure, f"from session {target.id}")
-        done = [one for one in erase(pipeline.ledger, erasure, why) if one.added]
-        pipeline.write()
-        left = copies(pipeline.project.root / ".claude", erasure)
-    click.echo(f"{counted(len(done), 'event')} redacted")
-    for path in paths:
-        note(f"the agent's transcript is not ours; clean it by hand: {safe(path)}")
-    _print_leftovers([], left, [])
+    if text is not None:
+        _redact_where(place, _typed(text), None if only_shows else why, as_json=as_json, yes=yes)
+    else:
+        _redact_named(place, what or session or "", why or "", bullets, whole=session is not None, yes=yes)
 
 
 def _typed(text: str) -> str:
@@ -406,23 +324,68 @@ def _typed(text: str) -> str:
     return sys.stdin.read().strip("\r\n")
 
 
-def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
-    from reflector.curation.erasure import copies, erase, forget, holding
-    from reflector.sessions.spool import drop_words
+def _redact_named(place: Place, named: str, why: str, bullets: tuple[str, ...], *, whole: bool, yes: bool) -> None:
+    """Erase what an event says, or what all events of a session say."""
+    with place.pipeline() as pipeline:
+        ledger = pipeline.ledger
+        target = target_named(ledger, named)
+        event = target.events[0]
+        if whole and target.kind != "session":
+            raise click.UsageError(f"{named} is not a session; `reflector redact {named}` erases one event")
+        if not whole and target.kind == "session":
+            raise click.UsageError(f"session {target.id} has many events; erase all with `redact --session {named}`")
+        if whole:
+            erasure, where = of_session(ledger.events(session_id=target.id)), f"session {target.id}"
+        else:
+            erasure, where = planned(event, bullets), f"the {event.type} at position {event.position}"
+        if erasure.texts:
+            _ask(erasure, f"from {where}", yes=yes)
+        done = erase(ledger, erasure, why)
+        pipeline.write()
+        removed = forget(copies(pipeline.project.state_dir / "kept", erasure))
+        left = copies(pipeline.project.root / ".claude", erasure)
+        others = [] if whole else echoes(ledger, erasure)
+    if whole:
+        click.echo(f"{counted(sum(one.added for one in done), 'event')} redacted")
+        for path in dict.fromkeys(event.data["transcript"]["path"] for event in target.events if event.data):
+            note(f"the agent's transcript is not ours; clean it by hand: {safe(path)}")
+    elif done[0].added:
+        click.echo(f"position {event.position} redacted at {done[0].position}")
+    else:
+        click.echo(f"position {event.position} was redacted at {done[0].position}; its file was swept again")
+        return
+    for path in removed:
+        note(f"removed too: {path}")
+    _print_left(left)
+    _name(
+        [
+            f"position {event.position} ({event.type}) still says the same or belongs to it; "
+            f"see `reflector log`, then `reflector redact {event.position} --why …`"
+            for event in others
+        ],
+        "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it",
+    )
 
+
+def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
+    """Erase a text wherever it is, or only show where, without a reason."""
     with place.pipeline() as pipeline:
         erasure = holding(pipeline.ledger, text)
         folder, state = pipeline.project.root / ".claude", pipeline.project.state_dir
         files = copies(folder, erasure)
-        ours = [path for path in files if path.is_relative_to(state / "kept") or path.is_relative_to(state / "spool")]
-        waiting = [path for path in ours if path.is_relative_to(state / "spool")]
+        waiting = [path for path in files if path.is_relative_to(state / "spool")]
+        ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
         gone: list[Path] = []
         done: list[Appended] = []
         if not as_json:
-            _print_matches(erasure, files, ours)
+            rows: list[tuple[object, str, object]]
+            rows = [(event.position, event.type, _short(text)) for event, texts in erasure.events for text in texts]
+            rows += [("", "a copy of ours", path) for path in ours]
+            rows += [("", "a file, not the ledger's", path) for path in files if path not in ours]
+            rows += [(event.position, event.type, "outside of its prose, which stays") for event in erasure.stays]
+            table(("position", "what", "text"), rows, numbers=("position",), empty="Nothing holds this text.")
         if (erasure.events or files or erasure.stays) and why is not None:
-            if not yes:
-                _ask(erasure, "wherever it is said")
+            _ask(erasure, "wherever it is said", yes=yes)
             done = [one for one in erase(pipeline.ledger, erasure, why) if one.added]
             pipeline.write()
             for path in waiting:
@@ -432,36 +395,29 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
     if as_json:
         held = [shaped(HeldJson, event, texts=texts) for event, texts in erasure.events]
         stays = [event.position for event in erasure.stays]
-        others = [str(path) for path in files if path not in ours]
-        print_json(RedactedJson(held, stays, [*map(str, ours)], others, [one.position for one in done]))
+        others = [path for path in files if path not in ours]
+        print_json(RedactedJson(held, stays, ours, others, [one.position for one in done]))
     elif done or ours:
         kept = sum(path not in gone for path in waiting)
         without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
         click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
-        _print_leftovers([], files, [])
-
-
-def _print_matches(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
-    rows = [(str(event.position), event.type, _short(text)) for event, texts in erasure.events for text in texts]
-    rows += [("", "a copy of ours", str(path)) for path in ours]
-    rows += [("", "a file, not the ledger's", str(path)) for path in files if path not in ours]
-    rows += [(str(event.position), event.type, "outside of its prose, which stays") for event in erasure.stays]
-    table(("position", "what", "text"), rows, numbers=("position",), empty="Nothing holds this text.")
+        _print_left(files)
 
 
 def _short(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-def _ask(erasure: Erasure, where: str) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError("erased text cannot be restored, and there is no terminal to confirm it: add --yes")
+def _ask(erasure: Erasure, where: str, *, yes: bool) -> None:
     more = ""
-    if erasure.wanted is None:
+    if erasure.wanted is None and not yes and sys.stdin.isatty():
         _name([f"  {_short(text)}" for text in erasure.texts])
         more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
-    if not click.confirm(f"Erase this{more} {where} for ever?", err=True):
-        raise click.exceptions.Exit(1)
+    agreed(
+        f"Erase this{more} {where} for ever?",
+        "erased text cannot be restored, and there is no terminal to confirm it",
+        yes=yes,
+    )
 
 
 def _name(texts: Sequence[str], more: str = "") -> None:
@@ -472,15 +428,5 @@ def _name(texts: Sequence[str], more: str = "") -> None:
         note(more.format(len(texts) - _NAMED))
 
 
-def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event]) -> None:
-    for path in removed:
-        note(f"removed too: {path}")
-    _name([f"the text is still in {path}" for path in left], "and in {} more files")
-    _name(
-        [
-            f"position {event.position} ({event.type}) still says the same or belongs to it; "
-            f"see `reflector log`, then `reflector redact {event.position} --why …`"
-            for event in others
-        ],
-        "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it",
-    )
+def _print_left(files: list[Path]) -> None:
+    _name([f"the text is still in {path}" for path in files], "and in {} more files")

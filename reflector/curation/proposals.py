@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import combinations
@@ -70,11 +70,12 @@ class Quote:
 class Proposal:
     """A proposed change and what became of it.
 
-    origin  where it comes from, `trust` who wrote its words: the least trusted of its sources
+    origin  human, agent, rules, model, import or machine, `trust` who wrote its words: the least of its sources
     basis   the digests of the texts that it was made for, by the bullet's name
     target  the lesson that it is made of, or the approval that it would take back
     name    the bullet that its change made or changed, once it is approved; `approval` the id of that event
     why     why it was rejected or fell away; `edited` says whether a person approved it with another text
+    undone_at  the position at which what it changed was undone, where somebody looked for it
     """
 
     id: str
@@ -86,7 +87,7 @@ class Proposal:
     trust: str
     reason: str
     evidence: tuple[Quote, ...] = ()
-    basis: Mapping[str, str] | None = None
+    basis: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     state: State = "waiting"
     decided_at: str | None = None
@@ -94,6 +95,7 @@ class Proposal:
     approval: str | None = None
     why: str | None = None
     edited: bool = False
+    undone_at: int | None = None
 
 
 def propose(
@@ -311,7 +313,7 @@ def _injected(ledger: Ledger, rows: Sequence[BulletRow], change: Change) -> str 
 def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
     """Why a proposal cannot be applied to what the playbook says now."""
     for row in rows:
-        if (proposal.basis or {}).get(row.name, _digest(row.text)) != _digest(row.text):
+        if proposal.basis.get(row.name, _digest(row.text)) != _digest(row.text):
             return f"{row.name} says something else since it was proposed"
     return fault(rows, proposal.change)
 

@@ -85,8 +85,8 @@ class Merged:
     otherwise    those of them that this ledger words differently; its wording stays
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, about which an event says what came of it
-    overlapping  windows of the file that share records with windows that were here
     set_aside    reflections that do not count any more, because another judge's on the same window counts
+    overlapping  windows of the file that share records with windows that were here
     forward      this ledger was an earlier state of the file's, and is the same ledger now
     """
 
@@ -96,8 +96,8 @@ class Merged:
     otherwise: int = 0
     renamed: Mapping[str, str] = field(default_factory=dict)
     restated: tuple[str, ...] = ()
-    overlapping: int = 0
     set_aside: int = 0
+    overlapping: int = 0
     forward: bool = False
 
 

@@ -10,7 +10,7 @@ from .names import SECTIONS
 
 @dataclass(frozen=True, slots=True)
 class Bullet:
-    """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …)."""
+    """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …), in JSON its title."""
 
     name: str
     section: str
