@@ -29,9 +29,8 @@ from reflector.playbook.counting import Verdict
 from reflector.playbook.document import load
 from reflector.reflection.rules import wordings as rows_of
 from reflector.reflection.rules.citation import Citation
-from reflector.reflection.rules.findings import FINDINGS, findings
+from reflector.reflection.rules.findings import FINDINGS, SIDES, Side, Weighed, Weights, findings, judge
 from reflector.reflection.rules.follow import Reader
-from reflector.reflection.rules.weighing import SIDES, Side, Weighed, Weights, judge
 from reflector.transcripts.reading import read_messages
 
 TAGS: tuple[Verdict, ...] = ("helpful", "harmful", "neutral")

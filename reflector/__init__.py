@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "apply_bullet_tags": "reflector.reflection.ace",
     "extract_cited_ids": "reflector.transcripts.citations",
-    "extract_json_object": "reflector.reflection.extraction",
+    "extract_json_object": "reflector.reflection.answers",
     "format_playbook": "reflector.reflection.ace",
     "load_template": "reflector.reflection.prompts",
     "load_transcript": "reflector.transcripts.load",

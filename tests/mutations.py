@@ -95,9 +95,8 @@ APP, ARGUMENTS = (f"reflector/cli/{name}.py" for name in ("app", "options"))
 UNDOING, CHANGES, PROPOSALS, PLAYBOOK_FILE = (
     f"reflector/curation/{name}.py" for name in ("undoing", "changes", "proposals", "playbook_file")
 )
-CITATION, WEIGHING, FINDINGS, OUTCOMES, PEOPLE, STEPS = (
-    f"reflector/reflection/rules/{name}.py"
-    for name in ("citation", "weighing", "findings", "outcomes", "people", "steps")
+CITATION, FINDINGS, OUTCOMES, PEOPLE, STEPS = (
+    f"reflector/reflection/rules/{name}.py" for name in ("citation", "findings", "outcomes", "people", "steps")
 )
 WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING = (
     f"reflector/reflection/{name}.py" for name in ("window", "standing", "runner", "recording", "gate", "spending")
@@ -417,11 +416,11 @@ MUTATIONS = [
     Mutation(UNDOING, "    if was.section != entry.section:\n", "    if False:\n", UNDO),
     # Rules: a verdict needs evidence for its own citation, and neutral is what is left.
     Mutation(CITATION, 'if remark.kind == "agrees" and not self.heard:', "if False:", RULES),
-    Mutation(WEIGHING, "    if citation.declined:\n", "    if False:\n", RULES),
+    Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
     Mutation(FINDINGS, "if citation.opposed or citation.replaced or", "if citation.replaced or", RULES),
     Mutation(FINDINGS, "proof = None if red else own[-1]", "proof = own[-1]", RULES),
-    Mutation(WEIGHING, 'if side == "helpful" and unread(citation):', "if False:", RULES),
-    Mutation(WEIGHING, "    if len(decided) == 1:\n", "    if decided:\n", RULES),
+    Mutation(FINDINGS, 'if side == "helpful" and unread(citation):', "if False:", RULES),
+    Mutation(FINDINGS, "    if len(decided) == 1:\n", "    if decided:\n", RULES),
     Mutation(OUTCOMES, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
     Mutation(OUTCOMES, '"tidy", "admin", "plan"):', '"tidy", "admin", "plan") and False:', RULES),
     Mutation(PEOPLE, "if len(line) > 12 and _LOG_LINE.match(line):", "if False:", RULES),

@@ -123,7 +123,7 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
         return ""
     from reflector.reflection.backends.clients.anthropic import AnthropicClient
     from reflector.reflection.backends.model import SCHEMA
-    from reflector.reflection.prompting import compose
+    from reflector.reflection.excerpt import compose
     from reflector.reflection.prompts import find_template
 
     prompt = compose(

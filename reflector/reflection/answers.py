@@ -1,9 +1,13 @@
-"""A model's answer, read: its analysis and its tags.
+"""A model's answer, read: the JSON object in it (requirements A.4), its analysis and its tags.
 
 Invariant: `parse_answer` is a pure function of the text and of `PARSER_VERSION`, and never raises. Each entry of a
 sound `bullet_tags` becomes one `ParsedTag`, an unusable one too, at its index; of a cut or damaged answer each complete
 entry does. `problems` says what could not be read. So an answer can be read again years later, by this parser or a
 better one.
+
+Each value stood in the text as valid JSON. `objects_in` returns whole objects only, never a part of a damaged one;
+`_saved_from` returns whole strings and whole entries only. Both take linear time for any text: failed attempts are paid
+from a budget, and the search ends when it is spent.
 
 `name` and `tag` of a `ParsedTag` are facts: a well-formed name or None, a known verdict, "unknown" or None.
 Everything else that the model wrote is prose: it is in `rationale`, `analysis` and `problems`, redacted and bounded.
@@ -11,16 +15,21 @@ Everything else that the model wrote is prose: it is in `rationale`, `analysis` 
 
 from __future__ import annotations
 
+import json
 import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import isinf
+from typing import Any, Literal, NoReturn
 
 from reflector.events.state import MAX_TAGS
 from reflector.playbook.counting import VERDICTS
 from reflector.playbook.names import is_name
-from reflector.reflection.extraction import Extraction, Strategy, objects_in, saved_from
 from reflector.text.secrets import quote
+
+Strategy = Literal["whole", "fence", "bare_fence", "braces", "repaired", "none"]
 
 #: Raised when the same text would give another result; it is written beside each result.
 PARSER_VERSION = 3
@@ -33,6 +42,15 @@ _MAX_PROBLEM = 300
 _KEYS = ("analysis", "bullet_tags")
 #: Names as models write them: with the brackets of a citation, or white space around.
 _DRESSED = re.compile(r"\s{0,40}\[?\s{0,4}([a-z]{2,4}[-_][0-9]{1,59})\s{0,4}\]?\s{0,40}")
+
+_MAX_OBJECTS = 10_000
+#: A `{` that can begin JSON; `{x}` in prose and `{'a': 1}` cannot.
+_PLAUSIBLE = re.compile(r'\{(?=\s*["}])')
+_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*+(?P<closed>"?)|[{}]', re.DOTALL)
+_BRACE = re.compile(r"[{}]")
+_FENCED = re.compile(r"```(?P<tag>[A-Za-z0-9_+-]{0,20})(?P<content>(?:(?!```).)*+)```", re.DOTALL)
+_ANALYSIS = re.compile(r'"analysis"\s{0,40}:\s{0,40}(?=")')
+_TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
 
 TEXT: Mapping[str, object] = {"type": "string"}
 VERDICT: Mapping[str, object] = {"type": "string", "enum": list(VERDICTS)}
@@ -48,6 +66,20 @@ _show = reprlib.Repr()
 _show.maxstring = _show.maxother = _show.maxlong = 60
 _show.maxdict = _show.maxlist = 3
 _show.maxlevel = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """An object found in a text, and how.
+
+    strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text around it), repaired
+              (complete entries of a damaged one), none
+    problems  what is wrong with it, or why there is none
+    """
+
+    value: dict[str, Any] | None
+    strategy: Strategy
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +172,7 @@ def _find(text: str, wanted: Sequence[str]) -> Extraction:
             keys = ", ".join(_show.repr(key) for key in list(value)[:5]) or "no keys"
             lacks = f"neither {' nor '.join(wanted)}" if len(wanted) > 1 else f"no {wanted[0]}"
             first = Extraction({}, found.strategy, (f"the object has {lacks} but {keys}",))
-    if wanted is _KEYS and (saved := saved_from(text)):
+    if wanted is _KEYS and (saved := _saved_from(text)):
         return Extraction(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
     return first or Extraction({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
 
@@ -181,3 +213,113 @@ _DAMAGE: tuple[Strategy, ...] = ("whole", "fence", "bare_fence", "braces", "repa
 def worst(strategies: Iterable[Strategy]) -> Strategy:
     """Return the way of finding JSON that says the least for it; none where there is none."""
     return max((one for one in strategies if one in _DAMAGE), key=_DAMAGE.index, default="none")
+
+
+def extract_json_object(text: str) -> dict[str, Any] | None:
+    """The first sound object in `text`, or None. A list, a string and a number are not objects, NaN is not JSON."""
+    found = next(objects_in(text), None)
+    return None if found is None else found.value
+
+
+def objects_in(text: str) -> Iterator[Extraction]:
+    """Yield the sound objects of `text`: the whole of it, else ```json fences, bare fences, objects between braces."""
+    if (value := _whole_object(text)) is not None:
+        yield Extraction(value, "whole")
+        return
+    fences = [(fenced["tag"], fenced["content"]) for fenced in _FENCED.finditer(text)]
+    for wanted in ("json", ""):
+        for tag, content in fences:
+            if tag == wanted and (value := _whole_object(content)) is not None:
+                yield Extraction(value, "fence" if wanted else "bare_fence")
+    for value in _braced(text):
+        yield Extraction(value, "braces")
+
+
+def _saved_from(text: str) -> dict[str, Any]:
+    """Return what a cut or damaged answer still holds whole: its analysis and the entries of its bullet_tags."""
+    saved: dict[str, Any] = {}
+    if key := _ANALYSIS.search(text):
+        with suppress(ValueError):
+            saved["analysis"], _ = _DECODER.raw_decode(text, key.end())
+    if key := _TAGS.search(text):
+        tags = [entry for entry in _braced(text, key.end(), entries=True) if "name" in entry]
+        saved |= {"bullet_tags": tags} if tags else {}
+    return saved
+
+
+def _no_constant(literal: str) -> NoReturn:
+    raise ValueError(f"{literal} is not JSON")
+
+
+def _integer(literal: str) -> int:
+    if len(literal) > 4000:  # converting longer ones takes quadratic time
+        raise ValueError("an integer of more than 4000 digits")
+    return int(literal)
+
+
+def _float(literal: str) -> float:
+    value = float(literal)
+    if isinf(value):
+        raise ValueError(f"{literal} is beyond every number")
+    return value
+
+
+#: Models break lines inside of strings.
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant, parse_int=_integer, parse_float=_float)
+
+
+def _whole_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = _DECODER.decode(text.strip().removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[dict[str, Any]]:
+    """Objects from left to right. A damaged one is passed over up to its closing brace; of `entries`, which hold no
+    objects, up to the next opening brace."""
+    budget = 16 * len(text) + 4_000_000
+    found = 0
+    while found < _MAX_OBJECTS and budget > 0 and (start := text.find("{", position)) >= 0:
+        plausible = _PLAUSIBLE.match(text, start) is not None
+        if plausible:
+            try:
+                value, position = _DECODER.raw_decode(text, start)
+            except json.JSONDecodeError as error:
+                budget -= error.pos - start + error.pos // 8 + 100  # the error counts the lines before it
+            except RecursionError:
+                budget -= 100_000
+            except ValueError:
+                budget -= len(text) - start
+            else:
+                yield value
+                found += 1
+                continue
+        if entries:
+            position = start + 1
+            continue
+        closing, steps = _closing_brace(text, start, budget // 8)
+        budget -= 8 * steps
+        if closing is None and plausible:
+            return  # cut off: each object behind its start is a part of it
+        position = start + 1 if closing is None else closing
+
+
+def _closing_brace(text: str, start: int, most: int) -> tuple[int | None, int]:
+    """Where the brace at `start` is closed, strings aside, and how many braces and strings it took to find out."""
+    depth = steps = 0
+    tokens = _STRING_OR_BRACE.finditer(text, start)
+    while (token := next(tokens, None)) is not None and steps <= most:
+        steps += 1
+        if token[0] == "{":
+            depth += 1
+        elif token[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return token.end(), steps
+        elif not token["closed"]:
+            # A lone quote, as in prose; after it only braces are looked for, because looking for the end of a
+            # string again at each quote that follows takes quadratic time.
+            tokens = _BRACE.finditer(text, token.start())
+    return None, steps

@@ -1,8 +1,10 @@
-"""A window as the turns that a model reads, cut to a limit by what they are worth; and how many tokens a text takes.
+"""The question about a window: template, playbook and its turns, cut to a limit by what they are worth.
 
-Invariant: the turns need no more than the limit, whatever the window holds, and what is not shown is counted. The same
-messages, names and limit give the same turns. The window is read twice, and four numbers for each message are held
-between. The estimate of a text is never above the sum of the estimates of its pieces.
+Invariant: a prompt fits its limit, whatever the window holds, and what is not shown is counted. The same window,
+playbook and template give the same prompt, byte for byte. The data cannot leave its place: secrets are removed before
+anything is cut or sent, a bullet or a turn cannot close the tag around it, and the template is filled once. The window
+is read twice, and four numbers for each message are held between. The estimate of a text is never above the sum of the
+estimates of its pieces.
 
 A message is left out or shown at one of three levels: as a line, short, or whole. Room is given step by step: first to
 the task and the last citation of each bullet, then to the other citations and all that people said, then to errors, to
@@ -15,10 +17,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from reflector.text.bounds import encodable, head_and_tail, shortened_output
+from reflector.reflection.prompts import Template
+from reflector.reflection.protocol import BackendError, Prompt
+from reflector.text.bounds import encodable, head_and_tail, shortened_output, visible
+from reflector.text.secrets import redact
 from reflector.transcripts.citations import CITATION, citations_of
 from reflector.transcripts.message import Message
 
@@ -31,6 +36,11 @@ _GAP: Final = 40
 _NEAR, _END = 12, 6
 #: Above the level of a line, no message takes more than this fraction of the limit.
 _SHARE: Final = 4
+#: Room for the tags and for what an estimate of a whole differs from those of its parts, in tokens.
+_MARGIN = 500
+_LEAST_TRANSCRIPT = 2_000
+#: A tag of the packaged template, opened or closed.
+_TAG = re.compile(r"<(?=/?(?:playbook|session|cited_ids)\b)", re.IGNORECASE)
 
 
 class Level(NamedTuple):
@@ -51,6 +61,53 @@ _ENDS: Final = re.compile(
     r"\b\d+ (?:\w+ )?(?:passed|failed|passing|failing|failures?|errors?|warnings?|tests?|problems?|issues?)\b"
     r"|\b(?:BUILD|Tests?|ok|FAIL(?:ED)?|PASS(?:ED)?|Compiled|Finished|exit code)\b"
 )
+
+
+def compose(
+    template: Template,
+    playbook: str,
+    cited: Sequence[str],
+    messages: Callable[[], Iterable[Message]],
+    limit: int,
+) -> Prompt:
+    """Return the prompt for a window, within `limit` estimated tokens.
+
+    `playbook` is the bullets as text. Raises BackendError where they leave no room for a session.
+    """
+    values = {
+        "playbook": _TAG.sub("&lt;", redact(visible(playbook))),
+        "cited_ids": json.dumps(list(cited), ensure_ascii=False),
+        "transcript": "",
+    }
+    rest = estimate_tokens(template.fill(values)) + _MARGIN
+    room = limit - rest
+    if room < _LEAST_TRANSCRIPT:
+        said = (
+            f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
+            "raise request_tokens or prune the playbook"
+        )
+        raise BackendError(said, stage="request", attempts=0)
+    # Before a text is cut: of half a key no rule knows what it was.
+    shown = excerpt(lambda: map(_redacted, messages()), frozenset(cited), room)
+    transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(shown.turns), indent=2, ensure_ascii=False))))
+    before, after = template.split(values | {"transcript": transcript}, "transcript")
+    tokens = estimate_tokens(before) + estimate_tokens(after)
+    return Prompt(before, after, template.sha256, tokens, shown.left_out)
+
+
+def _redacted(message: Message) -> Message:
+    """The message without secrets. The names of a call's arguments give secrets away, so these are redacted as one."""
+    calls = []
+    for call in message.calls:
+        given = json.dumps(call.input, ensure_ascii=False)
+        cleared = redact(visible(given))
+        calls.append(call if cleared == given else call._replace(input=json.loads(cleared)))
+    return message._replace(
+        text=redact(visible(message.text)),
+        thinking=redact(visible(message.thinking)),
+        calls=tuple(calls),
+        results=tuple(result._replace(text=redact(visible(result.text))) for result in message.results),
+    )
 
 
 class Excerpt(NamedTuple):

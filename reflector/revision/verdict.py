@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from reflector.quality.policy import ReflectionTrigger
 from reflector.quality.signals import rounded
-from reflector.reflection.extraction import objects_in
+from reflector.reflection.answers import objects_in
 
 MOST: Final = 200_000
 UNREADABLE: Final = "the answer holds neither a quality score nor a clear word"

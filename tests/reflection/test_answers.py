@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.playbook.names import is_name
-from reflector.reflection.answers import ParsedTag, parse_answer
-from reflector.reflection.extraction import extract_json, extract_json_object
+from reflector.reflection.answers import ParsedTag, extract_json_object, objects_in, parse_answer
 from tests.conftest import assert_linear, examples
 
 FENCE = "```"
@@ -43,7 +42,8 @@ FENCE = "```"
     ],
 )
 def test_the_first_sound_object_is_found_and_said_how(text: str, strategy: str, expected: object) -> None:
-    assert (extract_json(text).strategy, extract_json_object(text)) == (strategy, expected)
+    assert next((found.strategy for found in objects_in(text)), "none") == strategy
+    assert extract_json_object(text) == expected
 
 
 TAG_1 = '{"name": "pat-001", "tag": "helpful", "rationale": "tests passed"}'

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.reflection.prompting import compose
+from reflector.reflection.excerpt import compose
 from reflector.reflection.prompts import find_template
 from reflector.text.assignments import redact_assignments
 from reflector.text.bounds import clean, visible

@@ -18,8 +18,7 @@ from reflector.playbook.bullet import sections_text
 from reflector.prices import Usage, cost
 from reflector.reflection.answers import TEXT, VERDICT, schema
 from reflector.reflection.backends.clients.settings import MAX_RETRIES, MAX_TOKENS, Reply, Tries
-from reflector.reflection.excerpt import estimate_tokens
-from reflector.reflection.prompting import compose
+from reflector.reflection.excerpt import compose, estimate_tokens
 from reflector.reflection.prompts import TemplateError, find_template, read_template
 from reflector.reflection.protocol import Answer, BackendError, Prompt, Request
 from reflector.text.bounds import visible

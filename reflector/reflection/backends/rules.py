@@ -18,7 +18,7 @@ from reflector.text.secrets import redact
 from reflector.transcripts.citations import FOLLOWED
 
 if TYPE_CHECKING:
-    from reflector.reflection.rules.weighing import Weighed
+    from reflector.reflection.rules.findings import Weighed
     from reflector.reflection.truth.asking import Question
 
 _RATIONALE = 300
@@ -43,8 +43,8 @@ class RulesBackend:
     def answer(self, request: Request) -> Answer:
         """Judge one window. Never raises for what the messages contain."""
         # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
+        from reflector.reflection.rules.findings import Weighed, judge, merge, shipped
         from reflector.reflection.rules.follow import Reader
-        from reflector.reflection.rules.weighing import Weighed, judge, merge, shipped
 
         bullets = {bullet.name: bullet for bullet in request.playbook}
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
@@ -79,7 +79,7 @@ class RulesBackend:
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory, by its test report alone."""
-        from reflector.reflection.rules.weighing import shipped
+        from reflector.reflection.rules.findings import shipped
         from reflector.reflection.truth.verdicts import judged
 
         return Answer(text=_json(judged(question)), model=shipped().version)

@@ -1,5 +1,5 @@
 """The deterministic reflector: a table of what shows that advice helped or harmed, and how it is read.
 
 `wordings.tsv`, `findings.py` and `weights.json` are the rules; `follow.py` streams the messages into a `citation.py`
-per citation, and `weighing.py` judges it.
+per citation, and `findings.py` judges it.
 """

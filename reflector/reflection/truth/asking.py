@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from reflector.reflection.answers import TEXT, VERDICT, find_answer, schema
-from reflector.reflection.extraction import Strategy
+from reflector.reflection.answers import TEXT, VERDICT, Strategy, find_answer, schema
 from reflector.reflection.truth.builder import Prompt, PromptBuilder
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Trajectory, faults_in
 

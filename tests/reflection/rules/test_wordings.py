@@ -9,8 +9,7 @@ from importlib.resources import files
 import pytest
 
 import reflector.reflection.rules
-from reflector.reflection.rules.findings import FINDINGS
-from reflector.reflection.rules.weighing import SIDES, Side, shipped
+from reflector.reflection.rules.findings import FINDINGS, SIDES, Side, shipped
 from reflector.reflection.rules.wordings import Wording, all_wordings
 from tests.conftest import assert_linear
 from tests.pages import section
