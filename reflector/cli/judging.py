@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger, WindowRow
     from reflector.playbook.counting import Verdict
     from reflector.project import Project
-    from reflector.reflection.people import OpenCitation
     from reflector.reflection.protocol import Backend, Request
     from reflector.reflection.recording import Reflected
+    from reflector.reflection.standing import OpenCitation
     from reflector.transcripts.message import Message
 
 _MENU = "[h]elpful  har[m]ful  [n]eutral  [s]kip  [f]ull evidence  [q]uit"
@@ -252,7 +252,7 @@ def judge(
     `blame` shows both, and `reflector undo` takes yours back. SESSION NAME VERDICT records one without asking.
     """
     from reflector.audit.moments import position_of
-    from reflector.reflection.people import citations
+    from reflector.reflection.standing import citations
 
     if (name is None) != (verdict is None):
         raise click.UsageError("a verdict needs all three: SESSION NAME VERDICT, such as 5f2a91c0 pat-001 helpful")
@@ -314,7 +314,7 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
 
 
 def _show(one: OpenCitation, most: int | None) -> None:
-    from reflector.reflection.people import evidence
+    from reflector.reflection.standing import evidence
     from reflector.transcripts.reading import UnknownTranscript
 
     try:
@@ -345,12 +345,12 @@ def _line(who: str, text: str, most: int | None) -> str:
 
 def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
     """Record a verdict; returns its position."""
-    from reflector.reflection import people
+    from reflector.reflection import standing
     from reflector.reflection.recording import Reflected
     from reflector.sessions import last_session
 
     with place.pipeline() as pipeline:
-        recorded = people.judge(pipeline.ledger, one, verdict, why)
+        recorded = standing.judge(pipeline.ledger, one, verdict, why)
         pipeline.write()
         answered = Reflected(one.window.event_id, "completed", f"{one.name} {verdict}", one.window.session_id)
         last_session.leave(pipeline.project.root, [answered], only=True)

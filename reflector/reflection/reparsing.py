@@ -21,7 +21,7 @@ from reflector.playbook.counting import VERDICTS
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, parse_answer
 from reflector.reflection.backends import REREADING
-from reflector.reflection.people import overruled
+from reflector.reflection.standing import overruled
 from reflector.reflection.window import Session, retractions, tags_of
 
 Change = Literal["read", "changed", "same", "unreadable"]

@@ -149,8 +149,7 @@ class Runner(Recorder):
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
         from reflector.reflection.answers import PARSER_VERSION, parse_answer
-        from reflector.reflection.people import overruled
-        from reflector.reflection.standing import settled
+        from reflector.reflection.standing import overruled, settled
 
         parsed = parse_answer(answer.data["answer"])
         if parsed.failed:

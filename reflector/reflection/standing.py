@@ -1,25 +1,36 @@
-"""What a new reading of a session changes of what its earlier readings said.
+"""What a session says of a bullet in the end: by a later reading of it, or by a person.
 
 Invariant: a session says one thing of a bullet, that of the last window for which it was judged. The same verdict
 again adds no tag. Another one adds its tag, and a retraction takes the earlier tag out of the count in the same
 transaction: nothing is subtracted, and `blame` shows both.
 
-What a person retracted stays retracted, so a later window does not say it again. What a person put back stays in the
-count beside what later windows say. What only gave way to a person's verdict that was taken back is as it was before.
+A person has the last word on a citation. Their verdict is a reflection of its own on the window, by the actor `human`;
+it takes the verdicts that others gave the bullet in that session out of the count by retractions. What a later reading
+says of the citation is out as well. Where the verdict is taken back, so are these, and what gave way to it is as it was
+before. What a person retracted stays retracted, so a later window does not say it again. What a person put back stays
+in the count beside what later windows say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent
+from reflector.events.event import Appended, Event, NewEvent
 from reflector.ledger.store import Ledger
-from reflector.playbook.counting import VERDICTS
+from reflector.playbook.counting import VERDICTS, Verdict
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import ParsedTag
-from reflector.reflection.protocol import Backend
-from reflector.reflection.window import Given, Session, names_in, retractions
+from reflector.reflection.answers import Parsed, ParsedTag
+from reflector.reflection.protocol import Answer, Backend
+from reflector.reflection.window import Given, Session, is_retracted, names_in, own_messages, retractions
+from reflector.text.secrets import quote
+from reflector.transcripts.citations import cited_names
+from reflector.transcripts.message import Message
+
+_MAX_WHY = 500
+_JUDGED = "a person judged it: {}"
 
 
 def settled(
@@ -61,13 +72,11 @@ def settled(
             is_said = any(one.verdict == verdict and _is_so(ledger, one) is not False for one in said)
         if not is_said:
             added.append(tag)
-        others = [one for one in said if one.verdict not in (verdict, "neutral")]
-        for one in [one for one in others if _is_so(ledger, one)]:
-            reason = f"overturned by a later window of the session, which says {verdict}"
-            last = [one.tag, *retractions(ledger, one.tag.event_id)][-1].event_id
-            about = {"reflection_id": reflection_id, "target": last}
-            overturned.append(events_of.retraction(one.tag, reason, one.tag.actor, **about))
-            was[one.name] = one.verdict
+        for one in said:
+            if one.verdict not in (verdict, "neutral") and _is_so(ledger, one):
+                reason = f"overturned by a later window of the session, which says {verdict}"
+                overturned.append(_retraction(ledger, one, reason, one.tag.actor, reflection_id))
+                was[one.name] = one.verdict
     return added, overturned, was
 
 
@@ -84,3 +93,125 @@ def _decisions(line: Sequence[Event]) -> Sequence[Event]:
     while len(line) > 1 and line[0].actor == ev.HUMAN and line[0].reflection_id is not None:
         line = line[2:]
     return line
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCitation:
+    """A bullet that a session cites, and what was said of it.
+
+    window  the last window of the session that cites the bullet
+    given   the last verdict on it that counts or is neutral; None where nobody judged it
+    """
+
+    window: Event
+    name: str
+    given: Given | None
+
+
+def citations(
+    ledger: Ledger, *, after: int = 0, session_id: str | None = None, decided: bool = False, judged: bool = False
+) -> list[OpenCitation]:
+    """Return what a person may judge, newest first: bullets that count, that a session cites and nothing decided.
+
+    `after` leaves out windows up to a position; `decided` includes citations that have a verdict by others, and
+    `judged` those that a person judged. Raises LedgerError.
+    """
+    known = {row.name for row in ledger.rows() if row.counts}
+    found: list[OpenCitation] = []
+    seen: set[tuple[str | None, str | None, str]] = set()
+    for row in reversed(ledger.windows(session_id)):
+        # A verdict on a window that still waits for its own reflection would end that wait, for every bullet.
+        is_over = row.state in ("completed", "given_up")
+        recorded = ledger.event(row.event_id) if row.position > after and is_over else None
+        if recorded is None or recorded.data is None or recorded.type != ev.SESSION_RECORDED:
+            continue
+        if is_retracted(ledger, recorded.event_id):
+            continue
+        names = [name for name in recorded.data.get("cited", ()) if name in known]
+        given = Session.read(ledger, recorded).given if names else ()
+        for name in names:
+            key = (recorded.session_id, recorded.data.get("agent_id"), name)
+            if key in seen:
+                continue
+            seen.add(key)
+            said = [one for one in given if one.name == name and _counts(ledger, one)]
+            if not judged and any(one.tag.actor == ev.HUMAN for one in said):
+                continue
+            if judged or decided or not any(one.is_decided for one in said):
+                found.append(OpenCitation(recorded, name, said[-1] if said else None))
+    return found
+
+
+def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
+    """Yield (whether it cites the bullet, message) from the first message of the window that does.
+
+    Raises OSError and UnknownTranscript.
+    """
+    begun = False
+    for message in own_messages(citation.window):
+        cites = message.role == "assistant" and citation.name in cited_names(message.text)
+        begun = begun or cites
+        if begun:
+            yield cites, message
+
+
+def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "") -> Appended:
+    """Record a person's verdict on a citation, and take what was said of it in this session before out of the count.
+
+    Returns where the verdict stands. The playbook's lock must be held. Raises LedgerError.
+    """
+    window, name = citation.window, citation.name
+    given = [one for one in Session.read(ledger, window).given if one.name == name]
+    times = sum(one.tag.actor == ev.HUMAN and one.window_id == window.event_id for one in given)
+    tag = ParsedTag(0, name, verdict, quote(why, _MAX_WHY))
+    text = json.dumps({"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]}, ensure_ascii=False)
+    about = (name, times) if times else (name,)
+    answered = events_of.answered(window, ev.HUMAN, "citation_guided", Answer(text, ev.HUMAN), about=about)
+    status = {row.name: row.status for row in ledger.rows()}
+    parsed = Parsed("", (tag,), "whole")
+    events = events_of.completed(window, answered.reflection_id or "", parsed, answered, status, [tag])
+    replaced = [
+        _retraction(ledger, one, _JUDGED.format(verdict), ev.HUMAN, answered.reflection_id)
+        for one in given
+        if _counts(ledger, one) and (one.is_decided or one.tag.actor == ev.HUMAN)
+    ]
+    return ledger.append([answered, *replaced, *events])[-1]
+
+
+def overruled(ledger: Ledger, session: Session, events: Sequence[NewEvent]) -> list[NewEvent]:
+    """Return retractions of those new tags on which a person has had the last word in their session.
+
+    Where the person's verdict replaced one by the same judge, that one comes back with it, and the new tag does not.
+    Of several verdicts of the person, each in the place of the one before, the tag comes back with the first.
+    """
+    last = {one.name: one for one in session.given if one.tag.actor == ev.HUMAN and _counts(ledger, one)}
+    before = {(one.name, one.tag.actor) for one in session.given if one.is_decided}
+    found = []
+    for event in events:
+        name = str((event.data or {}).get("name"))
+        if event.type == ev.BULLET_TAGGED and name in last:
+            first = _first(ledger, session, last[name])
+            by = None if (name, event.actor) in before else first.tag.reflection_id
+            said = _JUDGED.format(last[name].verdict)
+            found.append(events_of.retraction(event, said, ev.HUMAN, reflection_id=by))
+    return found
+
+
+def _first(ledger: Ledger, session: Session, given: Given) -> Given:
+    """Return the first of a person's verdicts of which each took the place of the one before, up to one that counts."""
+    for one in session.given:
+        is_earlier = one.name == given.name and one.tag.actor == ev.HUMAN and one.tag.position < given.tag.position
+        line = retractions(ledger, one.tag.event_id) if is_earlier else []
+        if len(line) % 2 and given.tag.reflection_id in {event.reflection_id for event in line}:
+            return _first(ledger, session, one)
+    return given
+
+
+def _counts(ledger: Ledger, given: Given) -> bool:
+    return not any(is_retracted(ledger, event.event_id) for event in (given.tag, given.completed))
+
+
+def _retraction(ledger: Ledger, given: Given, reason: str, actor: str, reflection_id: str | None) -> NewEvent:
+    """Return what takes a verdict out of the count; of one that was retracted and put back, what put it back."""
+    last = [given.tag, *retractions(ledger, given.tag.event_id)][-1].event_id
+    return events_of.retraction(given.tag, reason, actor, reflection_id=reflection_id, target=last)
