@@ -443,7 +443,7 @@ MUTATIONS = [
     ),
     Mutation(WINDOW, 'for name in carried if last.get(name) == "neutral")', "for name in carried)", WINDOWS),
     Mutation(STANDING, "        if name in overtaken:\n", "        if False:\n", WINDOWS),
-    Mutation(STANDING, "for one in others if _is_so(ledger, one)]", "for one in others]", WINDOWS),
+    Mutation(STANDING, '"neutral") and _is_so(ledger, one):', '"neutral"):', WINDOWS),
     Mutation(
         STANDING,
         'if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in _decisions(line)):',
