@@ -84,14 +84,15 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
 
     agent, root = _agent(name, scope), place.folder()
     path, command = agent.paths(root)[scope], hook_command()
+    within = None if scope == "user" else root
     undo = install_command(agent, "uninstall", scope)
-    change = install_hooks(path, agent.form, command, private=scope == "user", dry_run=True)
+    change = install_hooks(path, agent.form, command, within=within, dry_run=True)
     _warn(agent, scope, root, command)
     if change.reformats:
         back = f"{backup_path(path)} keeps it as it is, and `{undo}` restores it"
         note(f"reflector: {path} is reformatted outside the hooks too; --dry-run shows where. {back}")
     if not dry_run:
-        change = install_hooks(path, agent.form, command, private=scope == "user")
+        change = install_hooks(path, agent.form, command, within=within)
     if dry_run:
         _show(change)
         return
@@ -129,7 +130,8 @@ def uninstall(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[s
 
     agent, root = _agent(name, scope), place.folder()
     path = agent.paths(root)[scope]
-    change = uninstall_hooks(path, agent.form, depth=agent.depth(scope), dry_run=dry_run)
+    within = None if scope == "user" else root
+    change = uninstall_hooks(path, agent.form, within=within, depth=agent.depth(scope), dry_run=dry_run)
     if change.reformats:
         note(f"reflector: reformatted outside the hooks too: {path}")
     if dry_run:

@@ -89,7 +89,7 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         calling.append(agent)
         for one in found:
             if one.agent is agent:
-                yield from _checks_of(one)
+                yield from _checks_of(one, project.root)
         for path, switch in disabled_by(agent, project.root):
             yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
         if len(places) > 1:
@@ -104,13 +104,13 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         yield Check("hooks", "no agent calls reflector", mend, is_error=True)
 
 
-def _checks_of(caller: Caller) -> Iterator[Check]:
+def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
     """Yield what there is to say of the hooks in a settings file."""
     agent, scope, path, handlers = caller
     mend, fix = install_command(agent, scope=scope), None
     # A project's file is everybody's who works on it: their program may lie where this says.
     if scope != "project" and any(handler.own for handler in handlers):
-        renewed = partial(install_hooks, path, agent.form, hook_command(), private=scope == "user")
+        renewed = partial(install_hooks, path, agent.form, hook_command(), within=None if scope == "user" else root)
         fix = Fix(f"writes the hooks of this installation into {path}", renewed)
     events = dict.fromkeys(handler.event for handler in handlers)
     if missing := [event for event in agent.events if event not in events]:

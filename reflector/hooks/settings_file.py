@@ -61,32 +61,36 @@ def read_settings(path: Path, parse: Callable[[str], T]) -> T:
         raise SettingsRefused(path, f": {error.strerror}") from None
 
 
-def install_hooks(path: Path, form: Form, command: str, *, private: bool, dry_run: bool = False) -> Change:
+def install_hooks(path: Path, form: Form, command: str, *, within: Path | None, dry_run: bool = False) -> Change:
     """Put our hooks into a settings file, or say what that would change.
 
-    form     how they are written in it
-    private  whether a new file is for its owner alone
-    Raises SettingsRefused, Changed, and OSError where the file cannot be written.
+    form    how they are written in it
+    within  the project that the file is in; None for a person's own, which is theirs alone where it is new
+    Raises SettingsRefused, also where a link leads out of the project, Changed, and OSError where the file cannot be
+    written.
     """
+    _refuse_outside(path, within)
     if not dry_run and not path.parent.exists():
-        path.parent.mkdir(mode=0o700 if private else 0o777, parents=True)
+        path.parent.mkdir(mode=0o700 if within is None else 0o777, parents=True)
     with _held(path), _refusing(path):
         before, backup = _read(path), backup_path(path)
         after = form.install(text := _text(before), command).encode()
         if before != after and not dry_run:
             _back_up(path, form, before)
-            _replace(path, before, after, 0o600 if private else 0o644)
+            _replace(path, before, after, 0o600 if within is None else 0o644)
         reformats = before not in (None, after) and not form.is_exact(text)
         return Change(path, before, after, backup if backup.exists() else None, reformats)
 
 
-def uninstall_hooks(path: Path, form: Form, *, depth: int = 0, dry_run: bool = False) -> Change:
+def uninstall_hooks(path: Path, form: Form, *, within: Path | None, depth: int = 0, dry_run: bool = False) -> Change:
     """Take our hooks out of a settings file, or say what that would change.
 
     Where nothing else was changed since they were put in, the file is as it was before, to the byte; one that held
     nothing else is removed, and so are up to `depth` folders above it that are empty then.
-    Raises SettingsRefused, Changed, and OSError where the file cannot be written.
+    Raises SettingsRefused, also where a link leads out of the project, Changed, and OSError where the file cannot be
+    written.
     """
+    _refuse_outside(path, within)
     with _held(path), _refusing(path):
         before, backup = _read(path), backup_path(path)
         kept = _read(backup)
@@ -101,6 +105,13 @@ def uninstall_hooks(path: Path, form: Form, *, depth: int = 0, dry_run: bool = F
                     folder.rmdir()
         reformats = after not in (None, before, kept) and not form.is_exact(_text(before))
         return Change(path, before, after, backup if backup.exists() else None, reformats)
+
+
+def _refuse_outside(path: Path, project: Path | None) -> None:
+    """Raise SettingsRefused for a project's file that lies elsewhere: links in a project are whoever made it's."""
+    real = Path(os.path.realpath(path))
+    if project is not None and not real.is_relative_to(os.path.realpath(project)):
+        raise SettingsRefused(path, f" leads out of the project, to {real}; remove the link")
 
 
 def _without_hooks(form: Form, before: bytes | None, kept: bytes | None) -> bytes | None:

@@ -218,6 +218,28 @@ def test_a_link_stays_one_and_the_file_that_it_leads_to_is_changed(agent: Agent,
     assert seen(tmp_path) == before
 
 
+@pytest.mark.parametrize(("name", "scope"), [one for one in EVERY_FILE if one[1] != "user"])
+@pytest.mark.parametrize("linked", ["file", "missing", "folder"])
+def test_a_link_of_a_repository_leads_no_hook_out_of_it(agent: Agent, name: str, scope: str, linked: str) -> None:
+    path = file_of(agent, name, scope)
+    outside = agent.home / "mine" / path.name
+    outside.parent.mkdir()
+    if linked != "missing":
+        outside.write_bytes(SHAPES["tabs"])
+    if linked == "folder":
+        shutil.rmtree(path.parent, ignore_errors=True)
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.symlink_to(outside.parent)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(outside)
+    before = seen(agent.home)
+    for command in ("install", "uninstall"):
+        said = agent.call(command, "--agent", name, "--scope", scope, code=1).err
+        assert f"{path} leads out of the project, to {outside}; remove the link" in said
+    assert seen(agent.home) == before
+
+
 def killed_at(agent: Agent, step: int, command: str) -> bool:
     """Run a command that is killed at its n-th file to open, rename, remove or give a mode; whether it was."""
     child = os.fork()
