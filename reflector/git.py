@@ -7,12 +7,11 @@ replaced by another, and no variable of the environment leads to another reposit
 
 from __future__ import annotations
 
-import mmap
 import os
 from pathlib import Path
 from typing import Final
 
-from reflector.files import open_regular, read_bounded
+from reflector.files import read_bounded
 
 _TIMEOUT_S: Final = 30
 #: More than a file has that names another folder.
@@ -69,20 +68,18 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
 
 
 def tracked_below(folder: Path) -> str | None:
-    """Return one path that git tracks at or below a folder, None where there is none.
+    """Return one path that git tracks at or below a file or folder, None where there is none.
 
-    The repository is the nearest one, from the folder itself upward. Our state folder ignores itself, so a file in it
-    that is tracked came with the repository. Git runs only where the index may name the folder: most commands then need
-    no process, and a container without git can work on a checkout. Raises OSError and GitUnavailable.
+    The repository is the nearest one, from the path itself upward. Our state folder ignores itself, so a file in it
+    that is tracked came with the repository. Raises GitUnavailable.
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are not followed
     root, git = repository(folder)
-    below = folder.relative_to(root)
-    if git is None or not _may_name(git, below):
+    if git is None:
         return None
+    below = folder.relative_to(root)
     # Where the file system ignores case, a checkout writes `.Claude` as `.claude`.
-    magic = ":(top,literal,icase)" if (root / ".GIT").exists() else ":(top,literal)"
-    found = ask_git(root, "ls-files", "-z", "--", *([f"{magic}{below.as_posix()}"] if below.parts else []))
+    found = ask_git(root, "ls-files", "-z", "--", *([f":(top,literal,icase){below.as_posix()}"] if below.parts else []))
     if found is None:
         raise GitUnavailable(f"git cannot list what it tracks in {root}; run `git ls-files` there")
     return os.fsdecode(found.split(b"\0")[0]) if found else None
@@ -106,21 +103,6 @@ def _git_folder(root: Path) -> Path | None:
     except OSError:
         return None
     return root / text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else None
-
-
-def _may_name(git: Path, path: Path) -> bool:
-    """Return whether an index may hold a path or one below it. Versions 2 and 3 hold each path in full."""
-    try:
-        with open_regular(git / "index") as file:
-            if os.fstat(file.fileno()).st_size < len(b"DIRC...."):
-                return False
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as index:
-                is_whole = index[7] in (2, 3) and not any(git.glob("sharedindex.*"))
-                folded = index[:].lower() if is_whole else b""
-    except FileNotFoundError:
-        return False
-    wanted = os.fsencode(path).lower()
-    return not is_whole or path == Path() or wanted + b"/" in folded or wanted + b"\0" in folded
 
 
 def _refuse_pipes(folder: Path) -> None:

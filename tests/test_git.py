@@ -73,15 +73,13 @@ def test_a_pipe_in_place_of_a_file_of_git_is_refused_and_not_waited_for(hostile:
 STATE = ".claude/reflector"
 
 
-@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
-@pytest.mark.parametrize("version", ["2", "4"])
-def test_a_tracked_file_is_found_in_every_form_of_an_index(tmp_path: Path, version: str, hashes: str) -> None:
+def test_a_tracked_file_is_found_also_from_a_worktree_and_where_names_have_no_case(tmp_path: Path) -> None:
     work, linked = tmp_path / "work", tmp_path / "linked"
-    git(tmp_path, "init", "-q", f"--object-format={hashes}", "work")
-    git(work, "config", "index.version", version)
-    for name in (".claude/playbook.json", f"{STATE}2/y", f"a/{STATE}/x", "symlink", "z"):
+    assert tracked_below(tmp_path / STATE) is None  # outside of a repository
+    git(tmp_path, "init", "-q", "work")
+    for name in (".claude/playbook.json", f"{STATE}2/y", f"a/{STATE}/x"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
-        (work / name).write_text(name)
+        (work / name).touch()
     git(work, "add", "-Af")
     (work / STATE).mkdir()
     (work / STATE / "ledger.db").touch()
@@ -89,23 +87,10 @@ def test_a_tracked_file_is_found_in_every_form_of_an_index(tmp_path: Path, versi
     assert tracked_below(work / "a" / STATE) == f"a/{STATE}/x"
     git(work, "add", "-f", f"{STATE}/ledger.db")
     assert tracked_below(work / STATE) == tracked_below(work / STATE / "ledger.db") == f"{STATE}/ledger.db"
+    assert tracked_below(work / ".Claude/Reflector") == f"{STATE}/ledger.db"
     git(work, "commit", "-qm", "x")
     git(work, "worktree", "add", "-q", str(linked))
     assert tracked_below(linked / STATE) == f"{STATE}/ledger.db"
-    git(work, "update-index", "--split-index")
-    git(work, "rm", "-q", "--cached", f"{STATE}/ledger.db")
-    assert tracked_below(work / STATE) is None
-
-
-@pytest.mark.parametrize("name", [".Claude/Reflector", ".CLAUDE/REFLECTOR"])
-def test_a_name_that_the_file_system_takes_for_the_folders_is_found(tmp_path: Path, name: str) -> None:
-    git(tmp_path, "init", "-q")
-    (tmp_path / name).mkdir(parents=True)
-    (tmp_path / name / "ledger.db").touch()
-    git(tmp_path, "add", "-A")
-    assert tracked_below(tmp_path / STATE) is None
-    (tmp_path / ".GIT").symlink_to(".git")  # as if names were compared without case
-    assert tracked_below(tmp_path / STATE) == f"{name}/ledger.db"
 
 
 def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: Path) -> None:
@@ -119,29 +104,13 @@ def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: P
     assert tracked_below(work / STATE) == "ledger.db"
 
 
-def test_an_index_that_git_cannot_read_is_an_error_where_it_may_name_the_folder(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q")
-    index = tmp_path / ".git" / "index"
-    for damaged in (b"", b"DIRC\0\0\0\2" + bytes(range(256)) * 9):
-        index.write_bytes(damaged)
-        assert tracked_below(tmp_path / STATE) is None
-    index.write_bytes(b"DIRC\0\0\0\4\xff\xff\xff\xff" + b"\x80" * 90)
-    with pytest.raises(GitUnavailable, match="git cannot list what it tracks"):
-        tracked_below(tmp_path / STATE)
-    index.unlink()
-    os.mkfifo(index)
-    with pytest.raises(OSError, match="not a regular file"):
-        tracked_below(tmp_path / STATE)
-
-
-def test_where_the_index_cannot_name_the_folder_git_is_not_needed(
+def test_an_index_that_git_cannot_read_and_a_missing_git_are_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert tracked_below(tmp_path / STATE) is None  # outside of a repository
     git(tmp_path, "init", "-q")
-    (tmp_path / "a").touch()
-    git(tmp_path, "add", "a")
+    (tmp_path / ".git" / "index").write_bytes(b"DIRC\0\0\0\4\xff\xff\xff\xff" + b"\x80" * 90)
+    with pytest.raises(GitUnavailable, match="git cannot list what it tracks"):
+        tracked_below(tmp_path / STATE)
     monkeypatch.setenv("PATH", "")
-    assert tracked_below(tmp_path / STATE) is None
     with pytest.raises(GitUnavailable, match="not installed"):
-        tracked_below(tmp_path / "a")
+        tracked_below(tmp_path / STATE)

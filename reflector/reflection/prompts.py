@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reflector.files import open_ours, open_regular
-from reflector.git import tracked_below
+from reflector.git import GitUnavailable, tracked_below
 from reflector.locate import user_settings
 from reflector.resources import resource_dir
 
@@ -99,8 +99,8 @@ def find_own(name: str, project: Path | None = None, known: Collection[str] = ()
     # One that came with its repository would speak in the user's name.
     try:
         tracked = tracked_below(own)
-    except (OSError, ValueError) as error:
-        raise TemplateError(f"{own}: git's index cannot be read ({error}), so its origin is unknown") from None
+    except GitUnavailable as error:
+        raise TemplateError(f"{own}: git cannot be asked ({error}), so its origin is unknown") from None
     if tracked is not None:
         raise TemplateError(
             f"{own}: is tracked by git, so it came with the repository; read it, and make it yours with: "
