@@ -48,8 +48,6 @@ _STEP: Final = 100_000
 #: Of how many sessions, the newest first, the transcript is looked for.
 _MOST_SESSIONS: Final = 50
 _MOST_ENTRY: Final = 1 << 20
-#: More than the longest line of an export.
-_MOST_LINE: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +96,34 @@ class Seen:
 
 def entry_of(root: Path) -> Entry | None:
     """Return what is known of a project's ledger; None for nothing, or without a home."""
-    return _read(own_folder(str(root)))
+    return _read(Path(own_folder(str(root)), _ENTRY))
 
 
 def entries() -> list[Entry]:
     """Return every ledger of this person, by the path of its project."""
     folder = person_folder()
-    names = os.listdir(folder) if folder and os.path.isdir(folder) else []  # noqa: PTH112, PTH208
-    found = (_read(f"{folder}/{name}") for name in names)
-    return sorted((one for one in found if one is not None), key=lambda one: one.root)
+    found = map(_read, Path(folder).glob(f"*/{_ENTRY}")) if folder else ()
+    return sorted(filter(None, found), key=lambda one: one.root)
 
 
 def copied(root: Path) -> End:
-    """Return where the copy of a project's ledger ends."""
-    return _end(Path(own_folder(str(root)), _COPY))
+    """Return the last whole line of the copy of a project's ledger: what a killed process left behind it is not one."""
+    tail = b""
+    with suppress(OSError), Path(own_folder(str(root)), _COPY).open("rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        while at:
+            step = min(at, max(4096, len(tail)))
+            at = file.seek(at - step)
+            tail = file.read(step) + tail
+            # The first one begins before what was read.
+            start, stop = tail.find(b"\n") + 1 if at else 0, tail.rfind(b"\n") + 1
+            while stop > start:
+                begin = tail.rfind(b"\n", 0, stop - 1) + 1
+                with suppress(ValueError, LookupError, TypeError):
+                    line = json.loads(tail[begin:stop])
+                    return End(int(line["position"]), str(line["chain"]), at + stop)
+                stop = begin
+    return End()
 
 
 def forget(root: Path) -> None:
@@ -124,11 +136,14 @@ def forget(root: Path) -> None:
 def set_aside(root: Path) -> None:
     """Keep the copy of a ledger under another name, so that a new one may begin in its place. Raises OSError."""
     with _locked(root):
-        copy = Path(own_folder(str(root)), _COPY)
-        end = _end(copy)
-        if end.position:
-            copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))
-        copy.with_name(_ENTRY).unlink(missing_ok=True)
+        if (end := copied(root)).position:
+            _put_aside(root, end)
+        Path(own_folder(str(root)), _ENTRY).unlink(missing_ok=True)
+
+
+def _put_aside(root: Path, end: End) -> None:
+    copy = Path(own_folder(str(root)), _COPY)
+    copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))
 
 
 def admit(place: Place) -> None:
@@ -138,28 +153,33 @@ def admit(place: Place) -> None:
     """
     there = _identity(place.file)
     entry = entry_of(place.root)
-    if (there is not None and entry is not None and entry.file == there) or not own_folder(str(place.root)):
+    if (entry is not None and there == entry.file != _NOWHERE) or not own_folder(str(place.root)):
         return
     with _locked(place.root):
-        if there is None and entry is not None and copied(place.root).position:
+        if there == _NOWHERE and entry is not None and copied(place.root).position:
             _restored(place, entry)
-        elif there is None and entry is None:  # one that is killed while it makes the ledger leaves no strange one
-            _note(place, "", _NOWHERE)
-        elif there is not None and os.path.getsize(place.file):  # noqa: PTH202 - of an empty file `claim_file` tells
+        elif there == _NOWHERE and entry is None:  # one that is killed while it makes the ledger leaves no strange one
+            _note(place, "")
+        elif there != _NOWHERE and os.path.getsize(place.file):  # noqa: PTH202 - of an empty file `claim_file` tells
             refuse_journal(place.file)
             if not _is_known(place, entry):
-                raise LedgerForeign(_strange(place, look(place.file, place.playbook)))
+                seen = look(place.file, place.playbook)
+                raise LedgerForeign(
+                    f"the ledger {place.file} is not known to be yours: it came with the project, or from before this "
+                    f"was asked. It has {seen.position:,} events from {seen.first[:10]} to {seen.last[:10]}. To use "
+                    "it, run `reflector ledger take`; to begin your own, move it away"
+                )
 
 
 def _is_known(place: Place, entry: Entry | None) -> bool:
     """Return whether a file is this person's ledger; one that lies in the place of theirs gives way to it."""
-    ends = {one.root: copied(Path(one.root)) for one in entries()}
+    known = entries()
+    ends = {one.root: copied(Path(one.root)) for one in known}
     seen = look(place.file, place.playbook, {end.position for end in ends.values()})
     if entry is not None and entry.file == _NOWHERE:
         return True
-    if entry is not None and entry.origin == seen.origin and _goes_on(seen, place.root, ends[entry.root]):
-        behind = ends[entry.root].position - seen.position
-        if behind > 0:
+    if entry is not None and _goes_on(seen, entry, ends[entry.root]):
+        if (behind := ends[entry.root].position - seen.position) > 0:
             tell(f"{place.file} lacks {behind:,} of the events of its copy, which is kept")
         return True
     if entry is not None and ends[entry.root].position:
@@ -167,25 +187,31 @@ def _is_known(place: Place, entry: Entry | None) -> bool:
         _restored(place, entry, aside)
         tell(f"another ledger lay in its place, and is kept as {aside}")
         return True
-    for one in entries():
-        end = ends[one.root]
-        if end.position and one.origin == seen.origin and _goes_on(seen, Path(one.root), end):
-            if _identity(Path(one.root) / place.file.relative_to(place.root)) != one.file:
-                from shutil import rmtree
+    original = next((one for one in known if _goes_on(seen, one, ends[one.root])), None)
+    if original is None:
+        return place.is_listed or any(map(_is_vouched, seen.sessions))
+    if _identity(Path(original.root) / place.file.relative_to(place.root)) != original.file:
+        from shutil import rmtree
 
-                with suppress(OSError):  # it was moved
-                    rmtree(own_folder(str(place.root)), ignore_errors=True)
-                    os.rename(own_folder(one.root), own_folder(str(place.root)))  # noqa: PTH104
-                    _note(place, seen.origin, _identity(place.file) or _NOWHERE)
-            return True
-    return place.is_listed or any(map(_is_vouched, seen.sessions))
+        with suppress(OSError):  # it was moved
+            rmtree(own_folder(str(place.root)), ignore_errors=True)
+            os.rename(own_folder(original.root), own_folder(str(place.root)))  # noqa: PTH104
+            _note(place, seen.origin)
+    return True
 
 
-def _goes_on(seen: Seen, root: Path, end: End) -> bool:
-    """Return whether a file goes on from a copy's history, or is an earlier state of it."""
+def _goes_on(seen: Seen, entry: Entry, end: End) -> bool:
+    """Return whether a file goes on from the history of an entry's copy, or is an earlier state of it."""
+    if entry.origin != seen.origin or not end.position or not seen.position:
+        return False
     if end.position <= seen.position:
-        return bool(end.position) and seen.chains.get(end.position) == end.chain
-    return seen.position > 0 and any(one.get("chain") == seen.chain for one in _lines(root))
+        return seen.chains.get(end.position) == end.chain
+    with suppress(OSError), Path(own_folder(entry.root), _COPY).open("rb") as lines:
+        for line in lines:
+            with suppress(ValueError, LookupError, TypeError):
+                if json.loads(line)["chain"] == seen.chain:
+                    return True
+    return False
 
 
 def _is_vouched(data: Mapping[str, Any]) -> bool:
@@ -210,14 +236,6 @@ def _is_vouched(data: Mapping[str, Any]) -> bool:
     except OSError:
         return False
     return left == 0 and digest.hexdigest() == transcript.get("sha256")
-
-
-def _strange(place: Place, seen: Seen) -> str:
-    return (
-        f"the ledger {place.file} is not known to be yours: it came with the project, or from before this was asked. "
-        f"It has {seen.position:,} events from {seen.first[:10]} to {seen.last[:10]}. To use it, run "
-        "`reflector ledger take`; to begin your own, move it away"
-    )
 
 
 def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
@@ -249,18 +267,16 @@ def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
 def take(place: Place) -> None:
     """Note that a file is this person's ledger, because they say so. Raises OSError."""
     seen = look(place.file, place.playbook)
-    _note(place, seen.origin, _identity(place.file) or _NOWHERE)
+    _note(place, seen.origin)
 
 
 def keep(ledger: Ledger, place: Place) -> None:
     """Note a project's ledger, and bring its copy up to date. Raises OSError, LedgerError."""
     there = _identity(place.file)
-    if there is None or not own_folder(str(place.root)):
+    if there == _NOWHERE or not own_folder(str(place.root)):
         return
-    head = ledger.head()
-    entry = entry_of(place.root)
-    copy = Path(own_folder(str(place.root)), _COPY)
-    if entry is not None and entry.file == there and _end(copy) == (head.position, head.chain, _size(copy)):
+    head, entry = ledger.head(), entry_of(place.root)
+    if entry is not None and entry.file == there and copied(place.root)[:2] == (head.position, head.chain):
         return
     from reflector.exchange.transfer import exported  # what most questions need not load
 
@@ -271,21 +287,24 @@ def keep(ledger: Ledger, place: Place) -> None:
         is_noted = entry is not None and (entry.file, entry.origin) == (there, head.origin)
         # A repository may have had no commit yet.
         if entry is None or not is_noted or (not entry.commits and repository(place.root)[1] is not None):
-            _note(place, head.origin, there)
-        end = _end(copy)
-        stands = end.position == 0 or any(one.chain == end.chain for one in ledger.at([end.position]))
-        if not stands:
-            copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))
-        if not stands or next(ledger.events(types=[EVENT_REDACTED], after=end.position), None) is not None:
+            _note(place, head.origin)
+        copy = Path(own_folder(str(place.root)), _COPY)
+        end = copied(place.root)
+        if end.position and all(one.chain != end.chain for one in ledger.at([end.position])):
+            _put_aside(place.root, end)
             end = End()
-        with _rewritten(copy) if end.position == 0 else open(copy, "r+b") as file:
+        if next(ledger.events(types=[EVENT_REDACTED], after=end.position), None) is not None:
+            end = End()
+        target = copy if end.position else copy.with_name(f".{_COPY}.tmp")
+        with os.fdopen(os.open(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b") as file:
             file.truncate(end.size)
             file.seek(end.size)
             file.writelines(f"{line}\n".encode() for line in exported(ledger, after=end.position))
+        target.rename(copy)
 
 
-def _note(place: Place, origin: str, there: tuple[int, int]) -> None:
-    entry = Entry(str(place.root), place.playbook, origin, _commits(place.root), there)
+def _note(place: Place, origin: str) -> None:
+    entry = Entry(str(place.root), place.playbook, origin, _commits(place.root), _identity(place.file))
     if entry_of(place.root) != entry:
         write_durably(open_own(str(place.root)), json.dumps(asdict(entry)).encode(), _ENTRY)
 
@@ -324,7 +343,7 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
             if not sure and not _wrote(ledger, place.root / ".claude" / "playbook.json"):
                 return False
         _put(staged, place.file, aside)
-    _note(place, entry.origin, _identity(place.file) or _NOWHERE)
+    _note(place, entry.origin)
     return True
 
 
@@ -372,64 +391,20 @@ def _commits(root: Path) -> tuple[str, ...]:
     return tuple((found or b"").decode("ascii", "replace").split())
 
 
-def _read(folder: str) -> Entry | None:
+def _read(file: Path) -> Entry | None:
     try:
-        found = json.loads(read_bounded(Path(folder, _ENTRY), _MOST_ENTRY))
+        found = json.loads(read_bounded(file, _MOST_ENTRY))
         return Entry(found["root"], found["playbook"], found["origin"], tuple(found["commits"]), tuple(found["file"]))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
 
-def _end(copy: Path) -> End:
-    """Return the last whole line of a copy: what a killed process was writing is not one."""
-    try:
-        with copy.open("rb") as file:
-            at = file.seek(0, os.SEEK_END)
-            tail = b""
-            while at and tail.rstrip(b"\n").count(b"\n") < 2 and len(tail) < _MOST_LINE:
-                step = min(at, max(4096, len(tail)))
-                at = file.seek(at - step)
-                tail = file.read(step) + tail
-    except OSError:
-        return End()
-    for torn in (tail.rpartition(b"\n")[0], tail.rpartition(b"\n")[0].rpartition(b"\n")[0]):
-        try:
-            line = json.loads(torn.rpartition(b"\n")[2])
-            return End(int(line["position"]), str(line["chain"]), at + len(torn) + 1)
-        except (ValueError, LookupError, TypeError):
-            continue
-    return End()
-
-
-def _lines(root: Path) -> Iterator[dict[str, Any]]:
-    with suppress(OSError), Path(own_folder(str(root)), _COPY).open("rb") as file:
-        for line in file:
-            with suppress(ValueError):
-                yield json.loads(line)
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
+def _identity(file: Path) -> tuple[int, int]:
     try:
         found = os.lstat(file)
     except OSError:
-        return None
+        return _NOWHERE
     return found.st_dev, found.st_ino
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
-
-
-@contextmanager
-def _rewritten(copy: Path) -> Iterator[Any]:
-    beside = copy.with_name(f".{copy.name}.tmp")
-    with beside.open("wb") as file:
-        beside.chmod(0o600)
-        yield file
-    beside.rename(copy)
 
 
 @contextmanager
