@@ -167,12 +167,8 @@ def injection_stamp(project: str, playbook: object = None) -> bytes:
     """
     claude = project.rstrip("/") + "/.claude"
     parts = [state_of(playbook or system.lstat(claude + "/playbook.json"))]
-    users = user_folder() + "/.claude/playbook.json"
-    for path in (users, claude + "/reflector/prompts/playbook.txt", user_settings() + "/prompts/playbook.txt"):
-        try:
-            parts.append(state_of(system.stat(path)))
-        except OSError:
-            parts.append("-")
+    templates = (claude + "/reflector/prompts/playbook.txt", user_settings() + "/prompts/playbook.txt")
+    parts += [state_at(path) for path in (user_folder() + "/.claude/playbook.json", *templates)]
     return INJECTION_FORM + b" " + " ".join(parts).encode()
 
 
@@ -180,6 +176,14 @@ def state_of(found: object) -> str:
     """Return what changes with a file, from its stat result: more than a repository or an archive could foresee."""
     one = found
     return f"{one.st_dev} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns} {one.st_size}"  # type: ignore[attr-defined]
+
+
+def state_at(path: str) -> str:
+    """Return the state of what is at a path, "-" where nothing is."""
+    try:
+        return state_of(system.stat(path))
+    except OSError:
+        return "-"
 
 
 def complain(text: str) -> None:

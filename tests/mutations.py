@@ -167,7 +167,7 @@ MUTATIONS = [
     Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
-    Mutation(SPOOLED, "if stop.received_at_ns < pulled.received_at_ns:", "if True:", SPOOL),
+    Mutation(SPOOLED, " if stop.received_at_ns < delivery.received_at_ns else None", "", SPOOL),
     Mutation(
         SPOOLED,
         "key=lambda delivery: delivery.received_at_ns)\n\n\ndef failed",
@@ -175,7 +175,7 @@ MUTATIONS = [
         SPOOL,
     ),
     Mutation(SPOOLED, "_failure(target).attempts + 1", "1", SPOOL),
-    Mutation(SPOOLED, "claimed.received_at_ns == delivery.received_at_ns", "True", SPOOL),
+    Mutation(SPOOLED, "claimed.received_at_ns == stop.received_at_ns", "True", SPOOL),
     Mutation(SPOOLED, "[:-MOST_SILENT]", "[: -MOST_SILENT * 2]", SPOOL),
     Mutation(SPOOLED, "type(version) is int and version > 1", "False", SPOOL),
     Mutation(SPOOLED, 'if event == "SubagentStop" else "transcript_path"', "if False else 'transcript_path'", SPOOL),
@@ -314,7 +314,7 @@ MUTATIONS = [
     # The spool: a delivery is in one place, is tried again after a growing pause, and outlives a killed hook.
     Mutation(
         SPOOLED,
-        '    (spool_dir / "failed" / pulled.path.name).with_suffix(".error").unlink(missing_ok=True)\n',
+        '    (spool_dir / "failed" / delivery.path.name).with_suffix(".error").unlink(missing_ok=True)\n',
         "",
         SPOOL,
     ),

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflector import __version__, files
 from reflector.git import repository
-from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, state_of, words
+from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, state_at, words
 from reflector.locate import AGENT_FILES, own_folder
 from reflector.sessions.fallback import is_of, stand_ins
 
@@ -177,10 +177,7 @@ def accept(project: Path, payload: bytes) -> Delivery:
 
 
 def claim(delivery: Delivery) -> Delivery | None:
-    """Move a waiting delivery among the pending ones; None where it is gone.
-
-    What is returned is what lay there at that moment: perhaps a newer Stop than the one that was listed.
-    """
+    """Move a waiting delivery, or a newer one that took its place, among the pending ones; None where it is gone."""
     name = f"{delivery.received_at_ns:020d}-{delivery.path.stem[:40]}.json"
     moved = _move(delivery.path, delivery.path.parent.parent, name)
     return _read(moved) if moved else None
@@ -188,20 +185,19 @@ def claim(delivery: Delivery) -> Delivery | None:
 
 def settle(delivery: Delivery) -> None:
     """End a delivery that was recorded; a session's end settles that session's older Stop as well."""
-    pulled = _pulled(delivery)
-    if pulled is None:
-        return
-    spool_dir = pulled.path.parent
-    pulled.path.unlink(missing_ok=True)
-    (spool_dir / "failed" / pulled.path.name).with_suffix(".error").unlink(missing_ok=True)
+    spool_dir = delivery.path.parent
+    delivery.path.unlink(missing_ok=True)
+    (spool_dir / "failed" / delivery.path.name).with_suffix(".error").unlink(missing_ok=True)
     files.sync_folder(str(spool_dir))
-    if pulled.event == "SessionEnd" and pulled.session_id:
+    if delivery.event == "SessionEnd" and delivery.session_id:
         try:
-            stop = _read(spool_dir / "waiting" / file_name(pulled.session_id))
+            stop = _read(spool_dir / "waiting" / file_name(delivery.session_id))
         except (OSError, ValueError):
             return
-        if stop.received_at_ns < pulled.received_at_ns:
-            settle(stop)
+        # A newer Stop may take its place meanwhile, and is pending then.
+        claimed = claim(stop) if stop.received_at_ns < delivery.received_at_ns else None
+        if claimed is not None and claimed.received_at_ns == stop.received_at_ns:
+            settle(claimed)
 
 
 def has_stop(delivery: Delivery) -> bool:
@@ -211,8 +207,7 @@ def has_stop(delivery: Delivery) -> bool:
 
 def fail(delivery: Delivery, error: Exception) -> Path:
     """Set a delivery aside with the reason it could not be recorded; returns where it is now."""
-    pulled = _pulled(delivery)
-    return _set_aside(pulled.path, pulled.path.parent, error) if pulled else delivery.path
+    return _set_aside(delivery.path, delivery.path.parent, error)
 
 
 def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
@@ -231,21 +226,12 @@ def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
     return _move(path, folder) or target
 
 
-def _pulled(delivery: Delivery) -> Delivery | None:
-    """Return the delivery among the pending ones; None where a newer Stop took its place, which is pending now."""
-    if delivery.path.parent.name != "waiting":
-        return delivery
-    claimed = claim(delivery)
-    return claimed if claimed and claimed.received_at_ns == delivery.received_at_ns else None
-
-
 def keep_silent(delivery: Delivery) -> None:
     """End a delivery that, for all that can be seen, has nothing to record; the newest are kept in `silent/`."""
-    if pulled := _pulled(delivery):
-        silent = pulled.path.parent / "silent"
-        _move(pulled.path, silent)
-        for old in _records(silent)[:-MOST_SILENT]:
-            old.unlink(missing_ok=True)
+    silent = delivery.path.parent / "silent"
+    _move(delivery.path, silent)
+    for old in _records(silent)[:-MOST_SILENT]:
+        old.unlink(missing_ok=True)
 
 
 def tidy(project: Path, *, everything: bool = False) -> None:
@@ -427,7 +413,7 @@ def seen(project: Project, ledger: Ledger) -> bytes | None:
         places += [git / "HEAD", git / "index"]
     is_rendered = Path(own_folder(os.fspath(root)), "injection.txt").exists()
     parts = [__version__, ledger.engine.url.place, settings, head.chain, str(ledger.updated_at()), str(is_rendered)]
-    return "\n".join([*parts, *map(_state, places)]).encode("utf-8", "surrogatepass")
+    return "\n".join([*parts, *map(state_at, map(str, places))]).encode("utf-8", "surrogatepass")
 
 
 def was_seen(project: Project, now: bytes | None) -> bool:
@@ -442,10 +428,3 @@ def keep_seen(project: Project, now: bytes) -> None:
     """Leave the bytes to the next question, where the state folder can be written."""
     with suppress(OSError, ValueError):
         files.write_durably(files.open_state(os.fspath(project.root)), now, _SEEN)
-
-
-def _state(path: Path) -> str:
-    try:
-        return state_of(path.stat())
-    except OSError:
-        return "-"
