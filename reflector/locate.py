@@ -12,6 +12,8 @@ file that points into any repository of the user's.
 import posix as system
 import sys
 
+from reflector.files import read_file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +37,6 @@ _WORKTREES = "/.claude/worktrees/"
 _LONG_KEY = r"""(?<![\w.-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}"""
 _LONG_HEX = r"""(?<![\w"'])0[xob]\w{1000}"""
 _FOLDER = 0o040000
-_FILE = 0o100000
 
 
 def environment(name: str, environ: "Mapping[str, str] | None" = None) -> str:
@@ -339,15 +340,9 @@ def _line(path: str) -> str:
 
 def _read(path: str, limit: int) -> bytes:
     """Return a regular file's bytes, b"" if it is missing or longer."""
-    if _kind(path) != _FILE:
-        return b""
     try:
-        fd = system.open(path, system.O_RDONLY | system.O_NOFOLLOW | system.O_NONBLOCK)
-        try:
-            text = system.read(fd, limit + 1)
-        finally:
-            system.close(fd)
-    except OSError:
+        text = read_file(path, limit + 1)
+    except (OSError, ValueError):
         return b""
     return text if len(text) <= limit else b""
 

@@ -148,13 +148,11 @@ def take_in(
     Raises OSError for a file that cannot be read, UnknownTranscript for one that is not a transcript, and
     LedgerError.
     """
-    take = partial(_take_in, ledger, source, window, beside, gather)
+    take = partial(_take_in, ledger, source, window, beside, gather, found)
     try:
-        return take(found)
-    except Conflict:
-        # The same window is there under another path or trigger: recorded by another machine a moment ago, so
-        # that its records are seen by now, or by an earlier intake of the whole transcript.
-        return take(found, may_be_there=True)
+        return take()
+    except Conflict:  # another machine recorded the same window a moment ago, and its records are seen by now
+        return take()
 
 
 def _take_in(
@@ -164,8 +162,6 @@ def _take_in(
     beside: Collection[str] | None,
     gather: Gatherer | None,
     found: Scan | None,
-    *,
-    may_be_there: bool = False,
 ) -> Taken:
     known = _place(ledger, source) if window == "new" else None
     if found is None or (found.start and (known is None or found.start != known[1].offset)):
@@ -180,8 +176,7 @@ def _take_in(
         for earlier_one in reversed(before):
             others.difference_update(keys_of(earlier_one) if others else ())
         if others:  # records of another session
-            again = _read(source, None, gather)
-            return _take_in(ledger, source, window, beside, gather, again, may_be_there=may_be_there)
+            return _take_in(ledger, source, window, beside, gather, _read(source, None, gather))
     agent_id = (before[-1].data or {})["agent_id"] if found.start else safe_id(source.agent_id or found.agent_id)
     nothing = Taken(session_id, None, 0, (), found)
     keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
@@ -235,7 +230,7 @@ def _take_in(
         occurred_at=iso_time(found.ended_at),
         session_id=session_id,
     )
-    if may_be_there and ledger.event(event.event_id) is not None:
+    if ledger.event(event.event_id) is not None:  # of the whole transcript, under another path or trigger perhaps
         return nothing
     tellings = [
         told_at_start(

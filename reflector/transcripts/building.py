@@ -148,10 +148,24 @@ def by_model(
     return _message(uuid, place, "assistant", origin, text, bounds.MODEL_TEXT, more)
 
 
-def by_tools(uuid: str, place: Place, results: tuple[ToolResult, ...], refused: str | None = None) -> Message:
-    """Return what tools answered. `refused` is the reason that a person gave for refusing the call, "" for none."""
-    origin: Origin = "tool" if refused is None else "refusal"
-    return by_user(uuid, place, origin, refused or "", results)
+def by_tool(
+    uuid: str,
+    place: Place,
+    call_id: Any,
+    text: str,
+    *,
+    is_error: bool = False,
+    exit_code: int | None = None,
+    refused: str | None = None,
+) -> Message:
+    """Return what a tool answered. An exit code other than 0 makes it an error and is put in front of its text.
+
+    `refused` is the reason that a person gave for refusing the call, "" for none.
+    """
+    if exit_code:
+        text = f"Exit code {exit_code}\n{text}"
+    result = ToolResult(short(call_id), bounds.result_text(text), is_error or bool(exit_code) or refused is not None)
+    return by_user(uuid, place, "tool" if refused is None else "refusal", refused or "", (result,))
 
 
 def by_user(uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
@@ -208,14 +222,6 @@ def _command_line(words: list[Any]) -> str:
     if len(shown) == 3 and shown[0].rpartition("/")[2] in ("bash", "sh", "zsh") and shown[1] in ("-lc", "-c"):
         return shown[2]
     return " ".join(shown)
-
-
-def result(call_id: Any, text: str, *, is_error: bool = False, exit_code: int | None = None) -> ToolResult:
-    """Return a tool's answer. An exit code other than 0 makes it an error and is put in front of its text."""
-    if exit_code:
-        is_error = True
-        text = f"Exit code {exit_code}\n{text}"
-    return ToolResult(short(call_id), bounds.result_text(text), is_error)
 
 
 def texts(content: Any) -> list[str]:

@@ -151,11 +151,8 @@ class _Rollout(Conversation):
     def _output(self, item: dict[str, Any], place: Place) -> Message:
         text, code, failed = _outcome(item.get("output"))
         call_id = short(item.get("call_id"))
-        result = building.result(call_id, text, is_error=failed, exit_code=code)
-        refused = "" if _REFUSED.match(text) else None
-        if refused is not None:
-            result = result._replace(is_error=True)
-        return building.by_tools(self._uuid("output", call_id, text), place, (result,), refused)
+        uuid, refused = self._uuid("output", call_id, text), "" if _REFUSED.match(text) else None
+        return building.by_tool(uuid, place, call_id, text, is_error=failed, exit_code=code, refused=refused)
 
     def _interrupted(self, place: Place) -> Message:
         """Reported by an event and by a note to the model; older releases write only one of them."""

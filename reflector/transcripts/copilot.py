@@ -101,8 +101,8 @@ class _Events(Conversation):
         refused = self._denied.pop(call_id, None)
         if refused is None and fields(error).get("code") == "rejected":
             refused = ""
-        result = building.result(call_id, text, is_error=data.get("success") is False, exit_code=code)
-        return building.by_tools(uuid, place, (result,), refused)
+        failed = data.get("success") is False
+        return building.by_tool(uuid, place, call_id, text, is_error=failed, exit_code=code, refused=refused)
 
 
 def _is_clients(data: dict[str, Any], chain: str) -> bool:

@@ -127,11 +127,9 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
         text = text[:-_EXIT_SPAN] + _FOOTER.sub("", text[-_EXIT_SPAN:])
         text = text.removeprefix("Output: ")
         text = "" if text == _NOTHING else text
-    result = building.result(
-        call.get("id"), text, is_error=call.get("status") != "success", exit_code=int(codes[-1]) if codes else None
-    )
     refused = "" if call.get("status") == "cancelled" and (not text or _REFUSED.match(text)) else None
-    return building.by_tools(uuid, place, (result,), refused)
+    failed, code = call.get("status") != "success", int(codes[-1]) if codes else None
+    return building.by_tool(uuid, place, call.get("id"), text, is_error=failed, exit_code=code, refused=refused)
 
 
 def _unfenced(text: str) -> str:

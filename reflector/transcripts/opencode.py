@@ -83,14 +83,14 @@ def _tool(uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
     yield building.by_model(f"{uuid}:call", place, calls=(call,))
     if status == "running":
         return
-    text = whole(state.get("error")) if status == "error" else whole(state.get("output"))
+    failed, refused = status == "error", None
+    text = whole(state.get("error" if failed else "output"))
     code = building.code(fields(state.get("metadata")).get("exit"))
-    result = building.result(part.get("callID"), text, is_error=status == "error", exit_code=code)
-    refused = None
-    if status == "error" and _REFUSED.match(text):
+    if failed and _REFUSED.match(text):
         feedback = _FEEDBACK.search(text)
         refused = text[feedback.end() :].strip() if feedback else ""
-    yield building.by_tools(f"{uuid}:result", place, (result,), refused)
+    own = (f"{uuid}:result", place, part.get("callID"), text)
+    yield building.by_tool(*own, is_error=failed, exit_code=code, refused=refused)
 
 
 def _recognises(record: dict[str, Any]) -> bool:

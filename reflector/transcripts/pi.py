@@ -73,8 +73,8 @@ def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
         if message.get("stopReason") == "aborted":
             yield building.by_user(f"{uuid}:aborted", place, "refusal", "")
     elif role == "toolResult":
-        result = building.result(message.get("toolCallId"), said, is_error=message.get("isError") is True)
-        yield building.by_tools(uuid, place, (result,))
+        failed = message.get("isError") is True
+        yield building.by_tool(uuid, place, message.get("toolCallId"), said, is_error=failed)
     elif role == "user":
         if said:
             human = without_spans(said, _SPAN).strip()

@@ -128,7 +128,7 @@ def scan(
     Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for what a line contains.
     """
     with _opened(path) as transcript:
-        given = _Input(transcript.file, start, None if transcript.is_document else limit)
+        given = transcript.input(start, limit)
         tally, conversation, keys = Tally(), transcript.format.converse(), array("q")
         size = os.fstat(given.fileno()).st_size
         conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
@@ -139,7 +139,7 @@ def scan(
         answered: int | None = None
         first = last = ended_at = ""
         held: list[Message] = []
-        for message in transcript.messages(given, None, conversation, tally):
+        for message in transcript.messages(given, conversation, tally):
             key = message.key
             if message.offset == conversation.rested_at and (not places or len(keys) - places[-1].passed >= _APART):
                 places.append(Place(message.offset, key, len(keys)))
@@ -195,9 +195,8 @@ def read_messages(
     Raises as `scan` does, at the first step of the iteration.
     """
     with _opened(path) as transcript:
-        transcript.file.seek(start)
         tally = Tally() if tally is None else tally
-        yield from transcript.messages(transcript.file, limit, transcript.format.converse(), tally)
+        yield from transcript.messages(transcript.input(start, limit), transcript.format.converse(), tally)
 
 
 def agent_of(path: str | PathLike[str]) -> str:
@@ -225,29 +224,26 @@ class _Transcript(NamedTuple):
     format: Format
     is_document: bool
 
-    def messages(
-        self, file: FileIO | _Input, limit: int | None, conversation: Conversation, tally: Tally
-    ) -> Iterator[Message]:
-        """Yield the messages from where a file stands to a limit, in their order, each once."""
-        return unique(self._messages(file, limit, conversation, tally), tally)
+    def input(self, start: int, limit: int | None) -> _Input:
+        return _Input(self.file, start, None if self.is_document else limit)
 
-    def _messages(
-        self, file: FileIO | _Input, limit: int | None, conversation: Conversation, tally: Tally
-    ) -> Iterator[Message]:
-        for record, text, offset in self._records(file, limit, tally):
+    def messages(self, given: _Input, conversation: Conversation, tally: Tally) -> Iterator[Message]:
+        """Yield the messages of what is given, in their order, each once."""
+        return unique(self._messages(given, conversation, tally), tally)
+
+    def _messages(self, given: _Input, conversation: Conversation, tally: Tally) -> Iterator[Message]:
+        for record, text, offset in self._records(given, tally):
             if offset != conversation.rested_at and conversation.is_at_rest:
                 conversation.rested_at = offset
             yield from conversation.messages(record, text, offset, tally)
         yield from conversation.leftover()
 
-    def _records(
-        self, file: FileIO | _Input, limit: int | None, tally: Tally
-    ) -> Iterator[tuple[dict[str, Any], bytes, int]]:
+    def _records(self, given: _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], bytes, int]]:
         if self.is_document:
-            for record in _document(file, tally):
+            for record in _document(given, tally):
                 yield record, b"", 0
             return
-        for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally, file.tell()):
+        for offset, line in read_lines(BufferedReader(given, _BUFFER), None, tally, given.tell()):
             for record, text in parse_line(line, tally):
                 yield record, text, offset
 
