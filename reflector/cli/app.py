@@ -28,7 +28,7 @@ from reflector.mistakes import Mistake
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
-    from reflector.sessions.pipeline import Pipeline
+    from reflector.sessions.drain import Pipeline
 
 #: After so many seconds, an upgrade is worth a word.
 _LONG_S = 3
@@ -197,7 +197,7 @@ class Place:
     @contextmanager
     def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:
         """The way into the project's ledger, its lock held; waits for a drain that is at work."""
-        from reflector.sessions.pipeline import open_pipeline
+        from reflector.sessions.drain import open_pipeline
 
         with open_pipeline(project or self.project()) as pipeline:
             assert pipeline is not None  # it waited

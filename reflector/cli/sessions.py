@@ -21,10 +21,9 @@ from reflector.hooks.agents import AGENTS
 if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.reflection.recording import Reflected
-    from reflector.sessions.drain import Drained
+    from reflector.sessions.drain import Drained, Pipeline
     from reflector.sessions.history import Imported
     from reflector.sessions.intake import Taken, WindowMode
-    from reflector.sessions.pipeline import Pipeline
     from reflector.transcripts.discovery import Found
 
     Plan = Sequence[tuple[Project, Sequence[Found]]]

@@ -1,35 +1,57 @@
-"""The drain: from the spool into the ledger, and from the ledger to playbook.json.
+"""The drain: from the spool into the ledger, and from the ledger to playbook.json; the one road of a session.
 
 Invariant: a delivery is settled after what it says is committed, and one that cannot be recorded is kept with its
 error. So a drain that is killed at any point leaves the rest to the next one, and taking the same delivery in again
 adds nothing. One process at a time drains a project; one that leaves because another holds the lock can do so because
 the holder looks once more after it let go.
+
+What a person wrote is recorded before anything else, and playbook.json is written once, at the end. A transcript goes
+into the user's ledger after it is in the project's and before its delivery is settled. Each ledger knows by itself
+which records it has, so after a crash in between the delivery is recorded again and adds what is missing, once. Locks
+are taken in one order, the project's and then the user's, the second for one step each time; no process that holds the
+user's asks for a project's. A user's playbook that cannot be opened is an error of the delivery, which waits in the
+spool; what the project counts does not wait for it.
 """
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from reflector.curation.proposals import sweep
+from reflector.config import ConfigError
+from reflector.curation.adoption import PlaybookRefused, of_another
+from reflector.curation.mirrors import take_mirrored, write_mirrored
+from reflector.curation.playbook_file import known, sync
+from reflector.curation.proposals import proposals, sweep
+from reflector.events.event import LESSON_RECORDED
+from reflector.ledger.errors import LedgerError
+from reflector.locate import agent_folder, user_folder
 from reflector.project import Project
-from reflector.sessions import last_session, locks, spool
-from reflector.sessions.pipeline import Pipeline, open_pipeline, runner_of
+from reflector.sessions import last_session, locks, seen_head, spool
+from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
 
+# Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.reflection.recording import Reflected
     from reflector.reflection.runner import Retry, Runner
+    from reflector.sessions.intake import Source, Taken, WindowMode
     from reflector.sessions.spool import Delivery
+    from reflector.transcripts.message import Message
+    from reflector.transcripts.reading import Scan
 
 #: What is said of a file in the spool's folder `broken/`.
 NOT_A_PAYLOAD: Final = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
 #: The pauses of a drain in the background that finds the ledger's server away, in seconds: five minutes. A cluster has
 #: another primary within one; a server that stays away is asked by the next drain.
 OUTAGE_PAUSES: Final = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
+_TROUBLE: Final = (LedgerError, ConfigError, OSError)
 
 
 @dataclass(slots=True)
@@ -87,11 +109,11 @@ def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drai
     round_ = retry
     again = True
     while again:
-        with open_pipeline(project, wait=wait) as pipeline:
+        with open_pipeline(project, wait=wait, done=done) as pipeline:
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
                 return done if done != Drained() else None
-            met |= _take_deliveries(pipeline, done, round_)
+            met |= _take_deliveries(pipeline, round_)
             asking = [project] if project.config.asks_model else []
             if pipeline.users is not None and (waits := pipeline.users.asks_model):
                 asking.append(waits)
@@ -106,14 +128,14 @@ def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drai
     return done
 
 
-def _take_deliveries(pipeline: Pipeline, done: Drained, retry: Retry) -> set[Path]:
-    """Record what waits in the spool, finish what is pending, and write playbook.json; `done` takes what came of it.
+def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
+    """Record what waits in the spool, finish what is pending, and write playbook.json; returns the deliveries' paths.
 
-    Returns the paths of the deliveries. Raises as `drain` does.
+    Raises as `drain` does.
     """
     from reflector.reflection.recording import Reflected
 
-    root = pipeline.project.root
+    root, done = pipeline.project.root, pipeline.done
     spool.tidy(root, everything=retry == "all")
     oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
     for stop in spool.pending_for(root, "waiting", done):  # of sessions whose end never came
@@ -121,7 +143,7 @@ def _take_deliveries(pipeline: Pipeline, done: Drained, retry: Retry) -> set[Pat
             spool.claim(stop)
     deliveries = spool.pending_for(root, aside=done)
     for delivery in deliveries:
-        _take_delivery(pipeline, delivery, done)
+        _take_delivery(pipeline, delivery)
     pipeline.finish(retry=retry)
     sweep(pipeline.ledger)
     pipeline.write()
@@ -129,15 +151,13 @@ def _take_deliveries(pipeline: Pipeline, done: Drained, retry: Retry) -> set[Pat
     asked = pipeline.ledger.open_windows() if done.taken and pipeline.project.config.asks_model else []
     waiting = [Reflected(one.event_id, "waiting", session_id=one.session_id) for one in asked]
     last_session.leave(root, [*pipeline.reflected, *waiting])
-    done.reflected += pipeline.reflected
-    done.notes += pipeline.notes
     return {delivery.path for delivery in deliveries}
 
 
-def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> None:
+def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     from reflector.sessions.intake import source_of
 
-    source, end, is_new = source_of(delivery), spool.settle, False
+    done, source, end, is_new = pipeline.done, source_of(delivery), spool.settle, False
     if source is not None:
         try:
             is_new = pipeline.take(source).event_id is not None
@@ -178,6 +198,256 @@ def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> b
         return False
 
 
+@contextmanager
+def open_pipeline(
+    project: Project, *, wait: bool = True, write: bool = True, done: Drained | None = None
+) -> Iterator[Pipeline | None]:
+    """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
+
+    What a person wrote is recorded first, so that it is known when it is cited; what the playbook says is written last,
+    playbook.json itself only if `write`. A question to a ledger that may only be read records nothing.
+    Raises LedgerError, PlaybookRefused and ConfigError.
+    """
+    state = project.make_state_dir()
+    with locks.held(state, "drain.lock", wait=wait) as held:
+        if not held:
+            yield None
+            return
+        with project.open_ledger() as ledger, ExitStack() as closing:
+            pipeline = Pipeline(project, ledger, Drained() if done is None else done)
+            if _has_users_beside(project):
+                pipeline.users = Users(pipeline, closing)
+            if not write and not ledger.may_append():
+                pipeline.only_reads = True
+                yield pipeline
+                return
+            pipeline.adopt(file=write)
+            if lost := seen_head.missed(project, ledger):
+                pipeline.note(f"{lost.message}; {lost.remedy}")
+            yield pipeline
+            if not pipeline.is_written:
+                pipeline.write(file=write)
+            if not lost:
+                seen_head.keep(project, ledger)
+            last_session.leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
+
+
+def _has_users_beside(project: Project) -> bool:
+    """Return whether the agent gets the user's playbook beside a project's."""
+    claude = Path(user_folder(), ".claude")
+    return not project.is_users and any((claude / name).exists() for name in ("reflector/ledger.db", "playbook.json"))
+
+
+class Pipeline:
+    """A project with its ledger open and its lock held: the one way from a transcript to playbook.json.
+
+    `users` is the user's own playbook if the agent gets one beside the project's. `done` is what came of it all.
+    """
+
+    def __init__(self, project: Project, ledger: Ledger, done: Drained) -> None:
+        self.project = project
+        self.ledger = ledger
+        self.users: Users | None = None
+        #: Whether playbook.json and what is made of it say what the ledger said when it was written last.
+        self.is_written = False
+        self.done, self.notes, self.reflected = done, done.notes, done.reflected
+        #: Whether a server lets us ask and nothing more.
+        self.only_reads = False
+        #: What people said in each window, as far as it is asked for.
+        self.heard: dict[str, Sequence[Any]] = {}
+        #: The messages of each window as it was scanned.
+        self._held: dict[str, Sequence[Message]] = {}
+
+    @cached_property
+    def runner(self) -> Runner:
+        """What judges, by the project's settings. Raises ConfigError."""
+        runner = runner_of(self.project, self.ledger)
+        runner.held = self._held
+        return runner
+
+    def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
+        """Record a window; its reflection follows with `finish`.
+
+        Raises ValueError when it is recorded here and not in the user's ledger.
+        """
+        from reflector import curator
+        from reflector.sessions.intake import take_in
+
+        source = replace(source, told=partial(told_by_hook, self.project.root))
+        taken = take_in(self.ledger, source, window=window, gather=curator.gatherer(self.project.config))
+        if taken.event_id is not None:
+            self.heard[taken.event_id] = taken.gathered
+            self._held[taken.event_id] = taken.found.messages
+        if self.users is not None:
+            self.users.take(source, taken.found, window=window, beside={row.name for row in self.ledger.rows()})
+        return taken
+
+    def finish(self, *, retry: Retry = "due") -> None:
+        """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock.
+
+        What the sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is
+        open.
+        """
+        from reflector import curator
+
+        fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
+        if fresh and self.ledger.has(LESSON_RECORDED):
+            from reflector.sessions.crediting import record_test_outcomes
+
+            record_test_outcomes(self.ledger, fresh)
+        self.note(curator.hear(self.project.config, self.ledger, fresh, self.heard))
+        if not self.runner.backend.is_model:
+            self.reflected += self.runner.finish_pending(retry=retry)
+            self.note(curator.ask(self.ledger, self.runner), curator.propose(self.project.config, self.ledger))
+        if self.users is not None:
+            self.users.finish(retry)
+        self._held.clear()
+
+    def adopt(self, *, file: bool = True) -> None:
+        """Record what a person wrote into playbook.json and its mirrors; `write` follows, with the same `file`.
+
+        Notes for the user go to `notes`.
+        """
+        self.note(*take_mirrored(self.ledger, self.project))
+        self._sync(write=False, later=file)
+
+    def write(self, *, file: bool = True) -> None:
+        """Write playbook.json, its mirrors and what the start hook prints.
+
+        A question leaves the `file` as it is: it may be under version control.
+        """
+        self.is_written = True
+        self._sync(write=file)
+        if file:
+            self.note(*write_mirrored(self.ledger, self.project))
+        root = self.project.root
+        with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
+            book = None
+            if self.ledger.has(LESSON_RECORDED):
+                from reflector.lessons.book import lesson_book
+
+                book = lesson_book(self.ledger)
+            keep_ranks(root, self.ledger, self.project.config, book)
+        if self.project.playbook_json.exists():
+            try:
+                write_injection(root, partial(known, self.ledger, self.project))
+            except ValueError as error:  # a person's own template; counting does not wait for its mending
+                self.note(f"the agent does not get the current playbook: {error}")
+
+    def _sync(self, *, write: bool, later: bool = False) -> None:
+        synced = sync(self.ledger, self.project, write=write, later=later)
+        if synced.of_another is not None:
+            self.note(of_another(self.project.playbook_json, synced.of_another))
+        for problem in synced.problems[:20]:
+            self.note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
+
+    def note(self, *texts: str) -> None:
+        """Add what the user is to read, each text once."""
+        self.notes += dict.fromkeys(text for text in texts if text and text not in self.notes)
+
+
+class Users:
+    """The user's playbook beside a project's. Its ledger, and the pipeline over it, are opened when they are needed;
+    `closing` releases them. What came of it goes to the project's."""
+
+    def __init__(self, project: Pipeline, closing: ExitStack) -> None:
+        self._project = project
+        self._closing = closing
+        self._pipeline: Pipeline | None = None
+
+    @property
+    def asks_model(self) -> Project | None:
+        """The user's playbook where windows of it wait for a model."""
+        pipeline = self._pipeline
+        if pipeline is None or not pipeline.runner.backend.is_model:
+            return None
+        return pipeline.project if pipeline.ledger.open_windows() or pipeline.runner.reopened() else None
+
+    def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
+        """Record what a transcript says of the user's bullets; `beside` are the project's names.
+
+        A transcript that may have come with the project is recorded only if a person names it. Raises ValueError.
+        """
+        from reflector import curator
+        from reflector.sessions.intake import safe_id, take_in
+
+        if source.trigger != "ingest" and self._may_have_come_along(source.path):
+            if found.cited:
+                self._project.note(
+                    f"{source.path} lies in the project, so it may have come with an archive, and nothing of it counts "
+                    f"in your own playbook; where it is yours, run: reflector ingest {shlex.quote(str(source.path))}"
+                )
+            return
+        try:
+            with self._held() as pipeline:
+                session_id = safe_id(source.session_id or found.session_id)
+                known = pipeline.ledger.windows(session_id) if session_id else []
+                own = {row.name for row in pipeline.ledger.rows()}.difference(beside)
+                if not known and not own.intersection(_names(source, found)):
+                    return
+                gather = curator.gatherer(pipeline.project.config)
+                taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside, gather=gather)
+                if taken.event_id is not None:
+                    pipeline.heard[taken.event_id] = taken.gathered
+        except _TROUBLE as error:
+            raise ValueError(f"the user's playbook recorded nothing: {error}") from error
+
+    def _may_have_come_along(self, transcript: Path) -> bool:
+        """Return whether a transcript lies in the project, and the person's agent keeps its own elsewhere.
+
+        An archive can bring both a transcript and the delivery that names it.
+        """
+        root, transcripts = self._project.project.root.resolve(), Path(agent_folder()).expanduser() / "projects"
+        return transcript.resolve().is_relative_to(root) and not transcripts.resolve().is_relative_to(root)
+
+    def finish(self, retry: Retry) -> None:
+        """Judge what waits and write playbook.json. What fails becomes a note."""
+        try:
+            with self._held() as pipeline:
+                pipeline.finish(retry=retry)
+                self._keep_file(pipeline.write)
+        except _TROUBLE as error:
+            self._project.note(f"the user's playbook was not brought up to date: {error}")
+
+    @contextmanager
+    def _held(self) -> Iterator[Pipeline]:
+        project = self._pipeline.project if self._pipeline else Project.of_user()
+        with locks.held(project.make_state_dir(), "drain.lock", wait=True):
+            if self._pipeline is None:
+                ledger = self._closing.enter_context(project.open_ledger())
+                self._pipeline = Pipeline(project, ledger, self._project.done)
+                # So that what a person wrote into playbook.json is known when it is cited.
+                self._keep_file(self._pipeline.adopt)
+            yield self._pipeline
+
+    def _keep_file(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except PlaybookRefused as error:  # the ledger knows what stood there before
+            self._project.note(str(error))
+
+
+def _names(source: Source, found: Scan) -> set[str]:
+    """Return all bullets that a transcript cites or was told."""
+    session_id = source.session_id or found.session_id
+    told = [*(telling for _, telling in found.told), *(source.told(session_id) if session_id else ())]
+    return {name for _, names in found.cited for name in names}.union(*(telling.bullets for telling in told))
+
+
+def runner_of(project: Project, ledger: Ledger) -> Runner:
+    """Return the runner that a project's settings ask for. Raises ConfigError."""
+    from reflector.reflection.backends import backend_of
+    from reflector.reflection.gate import Gate
+    from reflector.reflection.runner import Runner
+
+    return Runner(
+        ledger,
+        backend_of(project.config, project.root),
+        gate=Gate(project.config, project.root),
+        max_attempts=project.config.max_attempts,
+    )
+
+
 def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> Drained:
     """Finish what is pending with a model, each window tried once, while others may use the project.
 
@@ -200,13 +470,12 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
+    done.notes = [text for text in done.notes if text]
     if done.reflected:
-        with open_pipeline(project) as pipeline:
+        with open_pipeline(project, done=done) as pipeline:
             assert pipeline is not None  # it waited
             pipeline.note(curator.propose(project.config, pipeline.ledger))
             pipeline.write()
-            done.notes += pipeline.notes
-    done.notes = [text for text in done.notes if text]
     return done
 
 
@@ -255,15 +524,13 @@ def refresh(project: Project) -> list[str]:
         if pipeline.only_reads:
             waits = len(spool.ready_for(project.root))
             return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
-        aside: list[str] = []
         if spool.ready_for(project.root):
-            done = Drained()
-            _take_deliveries(pipeline, done, "due")
-            aside = [f"{where}: {error}; kept in the spool" for where, error in done.failed]
-            aside += [f"{path}: {NOT_A_PAYLOAD}" for path in done.broken]
+            _take_deliveries(pipeline, "due")
         else:
             sweep(pipeline.ledger)
-        notes = [*pipeline.notes, *aside]
+        done = pipeline.done
+        notes = [*done.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
+        notes += [f"{path}: {NOT_A_PAYLOAD}" for path in done.broken]
         if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
             notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
         return notes

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from reflector.events.event import CHANGE_PROPOSED
 from reflector.reflection.window import names_in
-from reflector.sessions.drain import ask_model
+from reflector.sessions.drain import ask_model, open_pipeline
 from reflector.sessions.intake import Source
-from reflector.sessions.pipeline import open_pipeline
 from reflector.transcripts.reading import scan
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import pytest
 
 from reflector.project import Project
 from reflector.reflection.runner import Retry
-from reflector.sessions.drain import drain
-from reflector.sessions.pipeline import Pipeline
+from reflector.sessions.drain import Pipeline, drain
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

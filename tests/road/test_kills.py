@@ -20,7 +20,7 @@ from tests.road.worker import drain_until, work
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # Without the imports nearly every kill would hit an import.
-_CONTEXT.set_forkserver_preload(["tests.road.worker", "reflector.sessions.pipeline", "reflector.cli.sessions"])
+_CONTEXT.set_forkserver_preload(["tests.road.worker", "reflector.sessions.drain", "reflector.cli.sessions"])
 
 WORKERS = 3
 

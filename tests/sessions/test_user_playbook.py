@@ -12,9 +12,8 @@ import pytest
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.sessions import locks
-from reflector.sessions.drain import drain
+from reflector.sessions.drain import drain, open_pipeline
 from reflector.sessions.intake import Source
-from reflector.sessions.pipeline import open_pipeline
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
