@@ -40,7 +40,7 @@ from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import RANKINGS, Standing, choose
 from reflector.reflection.prompts import fill, find_template
 from reflector.text.secrets import quote
-from reflector.transcripts.telling import Telling, telling_of
+from reflector.transcripts.citations import Telling, telling_of
 
 if TYPE_CHECKING:
     from reflector.config import Config

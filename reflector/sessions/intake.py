@@ -27,11 +27,10 @@ from reflector.reflection.window import keys_of, last_line, transcript_of
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
-from reflector.transcripts.citations import BEFORE, FOLLOWED
+from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
 from reflector.transcripts.discovery import find_transcript
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import Gatherer, Place, Scan, UnknownTranscript, scan
-from reflector.transcripts.telling import Telling
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = 200

@@ -15,9 +15,9 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from reflector.text import bounds
+from reflector.transcripts.citations import Telling, telling_of
 from reflector.transcripts.message import Message, Origin, Role, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
-from reflector.transcripts.telling import Telling, telling_of
 
 #: Tools by their name in Claude Code: what other agents call them, in lower case.
 _TOOLS = {

@@ -28,11 +28,10 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.transcripts.building import Conversation, Format, unique
-from reflector.transcripts.citations import citations_of
+from reflector.transcripts.citations import Telling, citations_of
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
-from reflector.transcripts.telling import Telling
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from reflector.transcripts.citations import telling_of
 from reflector.transcripts.reading import scan
-from reflector.transcripts.telling import telling_of
 from tests.client.apis import Scripted
 from tests.road.agent import PATIENCE, Agent
 
