@@ -505,7 +505,7 @@ MUTATIONS = [
         PLAYBOOK_FILE, "if position is None and rows and not _is_adopted(ledger, digest(raw)):", "if False:", KEPT_FILE
     ),
     Mutation(PLAYBOOK_FILE, "        kept = keep(project, found.raw, ANOTHERS)\n", "        pass\n", KEPT_FILE),
-    Mutation(PLAYBOOK_FILE, ", *([] if checked_out is None else [checked_out]), *adopted), key", ",), key", KEPT_FILE),
+    Mutation(PLAYBOOK_FILE, "(written, checked_out, *adopted)", "(written,)", KEPT_FILE),
     Mutation(
         PLAYBOOK_FILE, "        if copy is not None and _was_left(project, copy):\n", "        if False:\n", KEPT_FILE
     ),

@@ -28,6 +28,7 @@ from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_c
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
+from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
@@ -313,7 +314,7 @@ def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) 
         ledger = pipeline.ledger
         before, head = ledger.rows(), ledger.head().position
         if event.type == ev.POLICY_ADOPTED:
-            adopted = counts.adopt(ledger, counts.policy_before(ledger, event), reason=reason)
+            adopted = counts.adopt(ledger, Past(ledger, event.position - 1).counting, reason=reason)
             positions = [adopted.position] if adopted is not None else []
         else:
             take = counts.undo if event.type == ev.EVIDENCE_RETRACTED else counts.retract

@@ -16,7 +16,7 @@ from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.playbook.counting import DEFAULT, Counting, is_counting
+from reflector.playbook.counting import Counting
 from reflector.text.secrets import quote
 
 _MAX_REASON: Final = 500
@@ -66,16 +66,9 @@ def moved(before: Sequence[BulletRow], after: Sequence[BulletRow]) -> list[tuple
     return [(old, new) for old, new in pairs if (old.helpful, old.harmful) != (new.helpful, new.harmful)]
 
 
-def adoptions(ledger: Ledger, upto: int | None = None) -> list[Event]:
+def adoptions(ledger: Ledger) -> list[Event]:
     """Return every adoption of a policy, oldest first."""
-    return list(ledger.events(types=[ev.POLICY_ADOPTED], upto=upto))
-
-
-def policy_before(ledger: Ledger, adoption: Event) -> Counting:
-    """Return the policy that was in force before an adoption."""
-    earlier = adoptions(ledger, upto=adoption.position - 1)
-    found = (earlier[-1].data or {}).get("counting") if earlier else DEFAULT
-    return found if is_counting(found) else DEFAULT
+    return list(ledger.events(types=[ev.POLICY_ADOPTED]))
 
 
 def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None) -> Appended | None:

@@ -18,7 +18,7 @@ from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import SETS, Change, added, edits_between
+from reflector.playbook.change import SETS, Change, added
 from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names
 from reflector.project import Project
@@ -42,24 +42,20 @@ def take_in_turn(
 
     Of a file that differs less from its `base` than from git's version, that one says nothing.
     """
-
-    def changes(bullets: Sequence[Bullet]) -> int:
-        return len(edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted))
-
     first = project.first_number
-    if by_git is None or changes(by_git.bullets) > changes(base.bullets):
-        return take_edits(ledger, base, loaded, digest, first)
+    if by_git is None or len(loaded.edits_of(by_git.bullets)) > len(loaded.edits_of(base.bullets)):
+        return _take_edits(ledger, base, loaded, digest, first)
     uncounted = frozenset(bullet.name for bullet in by_git.bullets)
     bullets = tuple(replace(bullet, helpful=0, harmful=0) for bullet in by_git.bullets)
-    edits = take_edits(ledger, base, replace(by_git, bullets=bullets, uncounted=uncounted), digest, first, GIT)
+    edits = _take_edits(ledger, base, replace(by_git, bullets=bullets, uncounted=uncounted), digest, first, GIT)
     then = Base([bullet for bullet in by_git.bullets if ledger.row(bullet.name) is not None], base.position)
-    return edits + take_edits(ledger, then, loaded, digest, first)
+    return edits + _take_edits(ledger, then, loaded, digest, first)
 
 
-def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: int, actor: str = ev.HUMAN) -> int:
+def _take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: int, actor: str = ev.HUMAN) -> int:
     """Append what somebody changed in a file, on top of what the ledger counted meanwhile; how many events it gave."""
     loaded = _recognised(base.bullets, loaded)
-    edits = edits_between(base.bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
+    edits = loaded.edits_of(base.bullets)
     # An older export that came back (another branch checked out) holds texts that were erased since.
     erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
     revised = {edit.name or "": edit.text or "" for edit in edits if edit.kind == "revise"}

@@ -31,7 +31,7 @@ from reflector.curation.adoption import (
     unfit,
 )
 from reflector.curation.bullets import advice_fault
-from reflector.curation.edit_events import Base, in_names_of, take_edits, take_in_turn
+from reflector.curation.edit_events import Base, in_names_of, take_in_turn
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
 from reflector.events.registry import ADVICE, fold
@@ -41,7 +41,6 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import edits_between
 from reflector.playbook.document import Loaded, dump, dump_shared, load
 from reflector.project import Project
 
@@ -120,8 +119,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
             copy = None
         edits = _take_edits(ledger, project, found, copy)
         # An edit that says what the ledger says already takes no event, but it is read: read again, it would be news.
-        then = fold(ledger.history(upto=found.position)).bullets()
-        is_edited = found.raw != dumped(project, then, found.loaded.last_updated)
+        is_edited = found.raw != dumped(project, _bullets_at(ledger, found.position), found.loaded.last_updated)
     elif found.kind == "shared":
         edits, is_gits = _take_shared(ledger, project, found)
         stays = stays and is_gits
@@ -144,7 +142,7 @@ def look(ledger: Ledger, project: Project) -> Found:
     found = _look(ledger, project)
     if found.kind not in ("ours", "shared"):
         return found
-    then = {bullet.name: bullet.text for bullet in fold(ledger.history(upto=found.position)).bullets()}
+    then = {bullet.name: bullet.text for bullet in _bullets_at(ledger, found.position)}
     # An erased text that an older export brings back is not a new one; `take_edits` knows it.
     new = [
         b for b in found.loaded.bullets if then.get(b.name) not in (b.text, REDACTED) and b.text not in then.values()
@@ -161,7 +159,7 @@ def _look(ledger: Ledger, project: Project) -> Found:
     if raw == render(ledger, project) or seen == digest(raw):
         return Found("written", raw)
     rows = ledger.rows()
-    loaded = load(raw, taken=[row.name for row in rows], first=project.first_number)
+    loaded = _load(ledger, project, raw)
     if loaded.problems and rows:
         return Found("unreadable", raw, loaded)
     if loaded.problems:
@@ -296,12 +294,16 @@ def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -
     version = version_in_git(project.root)
     checked_out = _exported_at(ledger, project, load(version.content).last_updated) if version is not None else None
     adopted = [event.position for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED])]
+    positions = [at for at in (written, checked_out, *adopted) if at is not None]
+    return min(positions, key=lambda position: len(loaded.edits_of(_bullets_at(ledger, position))))
 
-    def changes(position: int) -> int:
-        bullets = fold(ledger.history(upto=position)).bullets()
-        return len(edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted))
 
-    return min((written, *([] if checked_out is None else [checked_out]), *adopted), key=changes)
+def _bullets_at(ledger: Ledger, position: int) -> Sequence[Bullet]:
+    return fold(ledger.history(upto=position)).bullets()
+
+
+def _load(ledger: Ledger, project: Project, raw: bytes) -> Loaded:
+    return load(raw, taken=[row.name for row in ledger.rows()], first=project.first_number)
 
 
 def _is_adopted(ledger: Ledger, content: str) -> bool:
@@ -359,16 +361,15 @@ def _was_left(project: Project, copy: bytes) -> bool:
 
 def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | None) -> int:
     """Append what a person changed in a file since it was written, or since a question read this copy of it."""
-    base, loaded = Base(fold(ledger.history(upto=found.position)).bullets(), found.position), found.loaded
+    base, loaded = Base(_bullets_at(ledger, found.position), found.position), found.loaded
     version = version_in_git(project.root)
     by_git = None
     if copy is None and version is not None and version.content != dumped(project, base.bullets, loaded.last_updated):
-        of_git = load(version.content, taken=[row.name for row in ledger.rows()], first=project.first_number)
+        of_git = _load(ledger, project, version.content)
         # Of another state of the playbook, this version says nothing of who changed what in this one.
         by_git = of_git if of_git.last_updated == loaded.last_updated and not of_git.problems else None
     if copy is not None:
-        before = load(copy, taken=[row.name for row in ledger.rows()], first=project.first_number)
-        bullets, loaded = in_names_of(ledger, before, loaded)
+        bullets, loaded = in_names_of(ledger, _load(ledger, project, copy), loaded)
         base = Base(bullets, _last(ledger, project)[0])
     return take_in_turn(ledger, base, by_git, loaded, digest(found.raw), project)
 
@@ -376,26 +377,24 @@ def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | No
 def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:
     """Record what git brought, credited to it, and then what a person changed in that; how many events both gave, and
     whether the file is as git brought it and the ledger has all of its names."""
-    version, first = version_in_git(project.root), project.first_number
+    version = version_in_git(project.root)
     copy = _edited(ledger, project)
     edits, base = 0, None
     came = version is not None and (
         _last(ledger, project, _IN_GIT)[1] != digest(version.blob)
         # What we wrote was committed or stashed since, and this is what git had before.
-        or has_blob(project.root, copy or dump_shared(fold(ledger.history(upto=found.position)).bullets()))
+        or has_blob(project.root, copy or dump_shared(_bullets_at(ledger, found.position)))
     )
     if version is not None and (came or _last(ledger, project)[1] == digest(version.content)):
-        theirs = load(version.content, taken=[row.name for row in ledger.rows()], first=first)
+        theirs = _load(ledger, project, version.content)
         if came and not theirs.problems:
             edits = take_version(ledger, project, theirs, digest(version.content))
         names = {row.name for row in ledger.rows()}
         base = Base([bullet for bullet in theirs.bullets if bullet.name in names], found.position)
     if version is None or not came or found.raw != version.content:
         if base is None:
-            edits += _take_edits(ledger, project, found, copy)
-        else:
-            edits += take_edits(ledger, base, found.loaded, digest(found.raw), first)
-        return edits, False
+            return edits + _take_edits(ledger, project, found, copy), False
+        return edits + take_in_turn(ledger, base, None, found.loaded, digest(found.raw), project), False
     rows = {row.name: row for row in ledger.rows()}
     said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
     named = [(rows.get(bullet.name), bullet) for bullet in found.loaded.bullets]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -20,7 +19,7 @@ from reflector.events.event import NewEvent
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import Change, added, edits_between
+from reflector.playbook.change import Change, added
 from reflector.playbook.document import Loaded, entry_text
 from reflector.playbook.names import Names
 from reflector.project import Project
@@ -47,18 +46,10 @@ def attributes_file(root: Path) -> Path:
 
 def is_shared(root: Path) -> bool:
     """Return whether a project's playbook.json is shared through git."""
-    file = attributes_file(root)
     try:
-        found = file.stat()
-        return _has_ours(file, (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size))
+        return ATTRIBUTES.encode() in read_bounded(attributes_file(root), _MOST_ATTRIBUTES).splitlines()
     except OSError:
         return False
-
-
-@lru_cache(maxsize=8)
-def _has_ours(file: Path, _state: tuple[int, ...]) -> bool:
-    """Return whether a file in this state says so: a command asks again and again."""
-    return ATTRIBUTES.encode() in read_bounded(file, _MOST_ATTRIBUTES).splitlines()
 
 
 def version_in_git(root: Path, path: str = _PATH) -> Version | None:
@@ -86,13 +77,8 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
     rows = {row.name: row for row in ledger.rows()}
     live = {row.name: row for row in rows.values() if row.status == "live"}
     position = ledger.head().position
-    edits = edits_between(
-        [row.bullet for row in live.values()],
-        theirs.bullets,
-        theirs.named_here,
-        {bullet.name for bullet in theirs.bullets},
-    )
-    edits = merges_undone(edits, rows)
+    uncounted = replace(theirs, uncounted=frozenset(bullet.name for bullet in theirs.bullets))
+    edits = merges_undone(uncounted.edits_of([row.bullet for row in live.values()]), rows)
     changed = {edit.name for edit in edits if edit.kind in ("revise", "remove")}
     said = {(row.section, row.text): row for row in live.values()}
     events: list[NewEvent] = []

@@ -24,7 +24,7 @@ import json
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -32,6 +32,7 @@ from reflector.mistakes import Finding
 
 from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
+from .change import Change, edits_between
 from .names import SECTIONS, SLUG_OF_TITLE, Names, by_number, is_below, is_name, section_slug
 
 VERSION: Final = "1.0"
@@ -79,6 +80,10 @@ class Loaded:
     named_here: frozenset[str] = frozenset()
     uncounted: frozenset[str] = frozenset()
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def edits_of(self, bullets: Sequence[Bullet]) -> list[Change]:
+        """Return the changes that lead from these bullets to the file's."""
+        return edits_between(bullets, self.bullets, self.named_here, self.uncounted)
 
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:

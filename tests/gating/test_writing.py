@@ -6,6 +6,8 @@ import itertools
 import json
 import os
 import random
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -135,6 +137,35 @@ def test_a_summary_is_found_by_later_retrieval_and_not_before_it_is_written(ledg
     assert recall("hi", of=ledger) == []
     write_entries(ledger, result.memory_entries, ops_cap=OPEN.ops_reflection, turn=TURN.turn)
     assert [(one.document.kind, one.document.text) for one in recall("Hi?", of=ledger)] == [("summary", "hi")]
+
+
+#: Two turns, in a process of its own: what it prints depends on nothing but them.
+_TURNS = """
+import json
+from reflector.gated import *
+said = ["日本語のメモを残して。 It is naïve – and TZ matters!", "Which port does the staging database use?"]
+log, config = ReflectionLog("log"), load_config({"t3": {"allow_reflection": True}})
+for number, text in enumerate(said, start=1):
+    ctx = {"agent_id": "AgentB", "turn_id": number, "now_ms": 1_000 * number}
+    result = after_turn(ReflectionBundle(ctx, {}, {"reflection": True}, text, said), config, log=log)
+    print(json.dumps(result.as_dict()), result.memory_entries and entry_id("AgentB", number, 0, result.summary))
+print(open("log").read())
+"""
+_PLACES = (
+    {"PYTHONHASHSEED": "0", "TZ": "Asia/Kathmandu", "LC_ALL": "C", "CI": "true"},
+    {"PYTHONHASHSEED": "4242", "TZ": "America/St_Johns", "LC_ALL": "C.UTF-8", "LANG": "tr_TR.UTF-8", "CI": "true"},
+)
+
+
+def test_a_turn_gives_the_same_bytes_in_every_process_locale_and_time_zone(tmp_path: Path) -> None:
+    told = []
+    for number, place in enumerate(_PLACES):
+        (folder := tmp_path / str(number)).mkdir()
+        command = [sys.executable, "-X", "utf8", "-c", _TURNS]
+        told.append(subprocess.run(command, cwd=folder, env=os.environ | place, capture_output=True, check=True))
+    assert told[0].stdout == told[1].stdout
+    assert told[0].stdout.count(b"refl-") == told[0].stdout.count(b'"turn":') == 2
+    assert [one.stderr for one in told] == [b"", b""]
 
 
 @pytest.fixture
