@@ -265,9 +265,3 @@ def test_what_stands_beside_the_text_in_any_form_costs_no_answer(api: Api, odd: 
     usage = odd if isinstance(odd, dict | None) else {"input_tokens": odd, "cache_read_input_tokens": odd}
     api.does = [sound("text", usage=usage, model=odd, stop_reason=odd, id=odd, role=odd, type=odd)]
     assert send(api.client()) == Reply("text", MODEL, "", Usage())
-
-
-@pytest.mark.parametrize(("key", "said"), [("any", "check [redacted:key] company"), ("k", "check any company")])
-def test_a_short_key_is_taken_out_where_it_stands_alone(api: Api, key: str, said: str) -> None:
-    api.else_ = error(400, "invalid_request_error", "check any company")
-    assert said in str(failure(api.client(key=key)))

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final
-from urllib.parse import urljoin, urlsplit
 
 import anthropic
 import httpx2
@@ -61,8 +60,6 @@ _MOST_TOKENS: Final = 10_000_000
 _MOST_BYTES: Final = 1 << 20
 #: An API that asks for more time than this is asked once a day all the same.
 _LONGEST_REST: Final = 86_400.0
-#: A shorter key is removed only as a word of its own: it may be a word, or a part of many.
-_LONG_KEY: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +223,12 @@ def _failure(error: Exception, attempts: int, key: str) -> BackendError:
     Some gateways repeat the key that they refuse; it is removed.
     """
     stage, too_long = "answer", False
+    odd = next((one for one in (error, error.__cause__) if isinstance(one, _Odd)), None)
     if isinstance(error, anthropic.APIStatusError):
         stage, text, too_long = _refusal(error)
     elif isinstance(error, anthropic.APITimeoutError):
         stage, text = "transport", "the API did not answer in time"
-    elif odd := next((one for one in (error, error.__cause__) if isinstance(one, _Odd)), None):
+    elif odd is not None:
         text = str(odd)
     elif isinstance(error, anthropic.APIConnectionError):
         cause = f" ({type(error.__cause__).__name__}: {error.__cause__})" if error.__cause__ else ""
@@ -239,8 +237,7 @@ def _failure(error: Exception, attempts: int, key: str) -> BackendError:
         text = f"the API's answer is not JSON: {error}"
     else:
         text = f"{type(error).__name__}: {error}"
-    alone = r"(?<![A-Za-z0-9_-]){}(?![A-Za-z0-9_-])" if len(key) < _LONG_KEY else "{}"
-    text = re.sub(alone.format(re.escape(key)), "[redacted:key]", text)
+    text = text.replace(key, "[redacted:key]")
     return BackendError(text, stage=stage, attempts=attempts, too_long=too_long, retry_after=_rest_in(error))
 
 
@@ -248,24 +245,14 @@ def _refusal(error: anthropic.APIStatusError) -> tuple[str, str, bool]:
     """Return the stage of an HTTP error, its words, and whether the question is too long."""
     status = error.status_code
     if 300 <= status < 400:
-        return "access", _redirected(error), False
+        # By scheme and host alone: the rest of an address may hold secrets.
+        other = error.response.next_request
+        origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
+        way_out = "and nothing was sent there; if you trust it, set it as base_url"
+        return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}", False
     said = error.api_message if isinstance(error.api_message, str) else str(error)
     too_long = status == 413 or (status == 400 and bool(_TOO_LONG.search(said)))
     stage = "transport" if is_transient(error) or status == 408 else "request"
     if status in _REFUSALS or (status == 400 and _NO_CREDIT.search(said)):
         stage = "access"
     return stage, f"HTTP {status} {error.type or ''}".rstrip() + f": {said}{_REFUSALS.get(status, '')}", too_long
-
-
-def _redirected(error: anthropic.APIStatusError) -> str:
-    """Return who would be asked instead, by scheme and host alone: the rest of an address may hold secrets."""
-    asked = str(error.request.url)
-    try:
-        other = urlsplit(urljoin(asked, error.response.headers.get("location", "")))
-        origin = f"{other.scheme}://{other.netloc.rpartition('@')[2]}"
-    except ValueError:
-        origin = "an invalid address"
-    return (
-        f"HTTP {error.status_code}: the API redirects to {origin}, and nothing was sent there; "
-        "if you trust it, set it as base_url"
-    )
