@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_httpserver import HTTPServer
@@ -34,14 +33,17 @@ def answer(*tags: tuple[str, str], analysis: str = "It went well.") -> str:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the API does with one request: answers late, never (`silent`), or with so many bytes of the body (`cut`)."""
+    """What the API does with one request: answers, late (`delay`) or never (`silent`)."""
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     silent: bool = False
-    cut: int | None = None
+
+    def cut(self, at: int) -> Behaviour:
+        """The same, with the connection closed after so many bytes of the body."""
+        return replace(self, body=self.body[:at], headers={**self.headers, "content-length": str(len(self.body))})
 
 
 def sound(text: str | None = None, headers: Mapping[str, str] | None = None, **fields: Any) -> Behaviour:
@@ -137,19 +139,7 @@ class Api:
         if behaviour.silent:
             let_go.wait(120)
         let_go.wait(behaviour.delay)
-        if behaviour.cut is not None:
-            return _broken(request, behaviour)
-        return Response(behaviour.body, behaviour.status, list(behaviour.headers.items()))
-
-
-def _broken(request: Request, behaviour: Behaviour) -> Response:
-    """Head and a part of the body, then the end of the connection."""
-    lines = [f"{name}: {value}" for name, value in behaviour.headers.items()]
-    head = "\r\n".join(["HTTP/1.1 200 OK", *lines, f"content-length: {len(behaviour.body)}", "", ""])
-    connection: socket.socket = request.environ["werkzeug.socket"]
-    connection.sendall(head.encode() + behaviour.body[: behaviour.cut])
-    connection.shutdown(socket.SHUT_RDWR)
-    return Response()
+        return Response([behaviour.body], behaviour.status, list(behaviour.headers.items()))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reflector.config import Config, ConfigError, load_config
+from reflector.config import Config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
@@ -187,11 +187,3 @@ def test_settings_that_cannot_be_read_are_none(tmp_path: Path, content: bytes | 
         os.mkfifo(tmp_path / "settings.json")
     assert ace_settings({"CLAUDE_CONFIG_DIR": str(tmp_path)}) == {}
     assert ace_settings({"CLAUDE_CONFIG_DIR": "~nobody-of-that-name"}) == {}
-
-
-def test_a_projects_file_lifts_no_budget(tmp_path: Path) -> None:
-    own = tmp_path / ".claude" / "reflector.toml"
-    own.parent.mkdir()
-    own.write_text("session_tokens = 0")
-    with pytest.raises(ConfigError, match="session_tokens is 0; here it may only be lowered"):
-        load_config(tmp_path, environ={"HOME": str(tmp_path)})

@@ -198,15 +198,6 @@ def test_windows_that_go_round_in_circles_are_read_once(cut: Cut) -> None:
     assert [one.outcome for one in done] == ["completed"] * 3
 
 
-def test_a_window_is_settled_once_however_often_it_is_finished(cut: Cut) -> None:
-    cut.objected(by=None)
-    (window,) = cut.ledger.open_windows()
-    for _ in range(3):
-        assert Runner(cut.ledger, RULES).finish(window).outcome == "completed"
-    assert (cut.tags(), cut.counters()) == (["helpful", "neutral"], (0, 0))
-    assert len(list(cut.ledger.events(types=[ev.EVIDENCE_RETRACTED]))) == 1
-
-
 def test_another_session_or_subagent_carries_nothing_of_it(cut: Cut, tmp_path: Path) -> None:
     cut.session.cites("pat-001", None)
     cut.window()
@@ -237,14 +228,3 @@ def test_a_window_that_failed_is_not_judged_for_what_a_later_one_decided(cut: Cu
     assert runner.finish(later).outcome == "completed"
     assert runner.finish(failed).outcome == "completed"
     assert (cut.tags(), cut.counters()) == (["neutral", "helpful"], (1, 0))
-
-
-def test_a_bullet_that_was_removed_meanwhile_is_not_judged(cut: Cut) -> None:
-    cut.session.cites("pat-001", None)
-    cut.window()
-    thanks(cut.session)
-    cut.window(by=None)
-    removed = {"name": "pat-001", "reason": "deleted", "into": None}
-    cut.ledger.append([NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, "x"), removed, "human")])
-    (done,) = Runner(cut.ledger, RULES).finish_pending()
-    assert (done.outcome, cut.counters()) == ("skipped", (0, 0))
