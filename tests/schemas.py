@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,19 +20,20 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
+from pydantic.json_schema import GenerateJsonSchema
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: The type of each document, in reflector/cli, by the command that prints it with --json.
 ANSWERS = {
     "list": "list[playbook.ListedJson]",
     "show NAME": "questions.ShownJson",
-    "show SESSION": "session.SessionJson",
+    "show SESSION": "session.SessionStory",
     "show LESSON": "lessons.ToldJson",
-    "show EVENT": "output.EventJson",
+    "show EVENT": "event.Event",
     "log": "list[questions.LoggedJson]",
     "blame": "list[blame.Step]",
     "diff": "figures.DifferenceJson",
-    "double-counts": "figures.DoubleCountsJson",
+    "double-counts": "doubles.DoubleCounts",
     "stats": "figures.StatsJson",
     "sql": "list[dict[str, Any]]",
     "add": "changes.ChangesJson",
@@ -101,6 +103,15 @@ def _in_order(validator: Any, properties: Any, document: Any, schema: Any) -> It
     yield from Draft202012Validator.VALIDATORS["properties"](validator, properties, document, schema)
 
 
+class Documents(GenerateJsonSchema):
+    """Schemas of dataclasses as `json_of` prints them: without what their repr leaves out."""
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().dataclass_schema(schema)
+        shown = {one.name for one in fields(schema["cls"]) if one.repr}
+        return made | {"properties": {name: of for name, of in made["properties"].items() if name in shown}}
+
+
 def schema() -> dict[str, Any]:
     """Return one JSON Schema with the document of each command."""
     from pydantic import TypeAdapter
@@ -109,7 +120,10 @@ def schema() -> dict[str, Any]:
     defs: dict[str, Any] = {}
     documents = {}
     for command, answer in ANSWERS.items():
-        made = TypeAdapter(list[eval(answer, names)]).json_schema(ref_template="#/$defs/{model}")
+        type_ = list[eval(answer, names)]
+        made = TypeAdapter(type_).json_schema(
+            ref_template="#/$defs/{model}", mode="serialization", schema_generator=Documents
+        )
         defs |= made.pop("$defs", {})
         documents[command] = _plain(made["items"])
     return {
@@ -122,7 +136,11 @@ def schema() -> dict[str, Any]:
 
 def _modules() -> dict[str, Any]:
     """Return the modules that `ANSWERS` names; theirs, and all that they lead to, have the names of types too."""
-    elsewhere = {"blame": "reflector.audit.blame", "reparsing": "reflector.reflection.reparsing"}
+    elsewhere = {
+        **{name: f"reflector.audit.{name}" for name in ("blame", "doubles", "session")},
+        "event": "reflector.events.event",
+        "reparsing": "reflector.reflection.reparsing",
+    }
     names = {name for answer in ANSWERS.values() for name in re.findall(r"(\w+)\.\w+", answer)}
     found = {name: import_module(elsewhere.get(name, f"reflector.cli.{name}")) for name in names}
     done: set[str] = set()
@@ -144,7 +162,7 @@ def _plain(made: Any) -> Any:
         return made
     if (name := made.get("$ref", "").rpartition("/")[2]) in _FORMS:
         return _FORMS[name]
-    plain = {key: _plain(value) for key, value in made.items() if key not in ("title", "default", "format")}
+    plain = {key: _plain(value) for key, value in made.items() if key not in ("title", "default", "format", "pattern")}
     if isinstance(made.get("properties"), dict):
         said, about = _described(made.get("description", ""))
         keys = {key.rstrip("_"): _plain(value) for key, value in made["properties"].items()}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events.event import SESSION_RECORDED
@@ -47,26 +47,43 @@ class Example:
 
 @dataclass(slots=True)
 class Doubles:
-    """A class of doubles: the number of surplus tags, the names of their bullets, and the first few examples."""
+    """A class of doubles: surplus tags, how many bullets have them, and the first few."""
 
     code: str
-    tags: int = 0
-    names: set[str] = field(default_factory=set)
-    examples: list[Example] = field(default_factory=list)
+    title: str
+    tags: int
+    bullets: int
+    examples: list[Example]
 
-    @property
-    def title(self) -> str:
-        """What the class is."""
-        return CLASSES[self.code]
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The counters of a bullet."""
+
+    helpful: int
+    harmful: int
+
+    def __str__(self) -> str:
+        return f"{self.helpful}/{self.harmful}"
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The counters of a bullet under each policy."""
+
+    name: str
+    as_applied: Counters
+    once_per_reflection: Counters
+    once_per_session: Counters
 
 
 @dataclass(frozen=True, slots=True)
 class DoubleCounts:
-    """The classes, and every bullet's (helpful, harmful) under each policy."""
+    """The doubles by class, and the totals of each bullet."""
 
     counting: Counting
     classes: tuple[Doubles, ...]
-    totals: Mapping[str, Mapping[Counting, tuple[int, int]]]
+    totals: tuple[Totals, ...]
 
 
 def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
@@ -76,11 +93,11 @@ def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = N
     with ledger.asking() as sql:
         tags = verdicts_in(sql, then.position)
         counted = [tag for tag in tags if tag.tag and standing.fault(tag) is None]
-        rows = sorted(_surplus(sql, then.position, tags, counted))
-        classes = tuple(_grouped(sql, code, [row for row in rows if row[1] == code], name) for code in CLASSES)
+        rows = sorted(row for row in _surplus(sql, then.position, tags, counted) if name in (None, row[2]))
+        classes = tuple(_grouped(sql, code, [row for row in rows if row[1] == code]) for code in CLASSES)
     names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
-    counters = {counting: then.counters(names, counting) for counting in COUNTINGS}
-    totals = {one: {counting: found[one] for counting, found in counters.items()} for one in names}
+    counters = [then.counters(names, counting) for counting in COUNTINGS]
+    totals = tuple(Totals(one, *(Counters(*found[one]) for found in counters)) for one in names)
     return DoubleCounts(then.counting, classes, totals)
 
 
@@ -169,17 +186,14 @@ def _sharing(
             yield from ((class_, a, b) for a in reflections[one] for b in reflections[other])
 
 
-def _grouped(sql: Statements, code: str, rows: list[tuple[Any, ...]], name: str | None) -> Doubles:
-    """Return a class of doubles from its rows, in order of position: of one bullet, or of all."""
-    found = Doubles(code)
+def _grouped(sql: Statements, code: str, rows: Sequence[_Row]) -> Doubles:
+    """Return a class of doubles from its rows, in order of position."""
+    found = Doubles(code, CLASSES[code], len(rows), len({bullet for _, _, bullet, *_ in rows}), [])
     doubles: dict[tuple[str, str, object], set[int]] = {}
     for position, _, bullet, tag, first, reflection in rows:
-        if name in (None, bullet):
-            found.tags += 1
-            found.names.add(bullet)
-            # Of D1 and D4 one tag is the first of all others; of the rest each reflection is one double.
-            one = first if code in ("D1", "D4") else reflection
-            doubles.setdefault((bullet, tag, one), set()).update((first, position))
+        # Of D1 and D4 one tag is the first of all others; of the rest each reflection is one double.
+        one = first if code in ("D1", "D4") else reflection
+        doubles.setdefault((bullet, tag, one), set()).update((first, position))
     for (bullet, tag, _), of_one in list(doubles.items())[:_EXAMPLES]:
         among, values = sql.among("position", of_one)
         query = f"SELECT session_id FROM tag WHERE playbook_id = ? AND {among} ORDER BY position"  # noqa: S608

@@ -7,7 +7,8 @@ and the answer does not depend on other sessions. Only whether a tag counts come
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from reflector.audit.standing import Fault, Standing, Verdict
@@ -18,33 +19,30 @@ from reflector.events.sessions import rationale_of
 from reflector.events.state import verdict
 from reflector.handover import words
 from reflector.ledger.as_of import Past
-from reflector.prices import Spent, spent_on
+from reflector.prices import spent_on
 
 if TYPE_CHECKING:
     from reflector.events.event import Event
     from reflector.ledger.store import Ledger
+    from reflector.quality.signals import WindowQuality
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tag that was given, and why.
-
-    counted  whether it is in the count, under the policy in force; None where it never could be
-    fault    why one that could is not
-    """
+    """A tag, and whether it counts under the policy in force; null where it never could."""
 
     position: int
     name: str
     tag: str
     disposition: str
+    counted: bool | None
     rationale: str | None
-    counted: bool | None = None
-    fault: Fault | None = None
+    fault: Fault | None = field(repr=False)
 
 
 @dataclass(slots=True)
 class Reflection:
-    """What one judge said of a window; `completed` is None until its answer is read."""
+    """What one judge said of a window; `completed` is the position of the event that read its answer."""
 
     reflection_id: str
     backend: str
@@ -53,50 +51,60 @@ class Reflection:
     answers: int = 0
     completed: int | None = None
     analysis: str | None = None
-    spent: Spent = field(default_factory=Spent)
+    tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    unpriced: int = 0
     tags: list[Tagged] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Window:
     """A recorded window, and what became of it.
 
     state     pending, answered, completed, skipped, failed or given_up
-    gate      why it was not judged, None where nothing kept it from that
+    cited     the bullets that it cites; `carried` those that an earlier window left undecided
+    retired   names of bullets that are gone; `unknown` names that no bullet has
+    quality   null where the transcript cannot be read
+    gate      why it was not judged
     failures  what went wrong, oldest first
     """
 
     position: int
     event_id: str
-    type: str
     session_id: str | None
-    recorded_at: str
-    changed_at: str
-    data: Mapping[str, Any]
     state: str = "pending"
     attempts: int = 0
+    changed_at: str
+    recorded_at: str
+    trigger: str | None
+    reason: str | None
+    agent: str | None
+    agent_id: str | None
+    transcript: str | None
+    bytes: int | None
+    records: int | None
+    cited: list[str]
+    carried: list[str]
+    retired: list[str]
+    unknown: list[str]
+    quality: WindowQuality | None = None
     gate: str | None = None
     failures: list[str] = field(default_factory=list)
     reflections: list[Reflection] = field(default_factory=list)
-
-    def names(self, kind: str) -> list[str]:
-        """Names of bullets: `cited`, `carried`, `retired`, `unknown`."""
-        found = self.data.get(kind)
-        return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    type: str = field(repr=False)
+    data: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStory:
-    """A session's windows, and its events in order."""
+    """A session's windows, its events, and what its answers cost."""
 
     session_id: str
     windows: list[Window]
     events: list[Event]
-
-    @property
-    def spent(self) -> Spent:
-        """What all its answers took."""
-        return sum((r.spent for window in self.windows for r in window.reflections), Spent())
+    tokens: int
+    cost_usd: Decimal
+    unpriced: int
 
 
 def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> SessionStory:
@@ -114,8 +122,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     for event in events:
         data = dict(event.data or {})
         if event.type in WINDOW_TYPES:
-            at = event.recorded_at
-            windows[event.event_id] = Window(event.position, event.event_id, event.type, event.session_id, at, at, data)
+            windows[event.event_id] = _opened(event, data)
             continue
         window = windows.get(event.target_id or "")
         if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:
@@ -129,7 +136,33 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
                     window.reflections.append(reflections[event.reflection_id])
                 _judged(reflections[event.reflection_id], event, data)
                 completed[event.reflection_id] = data
-    return SessionStory(session_id, list(windows.values()), events)
+    given = reflections.values()
+    cost = sum((one.cost_usd for one in given), Decimal(0))
+    tokens, unpriced = sum(one.tokens for one in given), sum(one.unpriced for one in given)
+    return SessionStory(session_id, list(windows.values()), events, tokens, cost, unpriced)
+
+
+def _opened(event: Event, data: dict[str, Any]) -> Window:
+    # A trajectory of a file may have any field of these names.
+    read = data if event.type == ev.SESSION_RECORDED else {}
+    transcript = read.get("transcript", {})
+    found: dict[str, Any] = {key: read.get(key) for key in ("trigger", "reason", "agent", "agent_id")}
+    for kind in ("cited", "carried", "retired", "unknown"):
+        names = data.get(kind)
+        found[kind] = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return Window(
+        position=event.position,
+        event_id=event.event_id,
+        session_id=event.session_id,
+        changed_at=event.recorded_at,
+        recorded_at=event.recorded_at,
+        transcript=transcript.get("path"),
+        bytes=transcript.get("bytes"),
+        records=read.get("window", {}).get("records"),
+        type=event.type,
+        data=data,
+        **found,
+    )
 
 
 def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
@@ -149,7 +182,10 @@ def _judged(reflection: Reflection, event: Event, data: dict[str, Any]) -> None:
     if event.type == ev.REFLECTION_ANSWERED:
         reflection.answers += 1
         reflection.mode = words(data, "mode") or None
-        reflection.spent += spent_on(event.meta, reflection.model or "", asked=False)
+        spent = spent_on(event.meta, reflection.model or "", asked=False)
+        reflection.tokens += spent.tokens
+        reflection.cost_usd += spent.cost
+        reflection.unpriced += spent.unpriced
     else:
         reflection.completed = event.position
         reflection.analysis = data.get("analysis")
@@ -157,8 +193,8 @@ def _judged(reflection: Reflection, event: Event, data: dict[str, Any]) -> None:
 
 def _tagged(event: Event, data: Mapping[str, Any], standing: Standing, rationale: str | None) -> Tagged:
     name, tag = (str(data[key]) if data.get(key) is not None else "" for key in ("name", "tag"))
-    found = Tagged(event.position, name, tag, str(data.get("disposition", "malformed")), rationale)
-    if (judged := verdict(data)) is None:
-        return found
-    fault = standing.stands(Verdict(event.position, *judged, event.session_id, event.reflection_id))
-    return replace(found, counted=fault is None, fault=fault)
+    judged, fault = verdict(data), None
+    if judged is not None:
+        fault = standing.stands(Verdict(event.position, *judged, event.session_id, event.reflection_id))
+    disposition = str(data.get("disposition", "malformed"))
+    return Tagged(event.position, name, tag, disposition, None if judged is None else fault is None, rationale, fault)

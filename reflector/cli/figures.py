@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import BULLET, as_of_option, json_option, past
+from reflector.cli.options import BULLET, Question, json_option, question
 from reflector.cli.output import counted, json_of, note, print_json, safe, shaped, short_id, table
-from reflector.cli.playbook import RowJson, find_bullet
+from reflector.cli.playbook import find_bullet
+from reflector.playbook.counting import COUNTINGS
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
     from reflector.audit.difference import Changed, Difference, Moved
-    from reflector.audit.doubles import DoubleCounts, Example
     from reflector.audit.stats import Stats
     from reflector.cli.start import MonthJson
     from reflector.ledger.answers import Group
@@ -25,40 +25,10 @@ if TYPE_CHECKING:
 _MOST = 20
 
 
-@dataclass(frozen=True, slots=True)
-class CountersJson:
-    """The counters of a bullet."""
-
-    helpful: int
-    harmful: int
-
-
-@dataclass(frozen=True, slots=True)
-class DoublesJson:
-    """A class of doubles: surplus tags, how many bullets have them, and the first few."""
-
-    code: str
-    title: str
-    tags: int
-    bullets: int
-    examples: list[Example]
-
-
-@dataclass(frozen=True, slots=True)
-class DoubleCountsJson:
-    """The doubles by class; `totals` has the counters of each bullet by policy, and its `name`."""
-
-    counting: str
-    classes: list[DoublesJson]
-    totals: list[dict[str, str | CountersJson]]
-
-
 @click.command("double-counts")
 @click.argument("name", required=False, type=BULLET)
-@as_of_option
-@json_option
-@click.pass_obj
-def double_counts(place: Place, name: str | None, moment: str | None, as_json: bool) -> None:
+@question
+def double_counts(asked: Question, name: str | None) -> None:
     """Explain tags that were counted more than once.
 
     Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all bullets are examined. D1
@@ -67,39 +37,25 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
     """
     from reflector.audit.doubles import double_counts as ask
 
-    with place.reading() as ledger:
-        then = past(ledger, moment)
-        if name is not None:
-            find_bullet(ledger, name, then)
-        found = ask(ledger, name, then)
-    if not as_json:
-        _print_doubles(place, found)
+    if name is not None:
+        find_bullet(asked.ledger, name, asked.then)
+    found = ask(asked.ledger, name, asked.then)
+    if asked.answers(found):
         return
-    classes = [shaped(DoublesJson, one, bullets=len(one.names)) for one in found.classes]
-    totals: list[dict[str, str | CountersJson]] = [
-        {"name": name, **{policy: CountersJson(*pair) for policy, pair in by_policy.items()}}
-        for name, by_policy in found.totals.items()
-    ]
-    print_json(DoubleCountsJson(found.counting, classes, totals))
-
-
-def _print_doubles(place: Place, found: DoubleCounts) -> None:
+    rows = []
+    for one in found.classes:
+        examples = (f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2])
+        rows.append((one.code, one.title, one.tags, one.bullets, "; ".join(examples)))
     columns = ("class", "what", "surplus", "bullets", "such as")
-    examples = (
-        "; ".join(f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2])
-        for one in found.classes
-    )
-    rows = [(one.code, one.title, one.tags, len(one.names), next(examples)) for one in found.classes]
     table(columns, rows, numbers=("surplus", "bullets"), prose=("what", "such as"), extra=("such as",))
-    differing = {name: totals for name, totals in found.totals.items() if len(set(totals.values())) > 1}
+    totals = [(of.name, *(str(getattr(of, policy)) for policy in COUNTINGS)) for of in found.totals]
+    differing = [row for row in totals if len(set(row[1:])) > 1]
     click.echo()
     if not differing:
-        click.echo(f"All counting policies agree on {counted(len(found.totals), 'bullet')}.")
+        click.echo(f"All counting policies agree on {counted(len(totals), 'bullet')}.")
         return
-    policies = list(next(iter(differing.values())))
-    lines = [(name, *("/".join(map(str, totals[p])) for p in policies)) for name, totals in differing.items()]
-    table(("name", *policies), lines[:_MOST], numbers=policies)
-    trial = place.command("list --counting", policies[-1])
+    table(("name", *COUNTINGS), differing[:_MOST], numbers=COUNTINGS)
+    trial = asked.place.command("list --counting", COUNTINGS[-1])
     note(f"In force: {found.counting}. Another one on trial: {trial}")
 
 
@@ -146,26 +102,21 @@ class StatsJson:
 
 @click.command()
 @click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days to show.")
-@as_of_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all days.")
-@click.pass_obj
-def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
-    """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""
+@question
+def stats(asked: Question, days: int) -> None:
+    """Show tokens, cost and tags: by model, by prompt template, by day (UTC); with --json, all days."""
     from reflector.audit.stats import stats as ask
     from reflector.cli.start import month_of, month_words
     from reflector.lessons.book import figures, is_used
 
-    with place.reading() as ledger:
-        then = past(ledger, moment)
-        found = ask(ledger, then)
-        learned = figures(then or ledger)
-        month = month_of(ledger, place.project()) if moment is None else None
+    found = ask(asked.ledger, asked.then)
+    learned = figures(asked.playbook)
+    month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
     lessons = LearnedJson(**learned) if is_used(learned) else None
-    if as_json:
-        groups: dict[str, Any] = {
-            f"by_{kind}": [{kind: one.key, **_figures(one)} for one in group] for kind, group in found.groups.items()
-        }
-        print_json(shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=lessons))
+    groups: dict[str, Any] = {
+        f"by_{kind}": [{kind: one.key, **_figures(one)} for one in group] for kind, group in found.groups.items()
+    }
+    if asked.answers(shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=lessons)):
         return
     _print_stats(found, days)
     if lessons is not None:
@@ -177,10 +128,8 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
 
 def _figures(group: Group) -> dict[str, Any]:
     """Return what answers took, and the tags that were read from them, as JSON has it."""
-    names = {"cost": "cost_usd"}
-    found = {names.get(name, name): value for name, value in asdict(group).items() if name != "key"}
-    rate = group.helpful_rate
-    return found | {"cost_usd": str(group.cost), "helpful_rate": None if rate is None else round(rate, 6)}
+    found = {"cost_usd" if name == "cost" else name: value for name, value in asdict(group).items() if name != "key"}
+    return found | {"helpful_rate": None if group.helpful_rate is None else round(group.helpful_rate, 6)}
 
 
 def _print_stats(found: Stats, days: int) -> None:
@@ -269,8 +218,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
 
 
 def _state(row: BulletRow | None) -> dict[str, Any] | None:
-    whole = json_of(RowJson.of_row(row)) if row is not None else {}
-    return {key: value for key, value in whole.items() if key not in ("name", "position")} or None
+    return {key: value for key, value in (json_of(row) or {}).items() if key not in ("name", "position")} or None
 
 
 def _kind(one: Changed) -> str:

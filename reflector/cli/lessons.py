@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import FILE, LESSON, PATH, SECTION, as_of_option, json_option, past, why_option
+from reflector.cli.options import FILE, LESSON, PATH, SECTION, Question, question, why_option
 from reflector.cli.output import (
-    EventJson,
     counted,
     event_table,
     note,
     os_error_words,
-    print_json,
     progress,
     safe,
     shaped,
@@ -24,6 +22,7 @@ from reflector.cli.output import (
     table,
 )  # fmt: skip
 from reflector.config import BACKENDS
+from reflector.events import event as ev
 from reflector.events.lessons import LESSON_KINDS, POLARITY
 from reflector.mistakes import Mistake
 from reflector.text.bounds import visible
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reflector.events.event import Event
-    from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
     from reflector.lessons.book import Lesson, LessonPolicy
     from reflector.project import Project
@@ -78,7 +76,7 @@ class LessonJson:
 class ToldJson(LessonJson):
     """A lesson, and everything that happened to it."""
 
-    events: list[EventJson]
+    events: list[Event]
 
 
 @click.group(invoke_without_command=True)
@@ -86,35 +84,19 @@ class ToldJson(LessonJson):
 @click.option("--state", type=click.Choice(_STATES), help="Only lessons in a state.")
 @click.option("--task", help="Only lessons of a task.")
 @click.option("--due", is_flag=True, help="Only lessons that are due for promotion.")
-@as_of_option
-@json_option
-@click.pass_context
-def lessons(
-    ctx: click.Context,
-    kind: str | None,
-    state: str | None,
-    task: str | None,
-    due: bool,
-    moment: str | None,
-    as_json: bool,
-) -> None:
+@question
+def lessons(asked: Question, due: bool, **wanted: str | None) -> None:
     """List what was learned, and how its worth moved; recall, promote or judge it."""
-    if ctx.invoked_subcommand is not None:
-        return
     from reflector.lessons.book import lesson_book
 
-    place: Place = ctx.obj
-    with place.reading() as ledger:
-        book = lesson_book(past(ledger, moment) or ledger)
-    wanted = {"kind": kind, "state": state, "task": task}
+    book = lesson_book(asked.playbook)
     found = [
         one
         for one in book
         if all(value in (None, getattr(one, name)) for name, value in wanted.items())
         and (not due or one.is_due(book.policy))
     ]
-    if as_json:
-        print_json([shaped(LessonJson, one, due=one.is_due(book.policy)) for one in found])
+    if asked.answers([shaped(LessonJson, one, due=one.is_due(book.policy)) for one in found]):
         return
     rows = [
         (
@@ -130,19 +112,25 @@ def lessons(
     table(columns, rows, numbers=("conf.", "worth", "told"), prose=("task", "text"), extra=extra, empty=empty)
 
 
-def show_lesson(ledger: Ledger, id: str, then: Past | None, *, as_json: bool) -> None:
+def show_lesson(asked: Question, id: str) -> None:
     """Print a lesson, and everything that happened to it."""
-    from reflector.events import event as ev
     from reflector.lessons.book import BACKGROUND, lesson_book
 
-    book = lesson_book(then or ledger)
+    def life(event_id: str) -> Iterator[Event]:
+        for event in asked.ledger.targeting(event_id):
+            yield event
+            yield from life(event.event_id)
+
+    book = lesson_book(asked.playbook)
     one = book.named(id)
-    upto = then.position if then else None
-    told = [e for e in ledger.events(types=[ev.ADVICE_TOLD], upto=upto) if one.id in (e.data or {})["lessons"]]
-    life = [e for e in _life(ledger, one.id) if upto is None or e.position <= upto]
-    events = sorted([*life, *told], key=lambda event: event.position)
-    if as_json:
-        print_json(shaped(ToldJson, one, due=one.is_due(book.policy), events=[EventJson.of(event) for event in events]))
+    told = asked.ledger.events(types=[ev.ADVICE_TOLD])
+    events = [
+        *asked.ledger.at([one.position]),
+        *life(one.id),
+        *(e for e in told if one.id in (e.data or {})["lessons"]),
+    ]
+    events = sorted((e for e in events if asked.upto is None or e.position <= asked.upto), key=lambda e: e.position)
+    if asked.answers(shaped(ToldJson, one, due=one.is_due(book.policy), events=events)):
         return
     click.echo(safe(f"{one.id}  {one.kind}, {one.state}{'' if one.banked else ', evicted'}\n{one.text}"))
     for name in BACKGROUND:
@@ -224,21 +212,17 @@ class RecalledJson:
 @lessons.command()
 @click.argument("query")
 @click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many at most.")
-@as_of_option
-@json_option
-@click.pass_obj
-def recall(place: Place, query: str, k: int, moment: str | None, as_json: bool) -> None:
+@question
+def recall(asked: Question, query: str, k: int) -> None:
     """Find what was learned: bullets, lessons and summaries.
 
     Prints nothing where nothing fits well enough. Calls no network.
     """
     from reflector.lessons.recall import recall as ask
 
-    with place.reading() as ledger:
-        found = ask(query, k, of=past(ledger, moment) or ledger)
-    if as_json:
-        scores = ({"score": one.score, "words": one.words, "cosine": one.cosine} for one in found)
-        print_json([shaped(RecalledJson, one.document, **score) for one, score in zip(found, scores, strict=True)])
+    found = ask(query, k, of=asked.playbook)
+    scores = ({name: getattr(one, name) for name in ("score", "words", "cosine")} for one in found)
+    if asked.answers([shaped(RecalledJson, one.document, **of) for one, of in zip(found, scores, strict=True)]):
         return
     rows = [
         (
@@ -282,14 +266,6 @@ def print_changed(lessons: list[dict[str, Any]]) -> None:
         )
         click.secho(f"lesson {short_id(one['id'])}  {how or 'learned'}", bold=True)
         click.echo(safe(f"  {' '.join(one['text'].split())}"))
-
-
-def _life(ledger: Ledger, event_id: str) -> list[Event]:
-    """Return the lesson's event and all that point to it, or to one that does."""
-    found = [event for event in (ledger.event(event_id),) if event is not None]
-    for event in ledger.targeting(event_id):
-        found += _life(ledger, event.event_id)
-    return found
 
 
 @click.group()

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from reflector.cli.output import print_json
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from reflector.cli.app import Place
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
     from reflector.project import Project
@@ -51,6 +55,48 @@ def agreed(question: str, otherwise: str, *, yes: bool) -> None:
         raise click.UsageError(f"{otherwise}: add --yes")
     if not click.confirm(question, err=True):
         raise click.exceptions.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a command asks: a ledger, of now or, where `then` is one, of a moment."""
+
+    place: Place
+    ledger: Ledger
+    then: Past | None
+    as_json: bool
+
+    @property
+    def playbook(self) -> Ledger | Past:
+        """The playbook of now or then."""
+        return self.then or self.ledger
+
+    @property
+    def upto(self) -> int | None:
+        """The position of the moment, None for now."""
+        return self.then.position if self.then is not None else None
+
+    def answers(self, document: object) -> bool:
+        """Print the answer where it is wanted as JSON; whether it was."""
+        if self.as_json:
+            print_json(document)
+        return self.as_json
+
+
+def question(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a function of a question a command's, with `--as-of` and `--json`."""
+
+    @wraps(function)
+    @as_of_option
+    @json_option
+    @click.pass_obj
+    def asked(place: Place, /, moment: str | None, as_json: bool, **own: Any) -> None:
+        if click.get_current_context().invoked_subcommand is not None:  # of a group: the rest is not about its own
+            return
+        with place.reading() as ledger:
+            function(Question(place, ledger, past(ledger, moment), as_json), **own)
+
+    return asked
 
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:

@@ -15,20 +15,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from reflector.events.event import Event
 from reflector.ledger.rows import Head
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
 from reflector.text.bounds import clean, visible
-
-if TYPE_CHECKING:
-    from reflector.events.event import Event
 
 T = TypeVar("T")
 
@@ -39,8 +38,8 @@ _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e00
 _LAST = 24
 _LEAST = 6
 
-#: What `short_time` gives.
-_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d"
+#: The year of what `short_time` gives.
+_YEAR = r"^\d{4}-(?=\d\d-\d\d \d\d:\d\d$)"
 
 #: What ends or overwrites a line besides a line feed.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -51,46 +50,21 @@ def safe(text: str) -> str:
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
 
 
-@dataclass(frozen=True, slots=True)
-class EventJson:
-    """An event; docs/ledger-format.md describes its fields and what `data` holds by type."""
-
-    position: int
-    event_id: str
-    type: str
-    schema_version: int
-    occurred_at: str | None
-    recorded_at: str
-    actor: str
-    session_id: str | None
-    reflection_id: str | None
-    target_id: str | None
-    data: dict[str, Any] | None
-    data_hash: str
-    meta: dict[str, Any]
-    chain: str
-    recorded_by: str | None
-
-    @classmethod
-    def of(cls, event: Event, **more: Any) -> Self:
-        """Return an event as JSON has it, without the packed keys of records; `more` are the fields of a subclass."""
-        data = None if event.data is None else dict(event.data)
-        if data is not None and isinstance(data.get("window"), dict):
-            data["window"] = {key: value for key, value in data["window"].items() if key != "keys"}
-        return shaped(cls, event, data=data, meta=dict(event.meta), **more)
-
-
 def json_of(value: Any) -> Any:
-    """Return a value as JSON has it: a dataclass by its fields, whose names lose a `_` at their end; a head and a path
-    as they are typed, a change as events have it, a bullet with its section's title."""
-    if isinstance(value, Path | Head):
+    """Return a value as JSON has it: a dataclass by the fields of its repr, whose names lose a `_` at their end; a
+    head and a path as they are typed, a change as events have it, a bullet with its section's title, an event without
+    the packed keys of its window's records."""
+    if isinstance(value, Path | Head | Decimal):
         return str(value)
     if isinstance(value, Change):
         return value.to_data()
     if isinstance(value, Bullet):
         value = replace(value, section=SECTIONS[value.section])
     if is_dataclass(value):
-        return {one.name.rstrip("_"): json_of(getattr(value, one.name)) for one in fields(value)}
+        found = {one.name.rstrip("_"): json_of(getattr(value, one.name)) for one in fields(value) if one.repr}
+        if isinstance(value, Event) and isinstance((found["data"] or {}).get("window"), dict):
+            found["data"]["window"].pop("keys", None)
+        return found
     if isinstance(value, Mapping):
         return {key: json_of(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -149,7 +123,7 @@ def table(
     """Print a table, or without rows the note `empty`, if it is not "".
 
     In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last column), so what
-    identifies a row stays whole. Where that does not fit, times are shortened, and the columns `extra` are left out,
+    identifies a row stays whole. Where that does not fit, times lose their year, and the columns `extra` are left out,
     the first of them first; they are also left out where they are empty. What does not fit even so is printed as
     records, one line a value. `whole` breaks the last column into lines instead of cutting it.
     `numbers` are aligned to the right. `paged` shows a table that is higher than the terminal in a pager.
@@ -157,12 +131,11 @@ def table(
     if not rows and empty:
         note(empty)
         return
-    cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
     shown = [
-        _Column(name, [row[at] for row in cells], is_prose=name in (prose or columns[-1:]), is_number=name in numbers)
+        _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows], name in numbers)
         for at, name in enumerate(columns)
     ]
-    lines = list(_lines(shown, extra, whole=whole))
+    lines = list(_lines(shown, prose or columns[-1:], extra, whole=whole))
     if paged and sys.stdout.isatty() and len(lines) >= terminal().lines:
         click.echo_via_pager("\n".join(lines) + "\n")
         return
@@ -170,12 +143,36 @@ def table(
         click.echo(line)
 
 
-def _lines(columns: list[_Column], extra: Sequence[str], *, whole: bool) -> Iterator[str]:
+@dataclass(slots=True)
+class _Column:
+    """A column of a table, as wide as its widest cell until it is made narrower."""
+
+    name: str
+    cells: list[str]
+    is_number: bool
+    width: int = 0
+
+    def __post_init__(self) -> None:
+        self.width = max(map(_width, [self.name, *self.cells]))
+
+    def shown(self, cell: str) -> str:
+        """Return a cell as wide as the column."""
+        shown = _cut(cell, self.width)
+        padding = " " * (self.width - _width(shown))
+        return padding + shown if self.is_number else shown + padding
+
+
+def _lines(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], *, whole: bool) -> Iterator[str]:
     if sys.stdout.isatty():
         room = terminal().columns
-        columns = _fitted(columns, extra, room)
+        columns = _fitted(columns, prose, extra, room)
         if sum(column.width + 2 for column in columns) - 2 > max(room, _LAST):
-            yield from _records(columns, room)
+            names = max(_width(column.name) for column in columns)
+            for row in zip(*(column.cells for column in columns), strict=True):
+                for column, cell in zip(columns, row, strict=True):
+                    shown = _cut(cell, max(room - names - 2, _LEAST))
+                    yield click.style(column.name.ljust(names), bold=True) + f"  {shown}".rstrip()
+                yield ""
             return
 
     def line(cells: Iterable[str]) -> str:
@@ -186,6 +183,30 @@ def _lines(columns: list[_Column], extra: Sequence[str], *, whole: bool) -> Iter
         first, *others = _broken(row[-1], columns[-1].width) if whole else row[-1:]
         yield line([*row[:-1], first])
         yield from (line([*[""] * (len(row) - 1), other]) for other in others)
+
+
+def _fitted(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], room: int) -> list[_Column]:
+    """Return the columns that fit a terminal: times without their year, then extra columns left out, then prose
+    narrower; where that is not enough, all are."""
+
+    def least(column: _Column) -> int:
+        return min(column.width, _LAST) if column.name in prose else column.width
+
+    columns = [column for column in columns if column.name not in extra or any(column.cells)]
+    for left_out in ("", *extra):
+        if sum(least(column) + 2 for column in columns) - 2 <= room:
+            break
+        columns = [
+            _Column(one.name, [re.sub(_YEAR, "", cell) for cell in one.cells], one.is_number)
+            for one in columns
+            if one.name != left_out
+        ]
+    while sum(column.width + 2 for column in columns) - 2 > room:
+        wide = [column for column in columns if column.width > _LEAST]
+        if not wide:
+            break
+        max(wide, key=lambda column: (column.name in prose, column.width)).width -= 1
+    return columns
 
 
 def event_table(
@@ -217,66 +238,6 @@ def terminal() -> os.terminal_size:
     import shutil
 
     return shutil.get_terminal_size((100, 24))
-
-
-def _records(columns: list[_Column], room: int) -> Iterator[str]:
-    """The rows one below the other, each value on its line."""
-    names = max(_width(column.name) for column in columns)
-    for row in zip(*(column.cells for column in columns), strict=True):
-        for column, cell in zip(columns, row, strict=True):
-            shown = _cut(cell, max(room - names - 2, _LEAST))
-            yield click.style(column.name.ljust(names), bold=True) + f"  {shown}".rstrip()
-        yield ""
-
-
-class _Column:
-    """A column of a table, as wide as its widest cell until it is made narrower."""
-
-    def __init__(self, name: str, cells: list[str], *, is_prose: bool, is_number: bool) -> None:
-        self.name, self.is_prose, self.is_number = name, is_prose, is_number
-        self.is_of_times = any(cells) and all(not cell or re.fullmatch(_TIME, cell) for cell in cells)
-        self.fill(cells)
-
-    def fill(self, cells: list[str]) -> None:
-        """Make it a column of these cells."""
-        self.cells = cells
-        self.width = max(map(_width, [self.name, *cells]))
-
-    @property
-    def least(self) -> int:
-        """The width below which something else gives way."""
-        return min(self.width, _LAST) if self.is_prose else self.width
-
-    def shown(self, cell: str) -> str:
-        """Return a cell as wide as the column."""
-        shown = _cut(cell, self.width)
-        padding = " " * (self.width - _width(shown))
-        return padding + shown if self.is_number else shown + padding
-
-
-def _fitted(columns: list[_Column], extra: Sequence[str], room: int) -> list[_Column]:
-    """Return the columns that fit a terminal: times without their year, extra columns left out, times without their
-    hour, extra columns of times left out, prose narrower, in that order."""
-    columns = [column for column in columns if column.name not in extra or any(column.cells)]
-    times = [column for column in columns if column.is_of_times]
-    named = {column.name for column in times}
-    others = [name for name in extra if name not in named]
-    steps: list[str | slice] = [slice(5, 16), *others, slice(5), *(name for name in extra if name in named)]
-    for step in steps:
-        if sum(column.least + 2 for column in columns) - 2 <= room:
-            break
-        if isinstance(step, str):
-            columns = [column for column in columns if column.name != step]
-            continue
-        for column in times:
-            column.fill([cell[step] for cell in column.cells])
-    while sum(column.width + 2 for column in columns) - 2 > room:
-        # A terminal that is too narrow for what identifies a row gets a part of it.
-        chosen = [c for c in columns if c.is_prose and c.width > _LEAST] or [c for c in columns if c.width > _LEAST]
-        if not chosen:
-            break
-        max(chosen, key=lambda column: column.width).width -= 1
-    return columns
 
 
 def _broken(text: str, width: int, *, words: bool = True) -> list[str]:

@@ -7,48 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from reflector.cli.app import Place
-from reflector.cli.options import SECTION, as_of_option, json_option, past
+from reflector.cli.options import SECTION, Question, question
 from reflector.cli.output import counted, note, print_json, safe, shaped, short_time, table
+from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import best_first
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.evidence import interval, lower
-from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Observed, Use
     from reflector.ledger.as_of import Past
-    from reflector.ledger.store import BulletRow, Ledger
+    from reflector.ledger.store import Ledger
     from reflector.playbook.ranking import Standing
-    from reflector.project import Project
 
 
-@dataclass(frozen=True, slots=True)
-class RowJson:
-    """A bullet of the playbook or one that was removed, at the position at which it came."""
-
-    name: str
-    section: str
-    text: str
-    helpful: int
-    harmful: int
-    status: str
-    reason: str | None
-    removed_into: str | None
-    position: int
-
-    @classmethod
-    def of_row(cls, row: BulletRow, **more: Any) -> Self:
-        """Return a row as JSON has it; `more` are the fields of a subclass."""
-        return shaped(cls, row, section=SECTIONS[row.section], **more)
-
-
-@dataclass(frozen=True, slots=True)
-class ListedJson(RowJson):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedJson(BulletRow):
     """A bullet of `list`, with what came of it.
 
     used           sessions that cited it and were judged, `last_used` when the last one was
@@ -81,25 +59,30 @@ class Uses:
     shown: Mapping[str, Observed]
 
     @classmethod
-    def of(cls, ledger: Ledger, project: Project, then: Past | None, name: str | None = None) -> Uses:
+    def of(cls, asked: Question, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
         from reflector.audit.citations import observed, use
         from reflector.sessions.injection import ranks, told_names
 
-        standing = ranks(ledger, project.config, then.position if then else None)
-        used, told = use(ledger, then, name), told_names(project.root) if then is None else None
-        return cls(used, told, standing, observed(ledger, then, used))
+        project = asked.place.project()
+        used = use(asked.ledger, asked.then, name)
+        told = told_names(project.root) if asked.then is None else None
+        standing = ranks(asked.ledger, project.config, asked.upto)
+        return cls(used, told, standing, observed(asked.ledger, asked.then, used))
 
     def json(self, row: BulletRow) -> ListedJson:
         """Return a bullet as `list --json` has it."""
-        used = self.used.get(row.name)
-        return ListedJson.of_row(
+        used, shown = self.used.get(row.name), self.shown[row.name]
+        low, high = interval(*shown)
+        return shaped(
+            ListedJson,
             row,
             used=used.sessions if used else 0,
             last_used=used.last if used else None,
-            judged=round(sum(self.shown[row.name]), 6),
-            share=self.shown[row.name].share,
-            **dict(zip(("low", "high"), interval(*self.shown[row.name]), strict=True)),
+            judged=round(sum(shown), 6),
+            share=shown.share,
+            low=low,
+            high=high,
             told=None if self.told is None else row.name in self.told,
             told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
             demoted=self.demoted(row),
@@ -128,11 +111,9 @@ _ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None, Observed]], Any]] = {
 @click.option("--limit", type=click.IntRange(1), help="At most so many bullets.")
 @click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="Count under this policy; changes nothing.")
-@as_of_option
-@json_option
-@click.pass_obj
+@question
 def list_(
-    place: Place,
+    asked: Question,
     search: str | None,
     section: str | None,
     stale: int | None,
@@ -140,8 +121,6 @@ def list_(
     limit: int | None,
     everything: bool,
     counting: Counting | None,
-    moment: str | None,
-    as_json: bool,
 ) -> None:
     """List the playbook's bullets with their counters.
 
@@ -150,12 +129,10 @@ def list_(
     the agent is not told all of them. `demoted` is in how many sessions a bullet was told since it last helped, where
     these are so many that it gives way to others. `reflector ledger policy` puts another counting policy in force.
     """
-    with place.reading() as ledger:
-        then = past(ledger, moment)
-        uses = Uses.of(ledger, place.project(), then)
-        every = (then or ledger).rows()
-        if counting is not None:
-            every = _recounted(ledger, then, every, counting)
+    uses = Uses.of(asked)
+    every = asked.playbook.rows()
+    if counting is not None:
+        every = _recounted(asked, every, counting)
     rows = [row for row in every if everything or row.status == "live"]
     is_empty = not rows
     rows = [row for row in rows if section in (None, row.section) and _is_stale(uses.used.get(row.name), stale)]
@@ -164,28 +141,28 @@ def list_(
 
         places = {bullet.name: place for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))}
         rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
-    if sort is not None or (search is None and not as_json):
+    if sort is not None or (search is None and not asked.as_json):
         pairs = [(row, uses.used.get(row.name), uses.shown[row.name]) for row in rows]
         rows = [row for row, *_ in sorted(pairs, key=_ORDERS[sort or "best"])]
     rows = rows[:limit]
-    if as_json:
+    if asked.as_json:
         print_json([uses.json(row) for row in rows])
     elif rows:
         _print_list(rows, uses, dated=sort == "recent" or stale is not None)
     elif not is_empty:
         note("No bullet matches.")
-    elif moment is not None:
+    elif asked.then is not None:
         note("The playbook was empty then.")
     else:
-        example = place.command("add", "pat", "'Run the tests before you commit'")
+        example = asked.place.command("add", "pat", "'Run the tests before you commit'")
         note(f"The playbook is empty. Add a bullet with: {example}")
 
 
-def _recounted(ledger: Ledger, then: Past | None, rows: list[BulletRow], counting: Counting) -> list[BulletRow]:
+def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> list[BulletRow]:
     """Return the bullets as another policy counts them, and say how many differ."""
     from reflector.ledger.as_of import Past
 
-    other = (then or Past(ledger)).rows(counting)
+    other = (asked.then or Past(asked.ledger)).rows(counting)
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
     note(f"{differing} of {counted(len(rows), 'bullet')} counted otherwise under {counting}; nothing changed.")

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import ANYTHING, BULLET, EVENT_TYPE, SESSION, as_of_option, json_option, past
+from reflector.cli.options import ANYTHING, BULLET, EVENT_TYPE, SESSION, Question, json_option, question
 from reflector.cli.output import (
-    EventJson,
+    counted,
     event_table,
     json_of,
     note,
@@ -31,105 +31,163 @@ from reflector.cli.output import (
     terminal,
 )  # fmt: skip
 from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet
+from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.playbook.names import SECTIONS, is_name
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
     from reflector.audit.log import Filter
-    from reflector.events.event import Event
-    from reflector.ledger.as_of import Past
+    from reflector.audit.session import Reflection, SessionStory, Window
     from reflector.ledger.store import BulletRow, Ledger
+    from reflector.quality.signals import WindowQuality
 
 #: Seconds between two looks at a ledger that is followed.
 _PAUSE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownJson(ListedJson):
     """A bullet as `list` has it, and every event about it."""
 
-    events: list[EventJson]
+    events: list[Event]
 
 
 @click.command()
 @click.argument("what", metavar="NAME|SESSION|LESSON|EVENT", type=ANYTHING)
-@as_of_option
-@json_option
-@click.pass_obj
-def show(place: Place, what: str, moment: str | None, as_json: bool) -> None:
+@question
+def show(asked: Question, what: str) -> None:
     """Show a bullet, a session, a lesson or an event, with its history.
 
     Sessions, lessons and events are named by an id or its beginning, an event also by its position in `reflector log`.
     """
-    with place.reading() as ledger:
-        then = past(ledger, moment)
-        if (then or ledger).row(what) is not None or (is_name(what) and ledger.row(what) is not None):
-            _show_bullet(place, ledger, find_bullet(ledger, what, then), then, as_json=as_json)
-            return
-        from reflector.audit.targets import Target, UnknownTarget, target_named
-        from reflector.cli.lessons import show_lesson
-        from reflector.cli.session import show_session
-        from reflector.events.event import LESSON_RECORDED
+    from reflector.audit.targets import Target, UnknownTarget, target_named
+    from reflector.cli.lessons import show_lesson
 
-        try:
-            found = target_named(ledger, what)
-        except UnknownTarget:
-            if is_name(what) or any(bare(row.name) == bare(what) for row in ledger.rows()):
-                find_bullet(ledger, what, then)
-            found = Target("session", session_named(ledger, what), [])
-        event = found.events[0] if found.events else None
-        if found.kind == "session":
-            show_session(ledger, found.id, then, as_json=as_json)
-        elif event is not None and event.type == LESSON_RECORDED:
-            show_lesson(ledger, event.event_id, then, as_json=as_json)
-        elif event is not None:
-            _show_event(event, as_json=as_json)
+    ledger, then = asked.ledger, asked.then
+    if asked.playbook.row(what) is not None or (is_name(what) and ledger.row(what) is not None):
+        _show_bullet(asked, find_bullet(ledger, what, then))
+        return
+    try:
+        found = target_named(ledger, what)
+    except UnknownTarget:
+        if is_name(what) or any(bare(row.name) == bare(what) for row in ledger.rows()):
+            find_bullet(ledger, what, then)
+        found = Target("session", session_named(ledger, what), [])
+    event = found.events[0] if found.events else None
+    if found.kind == "session":
+        _show_session(asked, found.id)
+    elif event is not None and event.type == ev.LESSON_RECORDED:
+        show_lesson(asked, event.event_id)
+    elif event is not None:
+        _show_event(asked, event)
 
 
-def _show_bullet(place: Place, ledger: Ledger, row: BulletRow, then: Past | None, *, as_json: bool) -> None:
+def _show_bullet(asked: Question, row: BulletRow) -> None:
     from reflector.audit.log import about, summary
     from reflector.ledger.as_of import Past
 
-    uses = Uses.of(ledger, place.project(), then, row.name)
-    events = about(ledger, row, upto=then.position if then else None)
-    if as_json:
-        print_json(shaped(ShownJson, uses.json(row), events=[EventJson.of(event) for event in events]))
+    uses = Uses.of(asked, row.name)
+    events = about(asked.ledger, row, upto=asked.upto)
+    if asked.answers(shaped(ShownJson, uses.json(row), events=events)):
         return
     demoted = uses.demoted(row)
     click.echo(safe(row.bullet.line))
     notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "")
     click.echo(safe(", ".join(filter(None, notes))))
     click.echo()
-    covered = (then or Past(ledger)).covered()
-    at = {one.event_id: one.position for one in ledger.having(set(covered.values()))}
+    covered = (asked.then or Past(asked.ledger)).covered()
+    at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
 
     def what(event: Event) -> str:
         by = covered.get(event.position)
         return summary(event) + (f" (retracted at {at[by]})" if by is not None else "")
 
     event_table(events, what, without="actor")
-    note(f"Why the counts are what they are: {place.command('blame', row.name)}")
+    note(f"Why the counts are what they are: {asked.place.command('blame', row.name)}")
 
 
-def _show_event(event: Event, *, as_json: bool) -> None:
+def _show_event(asked: Question, event: Event) -> None:
     from reflector.audit.log import summary
 
-    whole = json_of(EventJson.of(event))
-    if as_json:
-        print_json(whole)
+    if asked.answers(event):
         return
     click.echo(safe(f"{event.type} at position {event.position}: {summary(event)}"))
-    shown = {key: value for key, value in whole.items() if value not in (None, {}) and key not in ("type", "position")}
+    whole = json_of(event).items()
+    shown = {key: value for key, value in whole if value not in (None, {}) and key not in ("type", "position")}
     words = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in shown.values())
     print_facts(zip(shown, words, strict=True), 14, 2)
 
 
+def _show_session(asked: Question, session_id: str) -> None:
+    from reflector.audit.session import session_story
+    from reflector.reflection.window import quality_of
+
+    story = session_story(asked.ledger, session_id, asked.then)
+    unknown = {}
+    for window in story.windows:
+        quality = quality_of(asked.ledger.event(window.event_id))
+        if isinstance(quality, str):
+            unknown[window.position] = quality
+        else:
+            window.quality = quality
+    if asked.answers(story):
+        return
+    click.echo(f"session {safe(story.session_id)}")
+    states = [f"{window.state} (position {window.position})" for window in story.windows]
+    click.echo(f"{counted(len(states), 'window')}: {', '.join(states)}")
+    if story.tokens:
+        click.echo(_cost(story))
+    for window in story.windows:
+        click.echo()
+        _show_window(window, unknown.get(window.position, ""))
+    click.echo()
+    event_table(story.events, without="session")
+
+
+def _show_window(window: Window, unknown: str) -> None:
+    if window.type == ev.TRAJECTORY_RECORDED:
+        how, data = "a trajectory", window.data
+        told = (data.get("dataset"), data.get("status"), counted(len(data.get("steps", ())), "step"))
+        found = [("trajectory", ", ".join(filter(None, told)))]
+    else:
+        how = f"by {window.trigger}{f' ({window.reason})' if window.reason else ''}"
+        found = [("read", f"{window.records} records of {window.transcript}")]
+    click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, {how}"))
+    found += [(kind, ", ".join(getattr(window, kind))) for kind in ("cited", "carried", "retired", "unknown")]
+    found += [("quality", _quality(window.quality) if window.quality is not None else f"unknown: {unknown}")]
+    found += [("not judged", window.gate or "")]
+    found += [("failed", failure) for failure in window.failures]
+    for one in window.reflections:
+        by = " ".join(filter(None, (one.backend, one.model)))
+        found.append(("judged by", f"{by}, {_cost(one)}" if one.tokens else by))
+        found.append(("analysis", one.analysis or ""))
+        for tag in one.tags:
+            counts = "" if tag.counted else f" [not counted: {tag.fault or tag.disposition}]"
+            found.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
+    print_facts(((name, " ".join(text.split())) for name, text in found if text), 11, 2)
+
+
+def _quality(of: WindowQuality) -> str:
+    signs = {
+        f"{of.tool_errors} of {of.tool_calls} tool calls failed": of.tool_errors,
+        "cut off": of.truncated,
+        "failure patterns": of.failure_patterns,
+        "no answer": of.empty,
+    }
+    told = [counted(of.iterations, "round"), *(words for words, is_so in signs.items() if is_so)]
+    return f"{of.score:.2f}; {'; '.join(told)}"
+
+
+def _cost(of: SessionStory | Reflection) -> str:
+    unknown = f", {of.unpriced} without a known price" if of.unpriced else ""
+    return f"{of.tokens:,} tokens, {of.cost_usd:.4f} USD{unknown}"
+
+
 @click.command()
 @click.argument("name", type=BULLET)
-@as_of_option
-@json_option
-@click.pass_obj
-def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
+@question
+def blame(asked: Question, name: str) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
 
     Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
@@ -138,21 +196,18 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """
     from reflector.audit.blame import blame as steps_of
 
-    with place.reading() as ledger:
-        then = past(ledger, moment)
-        if not is_name(name) and set(name) <= set("0123456789abcdef"):
-            from reflector.cli.lessons import show_lesson
+    if not is_name(name) and set(name) <= set("0123456789abcdef"):
+        from reflector.cli.lessons import show_lesson
 
-            show_lesson(ledger, name, then, as_json=as_json)
-            return
-        row = find_bullet(ledger, name, then)
-        steps = steps_of(ledger, name, then)
-    if as_json:
-        print_json(steps)
+        show_lesson(asked, name)
+        return
+    row = find_bullet(asked.ledger, name, asked.then)
+    steps = steps_of(asked.ledger, name, asked.then)
+    if asked.answers(steps):
         return
     click.echo(safe(row.bullet.line))
     if row.status == "merged":
-        into = place.command("blame", f"{row.removed_into}")
+        into = asked.place.command("blame", f"{row.removed_into}")
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
     elif row.end:
         click.echo(safe(f"It was {row.end}."))
@@ -196,8 +251,8 @@ def session_named(ledger: Ledger, session_id: str) -> str:
         raise click.UsageError(f"no session {session_id!r} is recorded{found}. See 'reflector log'.") from error
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedJson(EventJson):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedJson(Event):
     """An event of `log`, and the command that undoes it, or where it was undone; null for what changed nothing."""
 
     undo: str | None
@@ -257,7 +312,8 @@ def log(
             return
         gone = undone(ledger)
     if as_json:
-        print_json([LoggedJson.of(event, undo=undo_of(event, gone, place.command("undo"))) for event in events])
+        undo = place.command("undo")
+        print_json([shaped(LoggedJson, event, undo=undo_of(event, gone, undo)) for event in events])
         return
 
     def what(event: Event) -> str:
@@ -284,7 +340,7 @@ def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, a
 
 
 def _compact(event: Event) -> str:
-    return json.dumps(json_of(EventJson.of(event)), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(json_of(event), ensure_ascii=False, separators=(",", ":"))
 
 
 def _line(event: Event) -> str:

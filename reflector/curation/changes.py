@@ -244,7 +244,7 @@ def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
     after, name = dict(rows), change.name or ""
     if change.kind in ("add", "merge"):
         counters = (change.helpful or 0, change.harmful or 0)
-        after[name] = BulletRow(name, change.section or "", change.text or "", "live", None, None, 0, *counters)
+        after[name] = BulletRow(name, change.section or "", change.text or "", *counters)
         return after | {source: replace(rows[source], status="merged", removed_into=name) for source in change.names}
     if change.kind in SETS:
         return after | {name: replace(rows[name], **change.values)}

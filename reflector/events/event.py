@@ -110,10 +110,11 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event as the ledger holds it. `data` is None when its text was redacted, or cannot be read: `fault` says why.
+    """An event as the ledger holds it; docs/ledger-format.md says what `data` holds by type.
 
-    `recorded_by` is who was logged in to the server that the event was written on, None on SQLite. It is the server's
-    word of its own row: a copy of the ledger has another, and the event is the same.
+    `data` is None when its text was redacted, or cannot be read: `fault` says why. `recorded_by` is who was logged in
+    to the server that the event was written on, None on SQLite. It is the server's word of its own row: a copy of the
+    ledger has another, and the event is the same.
     """
 
     position: int
@@ -131,7 +132,7 @@ class Event:
     meta: Mapping[str, Any]
     chain: str
     recorded_by: str | None = field(default=None, compare=False)
-    fault: str = field(default="", compare=False)
+    fault: str = field(default="", compare=False, repr=False)
 
 
 class Projected(NamedTuple):

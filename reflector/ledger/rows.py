@@ -46,18 +46,13 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class BulletRow:
-    """A bullet as the ledger keeps it, tombstones included."""
+class BulletRow(Bullet):
+    """A bullet of the playbook or one that was removed, at the position at which it came."""
 
-    name: str
-    section: str
-    text: str
-    status: str
-    reason: str | None
-    removed_into: str | None
-    position: int
-    helpful: int
-    harmful: int
+    status: str = "live"
+    reason: str | None = None
+    removed_into: str | None = None
+    position: int = 0
 
     @property
     def bullet(self) -> Bullet:

@@ -126,16 +126,21 @@ def quality_signals_for_response(
 
 @dataclass(frozen=True, slots=True)
 class WindowQuality:
-    """The signals of a window's last answer, and the calls that they count.
+    """How good the work of a window was.
 
-    rounds  how often the model was asked: records of the model in a row are one answer
+    iterations  how often the model was asked: records of the model in a row are one answer
     """
 
-    signals: QualitySignals
-    calls: int
-    errors: int
-    skipped: int
-    rounds: int
+    score: float
+    tool_calls: int
+    tool_errors: int
+    tool_skipped: int
+    tool_error_rate: float
+    iterations: int
+    truncated: bool
+    failure_patterns: bool
+    empty: bool
+    signals: QualitySignals = field(repr=False)
 
 
 @dataclass(slots=True)
@@ -177,7 +182,9 @@ def window_quality(messages: Iterable[Message]) -> WindowQuality:
     statuses = [*chain.statuses, *("skipped" for _ in chain.unanswered)]
     results = [{"status": status} for status in statuses]
     signals = quality_signals_for_response(chain.answer, results, chain.rounds, 0, chain.truncated)
-    return WindowQuality(signals, len(results), statuses.count("error"), statuses.count("skipped"), chain.rounds)
+    tools = (len(results), statuses.count("error"), statuses.count("skipped"), rounded(signals.tool_error_rate))
+    answer = (signals.was_truncated, signals.has_failure_patterns, signals.is_empty_response)
+    return WindowQuality(signals.score(), *tools, chain.rounds, *answer, signals)
 
 
 def detect_failure_patterns(text: str) -> bool:

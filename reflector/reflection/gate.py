@@ -88,7 +88,7 @@ class Gate:
             return None  # of a transcript that cannot be read the backend says what is wrong with it
         # A window is no step, so PERIODIC never fires for it.
         is_final = (recorded.data or {}).get("trigger") == "SessionEnd"
-        decision = PRESETS[self.config.gate].decide(Signs.of(quality.signals, quality.errors, is_final=is_final))
+        decision = PRESETS[self.config.gate].decide(Signs.of(quality.signals, quality.tool_errors, is_final=is_final))
         return None if decision.reflects else f"the gate {self.config.gate}: {decision.reason}"
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:

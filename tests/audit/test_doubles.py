@@ -38,6 +38,6 @@ def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledge
     found = {one.code: one for one in double_counts(ledger).classes}
     assert {code: one.tags for code, one in found.items() if one.tags} == {"D3": 1, "D4": 1, "D5": 1, "D6": 1}
     assert found["D5"].examples[0].sessions == ("s1", "s2")
-    assert found["D6"].names == {"pat-001"}
+    assert found["D6"].bullets == 1
     assert told(ledger, "pat-001") == {"D3": 1, "D4": 1, "D5": 1, "D6": 1}
     assert told(ledger, "mis-001") == {}

@@ -41,8 +41,8 @@ def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
     for model in ("claude-sonnet-5-5", "unheard-of"):
         data = {"backend": "anthropic", "model": model, "answer": "x"}
         lived.append([replace(plain, event_id=identity(model), data=data, meta=meta, reflection_id="r9")])
-    spent = session_story(lived, "s-1").spent
-    assert (spent.tokens, str(spent.cost), spent.unpriced) == (2_000_000, "2.000000", 1)
+    spent = session_story(lived, "s-1")
+    assert (spent.tokens, str(spent.cost_usd), spent.unpriced) == (2_000_000, "2.000000", 1)
 
 
 def test_an_unknown_session_is_told_with_what_it_could_be(lived: Ledger) -> None:

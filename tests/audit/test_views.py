@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from reflector.audit.blame import Step, blame
 from reflector.audit.citations import citations
-from reflector.audit.doubles import double_counts
+from reflector.audit.doubles import Counters, double_counts
 from reflector.audit.session import session_story
 from reflector.audit.stats import stats
 from reflector.cli.output import json_of
-from reflector.cli.playbook import RowJson
 from reflector.events import event as ev
 from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
@@ -51,9 +50,8 @@ def view(ledger: Ledger, name: str, order: str = "position") -> list[dict[str, A
 def agree(ledger: Ledger) -> None:
     """Every view against the command that says the same."""
     bullets = view(ledger, "bullets", "ordinal")
-    assert [{key: row[key] for key in json_of(RowJson.of_row(ledger.rows()[0]))} for row in bullets] == [
-        json_of(RowJson.of_row(row)) for row in ledger.rows()
-    ]
+    told = [json_of(row) for row in ledger.rows()]
+    assert [{key: row[key] for key in told[0]} for row in bullets] == told
     assert {row["counting"] for row in bullets} == {ledger.counting()}
     tags = view(ledger, "tags")
     for bullet in bullets:
@@ -102,7 +100,7 @@ def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
         states = Counter(one.state for one in story.windows)
         windows = (len(story.windows), states["completed"], states["skipped"])
         assert (row["windows"], row["judged"], row["skipped"]) == windows
-        assert row["tokens"] == story.spent.tokens
+        assert row["tokens"] == story.tokens
         told = {one.reflection_id: one for window in story.windows for one in window.reflections}
         mine = {one["reflection_id"]: one for one in reflections if one["session_id"] == row["session_id"]}
         assert mine.keys() == told.keys()
@@ -207,4 +205,4 @@ def test_every_question_is_answered_beside_what_a_model_or_a_transcript_wrote(le
     assert stats(ledger).whole.helpful == 1
     assert "helpful" in [step.tag for step in blame(ledger, "pat-001")]
     assert [one.uncited for one in citations(ledger)] == [1]
-    assert double_counts(ledger).totals["pat-001"]["as_applied"] == (1, 0)
+    assert double_counts(ledger).totals[0].as_applied == Counters(1, 0)

@@ -32,7 +32,7 @@ def test_errors_skipped_calls_and_rounds_are_counted(tmp_path: Path) -> None:
     session._model([{"type": "tool_use", "id": "lost", "name": "Bash", "input": {}}])
     session.agent("All is well.")
     found = quality(session, tmp_path)
-    assert (found.calls, found.errors, found.skipped, found.rounds) == (4, 1, 2, 4)
+    assert (found.tool_calls, found.tool_errors, found.tool_skipped, found.iterations) == (4, 1, 2, 4)
     assert found.signals == QualitySignals(0.25, 4, 0)
     assert found.signals.score() == 0.9
 

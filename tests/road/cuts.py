@@ -12,7 +12,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from reflector.audit.doubles import double_counts
+from reflector.audit.doubles import Totals, double_counts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
@@ -33,9 +33,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the session says: each bullet's (helpful, harmful) under every policy, the verdicts, and the doubles."""
+    """What the session says: each bullet's counters under every policy, the verdicts, and the doubles."""
 
-    totals: dict[str, dict[str, tuple[int, int]]]
+    totals: tuple[Totals, ...]
     verdicts: dict[str, list[str]]
     doubles: int
 
@@ -99,9 +99,8 @@ def outcome(ledger: Ledger) -> Outcome:
         retracted = [one for one in ledger.targeting(event.event_id) if one.type == ev.EVIDENCE_RETRACTED]
         if data["disposition"] == "counted" and not retracted:
             verdicts.setdefault(data["name"], []).append(data["tag"])
-    totals = {name: dict(of_name) for name, of_name in doubles.totals.items()}
     return Outcome(
-        {name: {str(policy): pair for policy, pair in counted.items()} for name, counted in totals.items()},
+        doubles.totals,
         verdicts,
         sum(one.tags for one in doubles.classes),
     )
