@@ -6,24 +6,35 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from reflector.audit.moments import position_of
 from reflector.cli.app import Place
 from reflector.cli.changes import asked
 from reflector.cli.options import BULLET, FILE, READ_FILE, SESSION, dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
+from reflector.cli.questions import session_named
+from reflector.cli.sessions import DrainedJson, run_drain
 from reflector.config import BACKENDS
-
-if TYPE_CHECKING:
-    from reflector.ledger.store import BulletRow, Ledger, WindowRow
-    from reflector.playbook.counting import Verdict
-    from reflector.project import Project
-    from reflector.reflection.protocol import Backend, Request
-    from reflector.reflection.recording import Reflected
-    from reflector.reflection.standing import OpenCitation
-    from reflector.transcripts.message import Message
+from reflector.events.event import TRAJECTORY_RECORDED
+from reflector.ledger.store import BulletRow, Ledger, WindowRow
+from reflector.playbook.counting import Verdict
+from reflector.project import Project
+from reflector.reflection import standing
+from reflector.reflection.backends import backend_of
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import OUTAGES, Backend, BackendError, Reads, Request
+from reflector.reflection.recording import Reflected
+from reflector.reflection.reflection_events import failed
+from reflector.reflection.reparsing import reparse
+from reflector.reflection.runner import Runner
+from reflector.reflection.standing import OpenCitation
+from reflector.sessions import last_session, locks
+from reflector.sessions.drain import Drained
+from reflector.text.secrets import quote
+from reflector.transcripts.message import Message
+from reflector.transcripts.reading import UnknownTranscript
 
 _MENU = "[h]elpful  har[m]ful  [n]eutral  [s]kip  [f]ull evidence  [q]uit"
 #: Messages behind the citation, and the characters of each, that a screen has room for.
@@ -33,7 +44,6 @@ _MESSAGES, _CHARACTERS = 12, 240
 @click.command()
 @click.argument("sessions", nargs=-1, type=SESSION, metavar="[SESSION…]")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
-@click.option("--model", help="The model for the backend anthropic.")
 @click.option("--template", type=READ_FILE, help="A prompt template.")
 @click.option("--record", type=FILE, help="Write the answers to this file, as fixtures.")
 @click.option("--give-up", is_flag=True, help="Stop trying to judge the sessions; needs --why.")
@@ -46,7 +56,6 @@ def reflect(
     place: Place,
     sessions: tuple[str, ...],
     backend: str | None,
-    model: str | None,
     template: Path | None,
     record: Path | None,
     give_up: bool,
@@ -64,16 +73,13 @@ def reflect(
     With --reparse, where the parser reads other tags than those that count, the old reading is retracted and the new
     one counts.
     """
-    from reflector.cli.sessions import run_drain
-    from reflector.reflection.backends import backend_of
-
     if give_up or (why is not None):
         _give_up(place, sessions, why, is_asked=give_up)
         return
     if reparse:
         _reparse(place, sessions, dry_run=dry_run, as_json=as_json)
         return
-    project = place.project(backend=backend, model=model)
+    project = place.project(backend=backend)
     judge = backend_of(project.config, project.root, template=template)
     if not sessions and template is None and record is None and not dry_run:
         run_drain(place, project, "all", as_json=as_json)
@@ -93,9 +99,6 @@ def reflect(
     done = _reflect(project, judge, unjudged, bool(sessions)) if unjudged else []
     place.write(project)
     if as_json:
-        from reflector.cli.sessions import DrainedJson
-        from reflector.sessions.drain import Drained
-
         print_json(DrainedJson.of(Drained(reflected=done)))
     elif unjudged:
         rows = [(short_id(one.session_id), one.outcome, one.detail) for one in done]
@@ -105,10 +108,6 @@ def reflect(
 
 
 def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project: Project) -> list[WindowRow]:
-    from reflector.cli.questions import session_named
-    from reflector.reflection.gate import Gate
-    from reflector.reflection.runner import Runner
-
     if not sessions:
         runner = Runner(ledger, judge, gate=Gate(project.config, project.root))
         return [*ledger.open_windows(), *runner.reopened()]
@@ -116,11 +115,6 @@ def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project:
 
 
 def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> list[Reflected]:
-    from reflector.reflection.gate import Gate
-    from reflector.reflection.protocol import OUTAGES
-    from reflector.reflection.runner import Runner
-    from reflector.sessions import locks
-
     done: list[Reflected] = []
     with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
         gate = Gate(project.config, project.root)
@@ -137,9 +131,6 @@ def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: 
 
 
 def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> None:
-    from reflector.events.event import TRAJECTORY_RECORDED
-    from reflector.reflection.runner import Runner
-
     runner = Runner(ledger, judge)
     for window in windows:
         recorded = ledger.event(window.event_id)
@@ -155,8 +146,6 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
 
 
 def _show_prompt(judge: Backend, request: Request) -> None:
-    from reflector.reflection.protocol import BackendError, Reads
-
     if not isinstance(judge, Reads):
         note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
         return
@@ -173,9 +162,6 @@ def _show_prompt(judge: Backend, request: Request) -> None:
 
 def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_asked: bool) -> None:
     """Record that sessions are not judged any more; `reflect SESSION` judges one after all."""
-    from reflector.cli.questions import session_named
-    from reflector.reflection.reflection_events import failed
-
     if not (is_asked and sessions and why):
         raise click.UsageError("--give-up and --why belong together, with a session: reflect --give-up ID --why TEXT")
     project = place.project()
@@ -194,9 +180,6 @@ def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_ask
 
 
 def _reparse(place: Place, sessions: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
-    from reflector.cli.questions import session_named
-    from reflector.reflection.reparsing import reparse
-
     with place.pipeline() as pipeline:
         chosen: list[str | None] = [session_named(pipeline.ledger, given) for given in sessions]
         found = [one for id in chosen or [None] for one in reparse(pipeline.ledger, session_id=id, dry_run=dry_run)]
@@ -226,6 +209,13 @@ class CitationJson:
     by: str | None
     reason: str
 
+    @classmethod
+    def of(cls, one: OpenCitation) -> CitationJson:
+        """Return a citation as JSON has it."""
+        where = one.window.session_id, one.window.position, one.window.recorded_at, one.name
+        given = one.given
+        return cls(*where, *((given.verdict, given.tag.actor, given.reason) if given else (None, None, "")))
+
 
 @click.command()
 @click.argument("session", required=False, type=SESSION)
@@ -251,15 +241,12 @@ def judge(
     One key gives each verdict. Your verdict counts instead of those that others gave the bullet in that session;
     `blame` shows both, and `reflector undo` takes yours back. SESSION NAME VERDICT records one without asking.
     """
-    from reflector.audit.moments import position_of
-    from reflector.reflection.standing import citations
-
     if (name is None) != (verdict is None):
         raise click.UsageError("a verdict needs all three: SESSION NAME VERDICT, such as 5f2a91c0 pat-001 helpful")
     with place.reading() as ledger:
         after = position_of(ledger, since) if since is not None else 0
-        chosen = _session(ledger, session)
-        found = citations(ledger, after=after, session_id=chosen, decided=decided, judged=verdict is not None)
+        chosen = session_named(ledger, session) if session is not None else None
+        found = standing.citations(ledger, after=after, session_id=chosen, decided=decided, judged=verdict is not None)
         rows = {row.name: row for row in ledger.rows()}
     if verdict is not None:
         one = next((one for one in found if one.name == name), None)
@@ -272,28 +259,11 @@ def judge(
         note(f"{one.name} {verdict} in session {one.window.session_id}.")
         note(f"Undo: {place.command('undo', str(position))}")
     elif as_json:
-        print_json([_citation(one) for one in found])
+        print_json([CitationJson.of(one) for one in found])
     elif not found:
         note("No citation waits for a verdict.")
     else:
         _walk(place, found, rows, why or "")
-
-
-def _session(ledger: Ledger, session: str | None) -> str | None:
-    if session is None:
-        return None
-    ids = {row.session_id for row in ledger.windows() if row.session_id and row.session_id.startswith(session)}
-    if len(ids) != 1:
-        raise click.ClickException(
-            f"{len(ids) or 'no'} sessions begin with {session!r}; `reflector log --type session.recorded` lists them"
-        )
-    return ids.pop()
-
-
-def _citation(one: OpenCitation) -> CitationJson:
-    where = one.window.session_id, one.window.position, one.window.recorded_at, one.name
-    given = one.given
-    return CitationJson(*where, *((given.verdict, given.tag.actor, given.reason) if given else (None, None, "")))
 
 
 def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], why: str) -> None:
@@ -314,11 +284,8 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
 
 
 def _show(one: OpenCitation, most: int | None) -> None:
-    from reflector.reflection.standing import evidence
-    from reflector.transcripts.reading import UnknownTranscript
-
     try:
-        for cites, message in islice(evidence(one), most):
+        for cites, message in islice(standing.evidence(one), most):
             for line in _lines(message, None if most is None else _CHARACTERS):
                 click.secho(line, bold=cites or message.origin == "human")
     except (OSError, UnknownTranscript) as error:
@@ -336,8 +303,6 @@ def _lines(message: Message, most: int | None) -> Iterable[str]:
 
 
 def _line(who: str, text: str, most: int | None) -> str:
-    from reflector.text.secrets import quote
-
     if most is None:
         return f"{who:>9}  " + safe(text).replace("\n", "\n" + " " * 11)
     return f"{who:>9}  {quote(text, most)}"
@@ -345,10 +310,6 @@ def _line(who: str, text: str, most: int | None) -> str:
 
 def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
     """Record a verdict; returns its position."""
-    from reflector.reflection import standing
-    from reflector.reflection.recording import Reflected
-    from reflector.sessions import last_session
-
     with place.pipeline() as pipeline:
         recorded = standing.judge(pipeline.ledger, one, verdict, why)
         pipeline.write()

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import PATH, json_option
+from reflector.cli.install import first_step
+from reflector.cli.options import PATH, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, shaped, short_id, table
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
+from reflector.locate import is_project, repository, worktrees
+from reflector.project import Project, project_of
+from reflector.reflection.recording import Reflected
+from reflector.sessions import drain as drains
+from reflector.sessions import spool
+from reflector.sessions.drain import NOT_A_PAYLOAD, Drained, Pipeline
+from reflector.sessions.history import Imported, news, record_history
+from reflector.sessions.intake import Source, Taken, WindowMode, source_of
+from reflector.transcripts.discovery import Found, find_transcripts
 
-if TYPE_CHECKING:
-    from reflector.project import Project
-    from reflector.reflection.recording import Reflected
-    from reflector.sessions.drain import Drained, Pipeline
-    from reflector.sessions.history import Imported
-    from reflector.sessions.intake import Taken, WindowMode
-    from reflector.transcripts.discovery import Found
-
-    Plan = Sequence[tuple[Project, Sequence[Found]]]
+_Plan = Sequence[tuple[Project, Sequence[Found]]]
 
 #: A hook's JSON is small; anything longer is a transcript.
 _HOOK_JSON = 8 * 1024 * 1024
@@ -36,7 +38,7 @@ _HOOK_JSON = 8 * 1024 * 1024
 class FileJson:
     """A file that `ingest` recorded; null where nothing of it is a window, or not judged yet."""
 
-    file: str
+    file: Path
     session_id: str | None
     window_id: str | None
     records: int
@@ -70,8 +72,6 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     A file that cannot be recorded is named with the reason, and the others are recorded. The exit code is 1 if a file
     or a reflection failed.
     """
-    from reflector.sessions.drain import ask_model
-
     project = place.project(backend=backend)
     found: list[tuple[Path, Taken | None]] = []
     failed: list[str] = []
@@ -80,28 +80,22 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
             for path in files:
                 try:
                     found.append((path, _ingest_one(pipeline, path, window)))
-                except IsADirectoryError:
-                    failed.append(f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}")
-                except OSError as error:
-                    # A hook's JSON names another file.
-                    within = "" if error.filename in (None, str(path), str(path.absolute())) else f"{path}: "
-                    failed.append(within + os_error_words(error, None if within else path))
-                except ValueError as error:
-                    failed.append(f"{path}: {error}")
+                except (OSError, ValueError) as error:
+                    failed.append(_error_words(path, error))
                 bar.update(1)
         pipeline.finish()
         pipeline.write()
         reflected = pipeline.reflected
         is_model = pipeline.runner.backend.is_model
     if is_model:
-        reflected += ask_model(project, retry="left").reflected
+        reflected += drains.ask_model(project, retry="left").reflected
     judged = {item.window_id: item for item in reflected}
     recorded = [_recorded(path, taken, judged) for path, taken in found]
     if as_json:
         print_json(IngestedJson([file for file, _ in recorded], failed))
     elif found:
         rows = [
-            (Path(one.file).name, short_id(one.session_id), one.records, ", ".join(one.cited[:6]), words)
+            (one.file.name, short_id(one.session_id), one.records, ", ".join(one.cited[:6]), words)
             for one, words in recorded
         ]
         columns = ("file", "session", "new", "cited", "reflection")
@@ -114,9 +108,6 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
 
 def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
     """Record one file; None for a hook's JSON that ends no session or turn."""
-    from reflector.sessions import spool
-    from reflector.sessions.intake import Source, source_of
-
     mode: WindowMode = "whole" if window == "whole" else "new"
     size = path.stat().st_size
     payload = _hook_json(path, size)
@@ -139,10 +130,10 @@ def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
 def _recorded(path: Path, taken: Taken | None, judged: Mapping[str, Reflected]) -> tuple[FileJson, str]:
     """Return a file as JSON has it, and what became of it in words."""
     if taken is None:
-        return FileJson(str(path), None, None, 0, [], None), "this event does not end a session or turn"
+        return FileJson(path, None, None, 0, [], None), "this event does not end a session or turn"
     one = judged.get(taken.event_id or "")
     outcome = one.outcome if one else None
-    file = FileJson(str(path), taken.session_id, taken.event_id, taken.records, [*taken.cited], outcome)
+    file = FileJson(path, taken.session_id, taken.event_id, taken.records, [*taken.cited], outcome)
     if one is None:
         return file, "" if taken.event_id else "nothing new"
     if one.outcome == "completed":
@@ -152,8 +143,6 @@ def _recorded(path: Path, taken: Taken | None, judged: Mapping[str, Reflected]) 
 
 def _hook_json(path: Path, size: int) -> bytes | None:
     """Return the bytes of a file that holds one hook payload; None for a transcript."""
-    import json
-
     if not 0 < size <= _HOOK_JSON:
         return None
     raw = path.read_bytes()
@@ -182,7 +171,7 @@ def _hook_json(path: Path, size: int) -> bytes | None:
 )
 @click.option("--folder", type=PATH, help="The folder of the transcripts; default: the agent's.")
 @click.option("--dry-run", is_flag=True, help="Show what would be recorded, and record nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before calling a model.")
+@yes_option
 @json_option
 @click.pass_obj
 def import_history(
@@ -202,8 +191,6 @@ def import_history(
     records, and `cites` how many bullets these cite. Safe to stop and to repeat: no record counts twice. The records of
     a session name its project. Claude Code removes transcripts after a month, so import early.
     """
-    from reflector.transcripts.discovery import find_transcripts
-
     agent = AGENTS[name]
     where = folder or agent.folder() / agent.history
     if not where.is_dir():
@@ -240,7 +227,7 @@ def import_history(
 class UnreadableJson:
     """A transcript that could not be recorded, and why."""
 
-    file: str
+    file: Path
     error: str
 
 
@@ -248,7 +235,7 @@ class UnreadableJson:
 class HistoryJson:
     """The sessions of a project that an agent still keeps; `recorded` is null for a dry run."""
 
-    project: str
+    project: Path
     files: int
     bytes: int
     from_: str
@@ -258,20 +245,23 @@ class HistoryJson:
 
 
 def _history(project: Project, files: Sequence[Found], done: Imported | None) -> HistoryJson:
-    failed = [UnreadableJson(str(at), _error_words(at, error)) for at, error in (done.failed if done else ())]
-    what = str(project.root), len(files), sum(one.bytes for one in files)
+    failed = [UnreadableJson(at, _error_words(at, error)) for at, error in (done.failed if done else ())]
+    what = project.root, len(files), sum(one.bytes for one in files)
     return HistoryJson(*what, *_days(files), done.taken if done else None, failed)
 
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
-    return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
+    if isinstance(error, IsADirectoryError):
+        return f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}"
+    if isinstance(error, OSError):
+        # A hook's JSON names another file.
+        within = "" if error.filename in (None, str(path), str(path.absolute())) else f"{path}: "
+        return within + os_error_words(error, None if within else path)
+    return f"{path}: {error}"
 
 
 def _plan(place: Place, found: Sequence[Found], *, everything: bool) -> list[tuple[Project, Sequence[Found]]]:
     """Return the projects with their transcripts, oldest first."""
-    from reflector.locate import is_project
-    from reflector.project import Project, project_of
-
     ordered = sorted(found, key=lambda one: (one.started_at, str(one.path)))
     placed = [(one, cwd, project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
     own = None if everything else place.project()
@@ -303,8 +293,6 @@ def _plan(place: Place, found: Sequence[Found], *, everything: bool) -> list[tup
 def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
     """Linked worktrees that git still lists and whose folder is gone, with their main checkout: no file there says so
     now."""
-    from reflector.locate import repository, worktrees
-
     home = Path.home().resolve().as_posix()
     checkouts = {repository(root.as_posix(), home) or root.as_posix() for root in roots}
     listed = ((Path(path), Path(checkout)) for checkout in checkouts for path in worktrees(checkout))
@@ -313,8 +301,6 @@ def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
 
 def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
     """Return the project of a folder of a worktree that is gone: that of the same folder of the main checkout."""
-    from reflector.project import project_of
-
     found = (checkout / cwd.relative_to(path) for path, checkout in gone.items() if cwd.is_relative_to(path))
     return next(map(project_of, found), None)
 
@@ -329,9 +315,7 @@ def _folder_of(one: Found) -> Path | None:
         return None
 
 
-def _show_plan(plan: Plan, *, dry_run: bool) -> None:
-    from reflector.sessions.history import news
-
+def _show_plan(plan: _Plan, *, dry_run: bool) -> None:
     if any(not project.has_ledger() for project, _ in plan):
         note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
     rows = []
@@ -348,10 +332,8 @@ def _days(files: Sequence[Found]) -> tuple[str, str]:
     return files[0].started_at[:10], files[-1].started_at[:10]
 
 
-def _confirm(plan: Plan, *, yes: bool) -> None:
+def _confirm(plan: _Plan, *, yes: bool) -> None:
     """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
-    from reflector.sessions.history import news
-
     asking = [(project, files) for project, files in plan if BACKENDS[project.config.backend]]
     if not asking or yes:
         return
@@ -360,15 +342,11 @@ def _confirm(plan: Plan, *, yes: bool) -> None:
     if not sizes:
         return
     told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{told}; agree with --yes")
-    click.confirm(f"{told[0].upper()}{told[1:]}. Continue?", abort=True, err=True)
+    agreed(f"{told[0].upper()}{told[1:]}. Continue?", told, yes=yes)
 
 
 def _record(project: Project, files: Sequence[Found]) -> Imported:
     """Record a project's sessions, and say how many had something new."""
-    from reflector.sessions.history import record_history
-
     # In bytes: one file may be as long as all others together.
     with progress(sum(one.bytes for one in files) or 1, project.root.name) as bar:
         done = record_history(project, files, lambda one: bar.update(one.bytes))
@@ -383,8 +361,6 @@ def _record(project: Project, files: Sequence[Found]) -> Imported:
 
 
 def _next(project: Project, done: Imported) -> str:
-    from reflector.cli.install import first_step
-
     if done.wishes:
         return "reflector proposals"
     return first_step(project.root) if done.is_empty else "reflector list"
@@ -424,8 +400,6 @@ class DrainedJson:
     @classmethod
     def of(cls, done: Drained, *, ran: bool = True) -> DrainedJson:
         """Return what a drain did as JSON has it."""
-        from reflector.sessions.drain import NOT_A_PAYLOAD
-
         failed = [FailedJson(where, error) for where, error in done.failed]
         failed += [FailedJson(str(path), NOT_A_PAYLOAD) for path in done.broken]
         reflected = [shaped(ReflectedJson, one) for one in done.reflected]
@@ -449,10 +423,7 @@ def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> 
 
 def run_drain(place: Place, project: Project, retry: Literal["all", "due", "left"], *, as_json: bool) -> None:
     """Process what waits, and print what came of it; exit with 1 if something failed."""
-    from reflector.sessions.drain import Drained
-    from reflector.sessions.drain import drain as run
-
-    ran = run(project, wait=retry != "due", retry=retry)
+    ran = drains.drain(project, wait=retry != "due", retry=retry)
     done = ran or Drained()
     if as_json:
         print_json(DrainedJson.of(done, ran=ran is not None))
@@ -465,8 +436,6 @@ def run_drain(place: Place, project: Project, retry: Literal["all", "due", "left
 
 
 def _print_drained(place: Place, done: Drained) -> None:
-    from reflector.sessions.drain import NOT_A_PAYLOAD
-
     for item in done.reflected:
         if item.outcome == "completed" and item.detail:
             click.echo(safe(item.detail))

@@ -127,6 +127,7 @@ MOVED: Final = {
     "log --undo": "log, which shows it",
     "proposals --editor": "proposals decide",
     "reflect --base-url": "config set --global base_url URL",
+    "reflect --model": "REFLECTOR_MODEL",
     "remove --reason": "remove --why",
     "sql --views": "sql",
     "verify --head": "ledger head",

@@ -107,7 +107,7 @@ def test_one_key_judges_and_the_evidence_is_shown(agent: Agent) -> None:
 
 
 def test_words_that_name_no_citation_say_how_to_find_one(agent: Agent) -> None:
-    assert "no sessions begin with 'x'" in agent.call("judge", "x", "pat-001", "helpful", code=1).err
-    assert "3 sessions begin" in agent.call("judge", "s", "pat-001", "helpful", code=1).err
+    assert "no session 'x' is recorded" in agent.call("judge", "x", "pat-001", "helpful", code=2).err
+    assert "it could be s-0, s-1, s-2" in agent.call("judge", "s", "pat-001", "helpful", code=2).err
     assert "needs all three" in agent.call("judge", "s-0", "pat-001", code=2).err
     assert undecided(agent, "--since", "s-0") == []

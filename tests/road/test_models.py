@@ -132,7 +132,8 @@ def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_wit
     agent.call("reflect", "s-1", code=1)
     assert len(api.asked) == 2
     api.else_ = sound(HELPFUL, model="claude-opus-5-5")
-    assert "pat-001 helpful" in agent.call("reflect", "s-1", "--model", "claude-opus-5-5").out
+    agent.environ["REFLECTOR_MODEL"] = "claude-opus-5-5"
+    assert "pat-001 helpful" in agent.call("reflect", "s-1").out
     assert [asked.body["model"] for asked in api.asked] == ["claude-sonnet-5-5"] * 2 + ["claude-opus-5-5"]
     assert [event["data"]["iteration"] for event in agent.events("reflection.answered")] == [1, 2, 3]
     assert agent.counters()["pat-001"] == (1, 0)
