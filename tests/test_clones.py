@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,23 +72,6 @@ def with_ledger(claude: Path) -> None:
         left.unlink()
 
 
-@pytest.mark.parametrize("target", [".bashrc", ".claude/settings.json", ".zshenv"])
-def test_a_committed_ledger_and_a_playbook_that_is_a_link_overwrite_nothing(tmp_path: Path, target: str) -> None:
-    def write(claude: Path) -> None:
-        with_ledger(claude)
-        (claude / "playbook.json").unlink()
-        (claude / "playbook.json").symlink_to(f"../../{target}")
-
-    agent = cloned(tmp_path, write)
-    before = outside(agent)
-    one_session(agent, tmp_path)
-    assert outside(agent) == before
-    assert "is not known to be yours" in agent.call("list", code=1).err
-    agent.hook("SessionEnd", spawn=True, session_id="s-1", transcript_path="/nowhere")
-    time.sleep(1)  # for the drain that it started
-    assert outside(agent) == before
-
-
 LINKS = {
     "the playbook": ("playbook.json", "../../.bashrc"),
     "a playbook that is not there": ("playbook.json", "../../new.json"),
@@ -151,25 +133,6 @@ def test_the_root_of_a_project_may_be_reached_through_a_link(agent: Agent, tmp_p
     through = Agent(tmp_path / "work", agent.home)
     through.call("add", "pat", "Seen both ways.")
     assert "Seen both ways." in agent.call("list").out
-
-
-@pytest.mark.parametrize("how", ["a link", "its own settings"])
-def test_the_users_own_playbook_is_out_of_a_clones_reach(tmp_path: Path, how: str) -> None:
-    users = "home/.local/share/reflector/user/.claude/reflector/ledger.db"
-
-    def write(claude: Path) -> None:
-        (claude / "playbook.json").write_text(PLAYBOOK)
-        if how == "a link":
-            (claude / "reflector").mkdir()
-            (claude / "reflector" / "ledger.db").symlink_to("../../../" + users.removeprefix("home/"))
-        else:
-            (claude / "reflector.toml").write_text(f'ledger_url = "sqlite:///{tmp_path / users}"')
-
-    agent = cloned(tmp_path, write)
-    agent.call("--user", "add", "pref", "My own advice.")
-    one_session(agent, tmp_path)
-    assert "EVIL" not in agent.call("--user", "list").out
-    assert "My own advice." in agent.call("--user", "list").out
 
 
 def test_a_rendered_text_that_came_with_a_clone_is_never_printed(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ class Session:
         message = {"model": "claude-sonnet-4-6", "id": f"msg_{len(self.records)}", "type": "message"}
         return self._add("assistant", {**message, "role": "assistant", "content": content})
 
-    def _add(self, kind: str, message: dict[str, Any]) -> Session:
+    def _add(self, kind: str, body: dict[str, Any]) -> Session:
         number = len(self.records)
-        envelope: dict[str, Any] = {
+        record: dict[str, Any] = {
             "parentUuid": self.records[-1]["uuid"] if self.records else None,
             "isSidechain": self.agent_id is not None,
             "userType": "external",
@@ -75,17 +75,13 @@ class Session:
             "sessionId": self.id,
             "version": "2.1.200",
             "gitBranch": "main",
+            **({} if self.agent_id is None else {"agentId": self.agent_id}),
+            "type": kind,
+            "attachment" if kind == "attachment" else "message": body,
+            "uuid": str(uuid5(NAMESPACE_URL, f"{self.id}/{self.agent_id}/{number}")),
+            "timestamp": f"2026-11-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z",
         }
-        if self.agent_id is not None:
-            envelope["agentId"] = self.agent_id
-        own = {"uuid": str(uuid5(NAMESPACE_URL, f"{self.id}/{self.agent_id}/{number}"))}
-        stamp = {"timestamp": f"2026-11-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z"}
-        if kind == "attachment":
-            self.records.append({**envelope, "attachment": message, "type": kind, **own, **stamp})
-        elif kind == "user":
-            self.records.append({**envelope, "type": kind, "message": message, **own, **stamp})
-        else:
-            self.records.append({**envelope, "message": message, "type": kind, **own, **stamp})
+        self.records.append(record)
         return self
 
 

@@ -53,7 +53,7 @@ def test_it_takes_the_spool_in_without_the_command_line(project: Project, transc
         code, err = background(project, "-X", "importtime")
         assert (code, counts(project.spool).pending) == (0, 0)
         loaded = {line.rpartition("|")[2].strip() for line in err.splitlines() if line.startswith("import time:")}
-        assert "reflector.ledger.append" in loaded  # the list is a list
+        assert "reflector.ledger.store" in loaded  # the list is a list
         assert loaded & unwanted <= first_use
 
 
