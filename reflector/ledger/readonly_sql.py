@@ -2,8 +2,8 @@
 
 Invariant: no query writes anything, neither to the ledger nor to another file, and all queries of
 one connection see one state. Each engine is held to it twice. SQLite's file is opened read-only, and an authorizer
-lets nothing pass but reading. PostgreSQL's transaction is READ ONLY, and the query is declared as a cursor by the
-extended protocol, which takes one SELECT and no second statement: `COMMIT; DELETE …` is never run.
+lets nothing pass but reading. PostgreSQL's transaction is READ ONLY, and the query is that of a server-side cursor,
+which psycopg declares by the extended protocol: it takes one SELECT, and `COMMIT; DELETE …` is never run.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _PAGE = 1000
 #: SQLite's virtual machine looks at the clock, and at Ctrl-C, each time it has done so many steps.
 _STEPS = 20_000
-#: What a query may begin with; EXPLAIN is SQLite's only.
-_QUESTIONS = {"sqlite": ("SELECT", "WITH", "VALUES", "EXPLAIN"), "postgresql": ("SELECT", "WITH", "VALUES")}
 _BLANK = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)+", re.DOTALL)
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 _LOOKS = frozenset({"table_info", "table_xinfo", "index_list", "index_info", "foreign_key_list"})
@@ -49,6 +47,57 @@ class Answer:
     pages: Iterator[list[tuple[Any, ...]]]
 
 
+class Asker:
+    """A connection that only reads; `more` is what a query may begin with besides the words of both engines."""
+
+    def __init__(self, cursor: Any, seconds: float | None, *more: str) -> None:
+        self._cursor = cursor
+        self._seconds = seconds
+        self._begins = ("SELECT", "WITH", "VALUES", *more)
+        self._end = 0.0
+
+    def is_over(self) -> bool:
+        """Return whether the time of the query is over."""
+        # Ctrl-C is raised in here, for SQLite comes back to Python nowhere else; SQLite makes "interrupted" of it.
+        return self._seconds is not None and time.monotonic() > self._end
+
+    def ask(self, query: str) -> Answer:
+        """Ask; the answer before is over then. Raises NotAQuestion, TooLong, LedgerError, KeyboardInterrupt; so does
+        reading its pages."""
+        question = _question(query, self._begins)
+        self._end = time.monotonic() + (self._seconds or 0)
+        with self._translated():
+            self._cursor.execute(question)
+            first = self._cursor.fetchmany(_PAGE)
+        return Answer(tuple(column[0] for column in self._cursor.description or ()), self._pages(first))
+
+    def _pages(self, page: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+        while page:
+            yield page
+            with self._translated():
+                page = self._cursor.fetchmany(_PAGE)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        sqlite = sqlite_module()
+        try:
+            yield
+        except (sqlite.Error, sqlite.Warning) as error:
+            text = str(error)
+            if "interrupted" in text:
+                raise _too_long(self._seconds) if self.is_over() else KeyboardInterrupt from error
+            if "locked" in text or "disk" in text:
+                raise
+            raise _meant("SQLite", text) from error
+        except Exception as error:
+            code = getattr(error, "sqlstate", None)
+            if code == "57014":
+                raise _too_long(self._seconds) from error
+            if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
+                raise
+            raise _meant("PostgreSQL", str(error).splitlines()[0].strip(), writes=code == "25006") from error
+
+
 @contextmanager
 def asking(ledger: Reader, seconds: float | None = None) -> Iterator[Asker]:
     """A connection that sees one state of the ledger; `seconds` is the longest that a query may take."""
@@ -57,7 +106,9 @@ def asking(ledger: Reader, seconds: float | None = None) -> Iterator[Asker]:
         if ledger.engine.dialect == "postgresql":
             driver = stack.enter_context(ledger.engine.connection())
             driver.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            yield _PostgreSQL(driver, seconds)
+            if seconds is not None:
+                driver.execute(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000)):d}")
+            yield Asker(stack.enter_context(driver.cursor("question", scrollable=False)), seconds)
             return
         if url.in_memory:  # the ledger is its one connection, which is written with again later
             driver = stack.enter_context(ledger.engine.connection())
@@ -69,8 +120,11 @@ def asking(ledger: Reader, seconds: float | None = None) -> Iterator[Asker]:
             stack.callback(driver.close)
             driver.execute("PRAGMA query_only=ON")
             driver.execute("BEGIN")
+        asker = Asker(driver.cursor(), seconds, "EXPLAIN")
+        driver.text_factory = lambda text: text.decode("utf-8", "replace")
+        driver.set_progress_handler(asker.is_over, _STEPS)
         driver.set_authorizer(_allows)
-        yield _SQLite(driver, seconds)
+        yield asker
 
 
 def _allows(action: int, name: str | None, *_: str | None) -> int:
@@ -80,109 +134,7 @@ def _allows(action: int, name: str | None, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY
 
 
-class _SQLite:
-    def __init__(self, driver: Any, seconds: float | None) -> None:
-        self.driver = driver
-        self.module = sqlite_module()
-        self.seconds = seconds
-        self.end: float | None = None
-        driver.text_factory = lambda text: text.decode("utf-8", "replace")
-        driver.set_progress_handler(self._is_over, _STEPS)
-
-    def _is_over(self) -> bool:
-        # Ctrl-C is raised in here, for SQLite comes back to Python nowhere else; SQLite makes "interrupted" of it.
-        return self.end is not None and time.monotonic() > self.end
-
-    def ask(self, query: str) -> Answer:
-        """Ask; the answer before is over then. Raises NotAQuestion, TooLong, LedgerError, KeyboardInterrupt; so does
-        reading its pages."""
-        question = _question(query, "sqlite")
-        self.end = None if self.seconds is None else time.monotonic() + self.seconds
-        cursor = self.driver.cursor()
-        with self._translated():
-            cursor.execute(question)
-        return Answer(tuple(column[0] for column in cursor.description or ()), self._pages(cursor))
-
-    def _pages(self, cursor: Any) -> Iterator[list[tuple[Any, ...]]]:
-        while True:
-            with self._translated():
-                page = cursor.fetchmany(_PAGE)
-            if not page:
-                return
-            yield page
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except (self.module.Error, self.module.Warning) as error:
-            text = str(error)
-            if "interrupted" in text:
-                raise _too_long(self.seconds) if self._is_over() else KeyboardInterrupt from error
-            if "one statement at a time" in text:
-                raise _refused(_SEVERAL) from error
-            if "not authorized" in text or "prohibited" in text or "readonly database" in text:
-                raise _refused(f"SQLite refused it ({text}). {_CHANGES_NOTHING}") from error
-            if "locked" in text or "disk" in text:
-                raise
-            raise _misunderstood("SQLite", text) from error
-
-
-class _PostgreSQL:
-    def __init__(self, driver: Any, seconds: float | None) -> None:
-        self.driver = driver
-        self.seconds = seconds
-        self.is_open = False
-
-    def ask(self, query: str) -> Answer:
-        question = _question(query, "postgresql")
-        cursor = self.driver.cursor()
-        if self.is_open:
-            cursor.execute("CLOSE question")
-        if self.seconds is not None:
-            cursor.execute(f"SET LOCAL statement_timeout = {max(1, round(self.seconds * 1000)):d}")
-        with self._translated():
-            # In the binary form, which is what takes one statement only; without parameters no percent sign is a
-            # placeholder.
-            cursor.execute(f"DECLARE question NO SCROLL CURSOR FOR {question}", binary=True)
-            self.is_open = True
-            first = self._fetch(cursor)
-        return Answer(tuple(column.name for column in cursor.description), self._pages(cursor, first))
-
-    def _pages(self, cursor: Any, page: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-        while page:
-            yield page
-            with self._translated():
-                page = self._fetch(cursor)
-
-    def _fetch(self, cursor: Any) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = cursor.execute(f"FETCH FORWARD {_PAGE} FROM question").fetchall()
-        return rows
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        import psycopg
-
-        try:
-            yield
-        except psycopg.errors.QueryCanceled as error:
-            raise _too_long(self.seconds) from error
-        except psycopg.Error as error:
-            text = str(error.diag.message_primary or error).strip()
-            if "multiple commands" in text:
-                raise _refused(_SEVERAL) from error
-            if "data-modifying" in text or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-                raise _refused(f"PostgreSQL refused it ({text}). {_CHANGES_NOTHING}") from error
-            if error.sqlstate is None or error.sqlstate[:2] in {"08", "53", "57", "58", "XX"}:
-                raise
-            raise _misunderstood("PostgreSQL", text) from error
-
-
-#: A connection that only reads.
-Asker = _SQLite | _PostgreSQL
-
-
-def _question(query: str, dialect: str) -> str:
+def _question(query: str, begins: tuple[str, ...]) -> str:
     """Return the query without what is around it. Raises NotAQuestion if it does not begin like a question."""
     begin = _BLANK.match(query)
     text = query[begin.end() if begin else 0 :].rstrip().rstrip(";").rstrip()
@@ -190,26 +142,34 @@ def _question(query: str, dialect: str) -> str:
     first = word[0].upper() if word else ""
     if not text:
         raise NotAQuestion("the query is empty; try: reflector sql 'SELECT * FROM bullets'")
-    if first not in _QUESTIONS[dialect] and not text.startswith("("):
-        *others, last = _QUESTIONS[dialect]
-        begins = f"it begins with {(first or text[:1])!r}, a question with {', '.join(others)} or {last}"
-        raise _refused(f"{begins}. {_CHANGES_NOTHING}")
+    if first not in begins and not text.startswith("("):
+        *others, last = begins
+        said = f"it begins with {(first or text[:1])!r}, a question with {', '.join(others)} or {last}"
+        raise _refused(f"{said}. {_CHANGES_NOTHING}")
     return text
 
 
 _CHANGES_NOTHING = (
     "`reflector sql` changes nothing; to change the ledger, use `reflector add`, `undo`, `redact` or `ledger policy`"
 )
-_SEVERAL = "it holds more than one statement; ask them one by one"
+#: What the engines say of a second statement, and of one that is not reading.
+_SEVERAL = ("one statement at a time", "multiple commands")
+_WRITES = ("not authorized", "prohibited", "readonly database", "data-modifying")
 
 
 def _refused(why: str) -> NotAQuestion:
     return NotAQuestion(f"the query was refused: {why}")
 
 
-def _misunderstood(engine: str, text: str) -> NotAQuestion:
-    views = "`reflector sql` without a query lists the views"
-    return NotAQuestion(f"{engine} does not understand the query: {text}. {views}")
+def _meant(engine: str, text: str, *, writes: bool = False) -> NotAQuestion:
+    """Return what an engine's error about a query means; `writes` where its code says that it is not reading."""
+    if any(words in text for words in _SEVERAL):
+        return _refused("it holds more than one statement; ask them one by one")
+    if writes or any(words in text for words in _WRITES):
+        return _refused(f"{engine} refused it ({text}). {_CHANGES_NOTHING}")
+    return NotAQuestion(
+        f"{engine} does not understand the query: {text}. `reflector sql` without a query lists the views"
+    )
 
 
 def _too_long(seconds: float | None) -> TooLong:
