@@ -74,7 +74,7 @@ STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
     f"reflector/ledger/{name}.py" for name in ("store", "append", "append", "projection", "counters", "as_of")
 )
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "drain"))
-CACHED, USAGE, ANSWERS = (f"reflector/ledger/{name}.py" for name in ("cached", "usage", "answers"))
+USAGE, ANSWERS = (f"reflector/ledger/{name}.py" for name in ("usage", "answers"))
 ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/agreement.py"
 WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("walk", "tables", "verify"))
@@ -149,9 +149,9 @@ MUTATIONS = [
     Mutation(COUNTERS, "{one for name in names for one in (name, *families.heirs(name))}", "set(names)", MERGED),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     # Whole-history answers, counted on from one row.
-    Mutation(CACHED, "if head // 2 < position <= head", "if position <= head", COUNTED),
+    Mutation(USAGE, "if head // 2 < position <= head", "if position <= head", COUNTED),
     Mutation(
-        CACHED,
+        USAGE,
         "row[0] <= head and json.loads(row[1]) == _json",
         "row[0] <= head or json.loads(row[1]) == _json",
         COUNTED,

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.audit.standing import verdicts_in
 from reflector.ledger.as_of import Past
-from reflector.ledger.cached import usage_at
-from reflector.ledger.usage import MARKS, TREND, heirs_at
+from reflector.ledger.usage import MARKS, TREND, heirs_at, usage_at
 from reflector.playbook.evidence import HARMS, against
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from reflector.ledger.answers import Group, take_out
 from reflector.ledger.as_of import Past
-from reflector.ledger.cached import answers_at
+from reflector.ledger.usage import answers_at
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger

@@ -6,7 +6,6 @@ were merged into one. A playbook without merges is counted without a question ab
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
@@ -86,11 +85,9 @@ class Counters:
             self._families = Playbook(entries={row[0]: Entry(*row) for row in rows})
         return self._families
 
-    def increase(self, counted: Mapping[tuple[str, int], int], tags: Iterable[tuple[Any, ...]]) -> None:
-        """Add new tags that count, by the bullet's name and the verdict; `tags` are the new rows, written before."""
-        if self.counting() == "once_per_session" and not self._in_force()[1]:
-            counted = self._first_of_sessions(tags)
-        elif self.counting() != "as_applied":
+    def increase(self, counted: Mapping[tuple[str, int], int]) -> None:
+        """Add new tags that count, by the bullet's name and the verdict; their rows are written before."""
+        if self.counting() != "as_applied":
             self.recount({name for name, _ in counted})
             return
         more: dict[str, list[int]] = {}
@@ -99,18 +96,6 @@ class Counters:
             for one in (name, *families.heirs(name)):
                 more.setdefault(one, [0, 0])[tag < 0] += count
         self._set(_MORE, [(*counts, name) for name, counts in more.items()])
-
-    def _first_of_sessions(self, tags: Iterable[tuple[Any, ...]]) -> Counter[tuple[str, int]]:
-        """Return how many of these tags that count are the first such verdict of their session on the bullet."""
-        new = [(position, (name, tag, session)) for position, name, tag, session, _, active in tags if active]
-        among, values = self.sql.among("event.session_id", {one[2] for _, one in new if one[2] is not None})
-        query = (
-            "SELECT tag.name, tag.tag, tag.session_id, min(tag.position) FROM event"  # noqa: S608
-            " JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
-            f" WHERE event.playbook_id = ? AND {among} AND tag.active = 1 GROUP BY tag.name, tag.tag, tag.session_id"
-        )
-        first = {tuple(row[:3]): row[3] for row in self.sql.run(query, values).fetchall()}
-        return Counter(one[:2] for position, one in new if first.get(one, position) == position)
 
     def recount(self, names: Iterable[str] | None) -> None:
         """Count the sets of these bullets (None: of all) again, under the policy in force."""

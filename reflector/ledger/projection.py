@@ -169,7 +169,7 @@ class Projector:
         self.sql.change("tag", "active = 0", "name = {name} AND active = 1", ("name",), among)
         self.sql.insert("tag", TAG_COLUMNS, waiting.tags)
         if waiting.counted:
-            self.counters.increase(waiting.counted, waiting.tags)
+            self.counters.increase(waiting.counted)
 
     def _write_bullets(self) -> None:
         """Write the difference between the bullets and their rows."""

@@ -12,13 +12,13 @@ from itertools import islice
 from typing import Any, Final
 
 from reflector.events.event import BULLET_ASSERTED, BULLET_TAGGED, EVIDENCE_RETRACTED, POLICY_ADOPTED, Projected
-from reflector.ledger.cached import is_sound
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
 from reflector.ledger.projection import REBUILDABLE, Projector, odd_checkpoints
 from reflector.ledger.reader import one_of
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.statements import TABLES, Statements, set_checkpoint
+from reflector.ledger.usage import is_sound
 from reflector.mistakes import Finding
 from reflector.playbook.counting import DEFAULT
 from reflector.proof.reading import REBUILD, stream

@@ -303,7 +303,7 @@ def _of_ledger(folder: Path) -> Known | None:
 
 def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
     """Return what is known up to a position; None for now. Raises LedgerError."""
-    from reflector.ledger.cached import tellings
+    from reflector.ledger.usage import tellings
 
     known = tellings(ledger, upto)
     return Standing(config.ranking, config.pinned, known.told, known.idle, known.texts // TURN)
@@ -311,7 +311,7 @@ def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
     """Leave what the ranking knows, and the best lessons, to the sessions that start from now on."""
-    from reflector.ledger.cached import told_texts
+    from reflector.ledger.usage import told_texts
 
     best = [one for one in (book.best() if book else ()) if one.bullet is None and one.kind != "summary"]
     lessons = [[one.id, quote(one.text, 300), one.successes, one.failures] for one in best[:_MOST_LESSONS]]

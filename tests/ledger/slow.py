@@ -12,10 +12,9 @@ from reflector.events.event import Event
 from reflector.events.registry import apply
 from reflector.events.state import Playbook, verdict
 from reflector.ledger.answers import answers as ask_answers
-from reflector.ledger.cached import EMPTY, counted
 from reflector.ledger.projection import storable
 from reflector.ledger.store import Ledger
-from reflector.ledger.usage import Used, heirs_at, usage
+from reflector.ledger.usage import EMPTY, Used, counted, heirs_at, usage
 
 _WINDOWS = (ev.SESSION_RECORDED, ev.TRAJECTORY_RECORDED)
 

@@ -11,8 +11,7 @@ from reflector.audit.citations import citations, use
 from reflector.audit.stats import stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.ledger import cached
-from reflector.ledger.cached import tellings
+from reflector.ledger import usage
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
@@ -41,14 +40,14 @@ def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
 @pytest.fixture
 def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     """A ledger whose row is written at each question for five new events."""
-    monkeypatch.setattr(cached, "_STEP", 5)
+    monkeypatch.setattr(usage, "_STEP", 5)
     ledger.append([added("pat-001"), added("pat-002")])
     yield ledger
     assert list(verify(ledger)) == []
 
 
 def _answers(ledger: Ledger) -> list[object]:
-    return [use(ledger), citations(ledger), stats(ledger).groups, tellings(ledger)]
+    return [use(ledger), citations(ledger), stats(ledger).groups, usage.tellings(ledger)]
 
 
 def _row(ledger: Ledger) -> list[tuple[object, ...]]:
@@ -68,8 +67,8 @@ def test_each_answer_is_the_same_with_the_row_and_from_the_start(
         found = _answers(grown)
         rows.add(str(_row(grown)))
         with monkeypatch.context() as never:
-            never.setattr(cached, "_known", lambda _: (grown.head().position, 0, cached.EMPTY))
-            never.setattr(cached, "_STEP", 10**9)
+            never.setattr(usage, "_known", lambda _: (grown.head().position, 0, usage.EMPTY))
+            never.setattr(usage, "_STEP", 10**9)
             assert _answers(grown) == found
     assert len(rows) > 3
 
@@ -81,7 +80,7 @@ def test_a_row_counts_for_nothing_where_it_is_not_of_this_version_and_near_and_v
         grown.append(_session(number))
     found = _answers(grown)
     assert [position for position, _ in _row(grown)] == [grown.head().position]
-    wrong = f"UPDATE cached_usage SET state = '{json.dumps([[7, 7, {}], cached.EMPTY[1]])}'"
+    wrong = f"UPDATE cached_usage SET state = '{json.dumps([[7, 7, {}], usage.EMPTY[1]])}'"
     for change in ("position = 3", "code_version = 99", f"position = {grown.head().position + 1}"):
         sql.run(grown, f"{wrong}, {change}")
         assert _answers(grown) == found, change
