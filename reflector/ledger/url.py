@@ -21,7 +21,6 @@ _FILE: Final = "sqlite:///"
 _SEVERAL: Final = r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,]*)+)(/[^?#]*)?(?:\?(.*))?"
 #: Parameters of a URL that say which server, database or schema it is.
 _OF_PLACE: Final = frozenset({"host", "port", "dbname", "options", "service"})
-_MOST_PORT: Final = 65_535
 _DRIVERS: Final[dict[str, Dialect]] = {
     "sqlite": "sqlite",
     "postgresql": "postgresql",
@@ -120,21 +119,7 @@ def url_of(text: str) -> Url:
     dialect = _DRIVERS.get(parsed.drivername)
     if dialect is None:
         raise LedgerUnavailable(f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL")
-    if (ports := _ports(parsed)) and min(ports) > _MOST_PORT:
-        # The driver refuses such a port without a code: it would look like a server that is away.
-        raise LedgerUnavailable(
-            f"no server has the port {ports[0]}; write one from 1 to {_MOST_PORT} in the ledger URL"
-        )
     return Url(text, dialect, parsed.database or "")
-
-
-def _ports(url: Any) -> list[int]:
-    """Return the ports of the servers that SQLAlchemy's URL names, in any of its spellings."""
-    named = [] if url.port is None else [url.port]
-    for key, pattern in (("port", r"(\d+)(?:,|$)"), ("host", r"^[^/]*:(\d+)$")):
-        for said in url.normalized_query.get(key, ()):
-            named += map(int, re.findall(pattern, said))
-    return named
 
 
 def _one_spelling(text: str) -> str:
