@@ -8,14 +8,16 @@ the time of these tests.
 from __future__ import annotations
 
 import multiprocessing
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from reflector.ledger.errors import LedgerAway, LedgerLocked
 from reflector.ledger.store import Ledger
 
 from .events import added, reflected, window
@@ -26,10 +28,11 @@ _CONTEXT.set_forkserver_preload(["__main__", "tests.ledger.writer"])
 
 @dataclass(frozen=True)
 class Ack:
-    """An append that was acknowledged: the positions of its first and last event."""
+    """An append that was acknowledged: the positions of its first and last event, and whose they are."""
 
     first: int
     last: int
+    reflection: str
 
 
 @dataclass
@@ -43,6 +46,14 @@ class Writer:
 
     def begin(self) -> None:
         self.pipe.send("begin")
+
+    def heard(self) -> int:
+        """Read what it said so far; how many appends it told of."""
+        while self.pipe.poll():
+            said = self.pipe.recv()
+            assert isinstance(said, Ack), said
+            self.acks.append(said)
+        return len(self.acks)
 
     def kill(self) -> None:
         self.process.kill()
@@ -64,16 +75,25 @@ class Writer:
 
 @contextmanager
 def writers(
-    url: str, *numbers: int, batches: int | None, tags: int = 4, wait: bool = True, playbook: str = "default"
+    url: str,
+    *numbers: int,
+    batches: int | None,
+    tags: int = 4,
+    wait: bool = True,
+    playbook: str = "default",
+    pause: float | None = None,
 ) -> Iterator[list[Writer]]:
     """Processes that each append `batches` reflections (None: until killed) once they are told to begin.
 
-    A `{}` in the playbook's name is the writer's number.
+    A `{}` in the playbook's name is the writer's number. One with a `pause` makes it between two appends, and tries
+    again where the server is away, which passes by itself.
     """
     made = []
     for number in numbers:
         ours, theirs = _CONTEXT.Pipe()
-        process = _CONTEXT.Process(target=_write, args=(theirs, url, playbook.format(number), number, batches, tags))
+        process = _CONTEXT.Process(
+            target=_write, args=(theirs, url, playbook.format(number), number, batches, tags, pause)
+        )
         process.start()
         theirs.close()
         made.append(Writer(process, ours))
@@ -89,7 +109,17 @@ def writers(
             writer.pipe.close()
 
 
-def _write(pipe: Any, url: str, playbook: str, writer: int, batches: int | None, tags: int) -> None:
+def _again(what: Callable[[], Any]) -> Any:
+    while True:
+        try:
+            return what()
+        except (LedgerAway, LedgerLocked):
+            time.sleep(0.3)
+
+
+def _write(
+    pipe: Any, url: str, playbook: str, writer: int, batches: int | None, tags: int, pause: float | None
+) -> None:
     try:
         with Ledger.open(url, playbook) as ledger:
             own = window(writer, f"session-{writer}", keys=[writer])
@@ -100,8 +130,12 @@ def _write(pipe: Any, url: str, playbook: str, writer: int, batches: int | None,
             while batches is None or number < batches:
                 verdicts = [("pat-001", "helpful"), ("mis-001", "harmful")] * (tags // 2)
                 events = reflected(f"{writer}-{number}", own, *verdicts)
-                answers = ledger.append(events)
-                pipe.send(Ack(answers[0].position, answers[-1].position))
+                if pause is None:
+                    answers = ledger.append(events)
+                else:
+                    answers = _again(lambda events=events: ledger.append(events))
+                    time.sleep(pause)
+                pipe.send(Ack(answers[0].position, answers[-1].position, f"{writer}-{number}"))
                 number += 1
     except BaseException:  # noqa: BLE001  the test shows whatever it was
         pipe.send(traceback.format_exc())

@@ -14,8 +14,7 @@ from reflector.ledger.store import Ledger
 from tests.ledger.events import window
 from tests.ledger.test_rebuilding import lived
 from tests.ledger.writer import prepare, writers
-from tests.scale.clusters import cluster
-from tests.scale.patroni import until
+from tests.scale.clusters import cluster, until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
