@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reflector.ledger.store import Ledger
-from reflector.proof.heads import NoAnchor, head_at
 from tests.ledger import sql
-from tests.ledger.events import history, moved
+from tests.ledger.events import moved
 from tests.road.agent import Agent, Ran
 from tests.road.sessions import Session
+from tests.test_locate import git
 
 
 @pytest.fixture
@@ -23,30 +20,23 @@ def lived(agent: Agent) -> Agent:
     return agent
 
 
-def git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false", *arguments]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
-
-
 def commit(folder: Path, *added: str) -> None:
     git(folder, "add", "-f", *added)
-    git(folder, "commit", "-q", "-m", "Published")
+    git(folder, "commit", "-m", "Published")
 
 
 @pytest.fixture
 def in_git(lived: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     """A project under version control whose heads were committed and tagged, and are gone from the folder."""
     project = lived.project
-    git(project, "init", "-q", "-b", "main")
-    published = (lived.claude / "playbook.head.json", project / "docs" / "published.txt")
-    published[1].parent.mkdir()
-    for path, form in zip(published, (["--json"], []), strict=True):
-        path.write_text(lived.call("ledger", "head", *form).out)
-    git(project, "add", "-A")
-    commit(project)
+    git(project, "init")
+    (project / "docs").mkdir()
+    for path, form in ((".claude/playbook.head.json", ["--json"]), ("docs/published.txt", [])):
+        (project / path).write_text(lived.call("ledger", "head", *form).out)
+    commit(project, ".")
     git(project, "tag", "-a", "v1.2", "-m", "1.2")
-    for path in published:
-        path.unlink()
+    for path in (".claude/playbook.head.json", "docs/published.txt"):
+        (project / path).unlink()
     monkeypatch.chdir(project)
     return lived
 
@@ -73,33 +63,26 @@ def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent) -> None:
         assert "[anchor]" in verify(in_git, ref, code=1).out, ref
 
 
-def test_a_ref_that_is_not_there_is_named_with_the_way_out(in_git: Agent) -> None:
+def test_a_ref_that_is_not_there_is_named_with_the_way_out_and_becomes_no_option_or_command(in_git: Agent) -> None:
     (in_git.project / "large.txt").write_text("#\n" * 2**23)
     commit(in_git.project, "large.txt")
     for ref, told in (
-        ("v9.9", "a branch, tag or commit here"),
-        ("v9.9:x", "a branch, tag or commit here"),
+        *dict.fromkeys(("v9.9", "v9.9:x", "docs"), "a branch, tag or commit here").items(),
         ("v1.2:gone.txt", "'gone.txt' is not in 'v1.2'"),
         ("v1.2:docs", "a folder"),
-        ("docs", "a branch, tag or commit here"),
         ("v1.2:.claude/playbook.json", "--anchor"),
-        ("", "no branch, tag or commit"),
-        ("a\nb", "no branch, tag or commit"),
+        *dict.fromkeys(("", "a\nb"), "no branch, tag or commit").items(),
         (":docs/gone", "not in the index"),
         ("HEAD:large.txt", "bytes, more than"),
+        *dict.fromkeys(
+            ("--help", "--upload-pack=touch pwned", "--output=pwned:x", "HEAD;touch pwned"), "--anchor"
+        ).items(),
     ):
         assert told in verify(in_git, ref, code=2).err, ref
+    assert list(in_git.project.rglob("pwned*")) == []
     git(in_git.project, "rm", "-q", "--cached", ".claude/playbook.head.json")
     commit(in_git.project)
-    told = verify(in_git, "main", code=2).err
-    assert ".claude/playbook.head.json" in told
-    assert "main:PATH" in told
-
-
-def test_no_ref_becomes_an_option_or_a_command(in_git: Agent) -> None:
-    for ref in ("--help", "-v", "--upload-pack=touch pwned", "--output=pwned:x", "HEAD;touch pwned", "$(x)"):
-        assert "--anchor" in verify(in_git, ref, code=2).err, ref
-        assert list(in_git.project.rglob("pwned*")) == [], ref
+    assert "main:PATH" in verify(in_git, "main", code=2).err
 
 
 def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(in_git: Agent, tmp_path: Path) -> None:
@@ -113,12 +96,12 @@ def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(in_git: A
 
 
 def test_a_replaced_commit_is_not_taken_for_the_published_one(in_git: Agent) -> None:
-    published = git(in_git.project, "rev-parse", "main").strip()
+    git(in_git.project, "tag", "published", "main")
     began_anew(in_git)
     (in_git.claude / "playbook.head.json").write_text(in_git.call("ledger", "head", "--json").out)
     commit(in_git.project, ".claude/playbook.head.json")
-    git(in_git.project, "replace", published, "main")
-    assert "[anchor]" in verify(in_git, published, code=1).out
+    git(in_git.project, "replace", "published", "main")
+    assert "[anchor]" in verify(in_git, "published", code=1).out
 
 
 def test_outside_git_and_without_git_the_error_says_so(lived: Agent, tmp_path: Path) -> None:
@@ -153,43 +136,20 @@ def test_every_head_of_a_file_is_proved_and_anything_else_in_it_is_refused(lived
     assert verify(lived, file, code=1).out.count("[anchor]") == 3
 
 
-def test_the_head_of_each_position_is_that_of_then(ledger: Ledger) -> None:
-    heads = []
-    for event in history()[:4]:
-        heads.append(ledger.head())
-        ledger.append([event])
-    assert [head_at(ledger, n).chain for n in range(4)] == [head.chain for head in heads]
-    with pytest.raises(NoAnchor, match="ends at 4"):
-        head_at(ledger, 5)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda raw: b"no ledger at all" + raw[16:],
-        lambda raw: raw[:5000],
-        lambda raw: raw[:100] + bytes(4000) + raw[4100:],
-        lambda raw: raw.replace(b"CREATE TABLE event", b"CREATE TABLE \xff\xfe\xfdnt"),
-        lambda raw: raw[:8192] + b"".join(bytes(8192) for _ in range(len(raw) // 8192 - 1)),
-    ],
-    ids=["header", "cut", "first page", "schema", "all pages but the first"],
-)
-def test_a_broken_file_is_told_in_findings_with_what_to_do(lived: Agent, damage: Callable[[bytes], bytes]) -> None:
-    lived.ledger.write_bytes(damage(lived.ledger.read_bytes()))
-    found = lived.json("verify", code=1)
-    assert found["findings"]
-    assert all(finding["message"] and "restore a backup" in finding["remedy"] for finding in found["findings"])
-    told = lived.call("verify", code=1)
-    assert "restore a backup" in told.out
-    assert "Traceback" not in told.err
-
-
-def test_a_ledger_of_a_revision_that_never_was_is_a_finding(lived: Agent) -> None:
-    with sqlite3.connect(lived.ledger) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0000'")
-    connection.close()
-    (finding,) = lived.json("verify", code=1)["findings"]
-    assert "never had" in finding["message"]
+def test_a_broken_file_is_told_in_findings_with_what_to_do(lived: Agent) -> None:
+    raw = lived.ledger.read_bytes()
+    header, schema = b"no ledger at all" + raw[16:], raw.replace(b"CREATE TABLE event", b"CREATE TABLE \xff\xfe\xfdnt")
+    for damaged in (
+        header,
+        schema,
+        raw[:5000],
+        raw[:100] + bytes(4000) + raw[4100:],
+        raw[:8192].ljust(len(raw), b"\0"),
+    ):
+        lived.ledger.write_bytes(damaged)
+        found = lived.json("verify", code=1)["findings"]
+        assert found
+        assert all(finding["message"] and "restore a backup" in finding["remedy"] for finding in found)
 
 
 def test_one_command_opens_again_what_a_forged_move_and_a_forged_version_shut(agent: Agent) -> None:
