@@ -41,7 +41,7 @@ def commands(block: str) -> list[tuple[str, list[str]]]:
     for line in block.splitlines():
         if line.startswith("$ "):
             found.append((line[2:], []))
-        elif line.startswith("> ") and not found[-1][1]:
+        elif (line == ">" or line.startswith("> ")) and not found[-1][1]:
             found[-1] = (f"{found[-1][0]}\n{line[2:]}", [])
         else:
             found[-1][1].append(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.pages import DOCS, Reader, blocks, commands, section
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 
+REAL_SESSIONS = os.environ.get("REFLECTOR_TEST_TRANSCRIPTS", "")
 PAGES = {page.name: page.read_text("utf-8") for page in (*DOCS.glob("*.md"), DOCS.parent / "README.md")}
 
 
@@ -99,8 +101,20 @@ def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
     you.environ = {"CLAUDE_PROJECT_DIR": ""}
     page = PAGES["first-ten-minutes.md"]
     assert Reader(you, you.home, spawns=True).play(page) > 20
-    steps = "demo|install --dry-run|install|doctor|add|hook|list|blame|log|import-history|verify|uninstall"
+    steps = "demo|install --dry-run|install|doctor|import|hook|list|blame|log|import-history|verify|uninstall"
     assert [step for step in steps.split("|") if f"$ reflector {step}" not in page] == []
+
+
+@pytest.mark.skipif(not REAL_SESSIONS, reason="REFLECTOR_TEST_TRANSCRIPTS names no folder of real sessions")
+def test_a_year_of_real_sessions_is_imported_as_the_page_shows(you: Agent) -> None:
+    with_bullets(you)
+    sessions = you.home / ".claude/projects/shop"
+    sessions.mkdir(parents=True)
+    for path in Path(REAL_SESSIONS).glob("*.jsonl"):
+        here = re.sub(r'"cwd": ?"[^"]*"', f'"cwd":"{you.project}"', path.read_text("utf-8"))
+        (sessions / path.name).write_text(here, "utf-8")
+    (typed,) = re.findall(r"^```text\n(\$ .*?)^```$", PAGES["first-ten-minutes.md"], re.M | re.S)
+    assert Reader(you, you.project).play(f"```console\n{typed}```\n") == 1
 
 
 @pytest.mark.slow

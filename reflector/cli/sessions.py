@@ -316,8 +316,7 @@ def _folder_of(one: Found) -> Path | None:
 
 
 def _show_plan(plan: _Plan, *, dry_run: bool) -> None:
-    if any(not project.has_ledger() for project, _ in plan):
-        note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
+    note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
     rows = []
     for project, files in plan:
         new = list(news(project, files)) if dry_run else []
