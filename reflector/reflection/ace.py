@@ -122,7 +122,6 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
     if settings.key is None:
         return ""
     from reflector.reflection.backends.clients.anthropic import AnthropicClient
-    from reflector.reflection.backends.model import SCHEMA
     from reflector.reflection.excerpt import compose
     from reflector.reflection.prompts import find_template
 
@@ -133,7 +132,7 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
         lambda: _messages(messages),
         _REQUEST_TOKENS,
     )
-    reply = await AnthropicClient(settings).send((prompt.before, prompt.after), SCHEMA, Tries())
+    reply = await AnthropicClient(settings).send((prompt.before, prompt.after), Tries())
     save_diagnostic(f"PROMPT\n{prompt.text}\n\nANSWER\n{reply.text}", "reflector")
     return reply.text
 

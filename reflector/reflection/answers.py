@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isinf
@@ -51,16 +51,6 @@ _BRACE = re.compile(r"[{}]")
 _FENCED = re.compile(r"```(?P<tag>[A-Za-z0-9_+-]{0,20})(?P<content>(?:(?!```).)*+)```", re.DOTALL)
 _ANALYSIS = re.compile(r'"analysis"\s{0,40}:\s{0,40}(?=")')
 _TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
-
-TEXT: Mapping[str, object] = {"type": "string"}
-VERDICT: Mapping[str, object] = {"type": "string", "enum": list(VERDICTS)}
-
-
-def schema(**properties: object) -> dict[str, object]:
-    """Return the JSON schema of an object with these properties and no other, for a client that can demand one."""
-    required = list(properties)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
 
 _show = reprlib.Repr()
 _show.maxstring = _show.maxother = _show.maxlong = 60

@@ -26,13 +26,6 @@ def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 
 
 @pytest.fixture
-def official(api: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
-    """The same API where Anthropic's own is: at the address of a client whose settings name none."""
-    monkeypatch.setattr("reflector.reflection.backends.clients.anthropic._OFFICIAL", api.url)
-    return api
-
-
-@pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """An empty ledger in a file: what reflecting does is the same on each engine."""
     with Ledger.open_file(tmp_path / "ledger.db") as opened:

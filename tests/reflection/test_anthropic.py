@@ -13,13 +13,12 @@ import pytest
 from reflector.prices import Usage
 from reflector.reflection.backends.clients.anthropic import AnthropicClient
 from reflector.reflection.backends.clients.settings import Reply, Tries, model_settings
-from reflector.reflection.backends.model import SCHEMA
 from reflector.reflection.protocol import BackendError
 from tests.reflection.api import KEY, MODEL, TOO_LONG, Api, Behaviour, error, raw, serving, sound
 
 
 def send(client: AnthropicClient, tries: Tries | None = None) -> Reply:
-    return asyncio.run(client.send(("before", "after"), SCHEMA, tries or Tries()))
+    return asyncio.run(client.send(("before", "after"), tries or Tries()))
 
 
 def failure(client: AnthropicClient) -> BackendError:
@@ -28,12 +27,12 @@ def failure(client: AnthropicClient) -> BackendError:
     return caught.value
 
 
-def test_a_question_is_one_message_with_all_but_its_last_text_cached(official: Api) -> None:
+def test_a_question_is_one_message_with_all_but_its_last_text_cached(api: Api) -> None:
     usage = {"input_tokens": 7, "output_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}
-    official.does = [sound("hello", usage=usage, headers={"request-id": "req_1"})]
-    reply = send(official.client(base_url=None))
-    assert reply == Reply("hello", MODEL, "end_turn", Usage(7, 5, 3, 2), "req_1", structured=True)
-    (request,) = official.asked
+    api.does = [sound("hello", usage=usage, headers={"request-id": "req_1"})]
+    reply = send(api.client())
+    assert reply == Reply("hello", MODEL, "end_turn", Usage(7, 5, 3, 2), "req_1")
+    (request,) = api.asked
     assert request.path == "/v1/messages"
     assert request.body == {
         "model": MODEL,
@@ -47,19 +46,7 @@ def test_a_question_is_one_message_with_all_but_its_last_text_cached(official: A
                 ],
             }
         ],
-        "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
     }
-
-
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [(400, "output_config: Extra inputs are not permitted"), (422, "json_schema is not supported")],
-)
-def test_a_schema_that_is_refused_is_left_out(official: Api, status: int, said: str) -> None:
-    official.does = [error(status, "invalid_request_error", said)]
-    reply = send(official.client(base_url=None))
-    assert ["output_config" in request.body for request in official.asked] == [True, False]
-    assert (reply.structured, official.waits) == (False, [])
 
 
 @pytest.mark.parametrize("bearer", [False, True], ids=["an API key", "a token"])

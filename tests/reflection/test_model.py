@@ -81,7 +81,7 @@ def test_what_the_answer_took_stands_beside_it(api: Api, short: Request) -> None
     assert meta.pop("milliseconds") >= 0  # type: ignore[operator]
     assert meta.pop("estimated_tokens") > 500  # type: ignore[operator]
     tokens = {"input_tokens": 1000, "output_tokens": 50, "cache_read_tokens": 20, "cache_write_tokens": 9}
-    about = {"requests": 2, "stop_reason": "end_turn", "structured": False, "request_id": "req_7"}
+    about = {"requests": 2, "stop_reason": "end_turn", "request_id": "req_7"}
     assert meta == tokens | about | {"cost_usd": str(cost(MODEL, Usage(1000, 50, 20, 9)))}
     given = backend(api).answer(short)
     assert given.model == "gateway/one"
@@ -141,23 +141,21 @@ def test_a_question_that_is_too_long_is_halved_and_never_sent_again(
     assert len(sizes) == requests or then.status == 500
 
 
-NO_SCHEMA = error(400, "invalid_request_error", "output_config: Extra inputs are not permitted")
-TROUBLES = [TOO_LONG, HUGE, NO_SCHEMA, error(500), error(429), Behaviour(body=b"{"), CUT, sound("no")]
+TROUBLES = [TOO_LONG, HUGE, error(500), error(429), Behaviour(body=b"{"), CUT, sound("no")]
 
 
 @given(st.lists(st.sampled_from(TROUBLES), min_size=1, max_size=4))
-@example([error(500), NO_SCHEMA, error(500)])
-@example([NO_SCHEMA, error(500), TOO_LONG])
+@example([error(500), TOO_LONG, error(500)])
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_mixture_of_troubles_takes_more_than_three_requests(
-    official: Api, long_path: Path, does: list[Behaviour]
+    api: Api, long_path: Path, does: list[Behaviour]
 ) -> None:
-    official.reset()
-    official.does, official.else_ = does[:-1], does[-1]
+    api.reset()
+    api.does, api.else_ = does[:-1], does[-1]
     with suppress(BackendError):
-        asks = backend(official, {"base_url": None}, request_tokens=30_000)
-        assert 1 <= asks.answer(request_of(long_path)).meta["requests"] <= len(official.asked)
-    assert 1 <= len(official.asked) <= 3
+        asks = backend(api, request_tokens=30_000)
+        assert 1 <= asks.answer(request_of(long_path)).meta["requests"] <= len(api.asked)
+    assert 1 <= len(api.asked) <= 3
 
 
 def test_all_halves_together_have_one_deadline(api: Api, long_path: Path) -> None:
@@ -250,10 +248,9 @@ def test_an_answer_with_odd_facts_beside_it_is_not_lost(api: Api, runner: Runner
     assert answered.meta["output_tokens"] > 0
 
 
-def test_a_question_of_any_other_form_is_sent_without_its_secrets(official: Api) -> None:
+def test_a_question_of_any_other_form_is_sent_without_its_secrets(api: Api) -> None:
     key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
-    answer = backend(official, {"base_url": None}).complete(f"token = '{key}'", {"type": "object"})
-    (asked,) = official.asked
-    assert asked.body["output_config"]["format"]["schema"] == {"type": "object"}
+    answer = backend(api).complete(f"token = '{key}'")
+    (asked,) = api.asked
     assert key not in asked.text
     assert answer.prompt_sha256 == sha256(asked.text.encode()).hexdigest()

@@ -8,15 +8,13 @@ added up, and one that the window's end cut short counts if no better one follow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.playbook.bullet import sections_text
 from reflector.prices import Usage, cost
-from reflector.reflection.answers import TEXT, VERDICT, schema
 from reflector.reflection.backends.clients.settings import MAX_RETRIES, MAX_TOKENS, Reply, Tries
 from reflector.reflection.excerpt import compose, estimate_tokens
 from reflector.reflection.prompts import TemplateError, find_template, read_template
@@ -28,11 +26,6 @@ from reflector.transcripts.reading import UnknownTranscript
 if TYPE_CHECKING:
     from reflector.reflection.backends.clients.anthropic import AnthropicClient
     from reflector.reflection.truth.asking import Question
-
-#: The form of an answer about a window, for a client that can demand one.
-SCHEMA: Final = schema(
-    analysis=TEXT, bullet_tags={"type": "array", "items": schema(name=TEXT, rationale=TEXT, tag=VERDICT)}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +77,7 @@ class ModelBackend:
         while prompt is not None:
             try:
                 request.reserve(usage.total + prompt.tokens + MAX_TOKENS)
-                reply = asyncio.run(self.client.send((prompt.before, prompt.after), SCHEMA, tries))
+                reply = asyncio.run(self.client.send((prompt.before, prompt.after), tries))
             except BackendError as error:
                 refused = error
                 if given is not None or not error.too_long:
@@ -109,10 +102,10 @@ class ModelBackend:
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory. Raises BackendError."""
-        answer = self.complete(question.prompt, question.schema)
+        answer = self.complete(question.prompt)
         return replace(answer, template_sha256=question.prompt.template_sha256)
 
-    def complete(self, prompt: str, schema: Mapping[str, object] | None = None) -> Answer:
+    def complete(self, prompt: str) -> Answer:
         """Answer a prompt, sent without its secrets. Raises BackendError."""
         text = redact(visible(prompt))
         tokens = estimate_tokens(text)
@@ -124,7 +117,7 @@ class ModelBackend:
                 attempts=0,
             )
         tries = Tries()
-        reply = asyncio.run(self.client.send((text,), schema, tries))
+        reply = asyncio.run(self.client.send((text,), tries))
         meta = _meta(reply, _used(reply, tokens), tokens, tries)
         return Answer(reply.text, quote(reply.model, 100), prompt_sha256=sha256(text.encode()).hexdigest(), meta=meta)
 
@@ -151,7 +144,6 @@ def _meta(reply: Reply, usage: Usage, estimated: int, tries: Tries) -> dict[str,
         "milliseconds": round(tries.seconds * 1000),
         "requests": tries.made,
         "stop_reason": quote(reply.stop_reason, 60),
-        "structured": reply.structured,
     }
     if (price := cost(reply.model, usage)) is not None:
         meta["cost_usd"] = str(price)

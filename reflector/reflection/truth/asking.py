@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from reflector.reflection.answers import TEXT, VERDICT, Strategy, find_answer, schema
+from reflector.reflection.answers import Strategy, find_answer
 from reflector.reflection.truth.builder import Prompt, PromptBuilder
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Trajectory, faults_in
 
@@ -25,10 +25,6 @@ MOST_FAILED = 3
 #: A trajectory may come from a file that asks for millions.
 MOST_ITERATIONS = 100
 T = TypeVar("T")
-
-
-_INSIGHTS = schema(insights={"type": "array", "items": schema(**dict.fromkeys(Insight.model_fields, TEXT))})
-_EVALUATION = schema(bullet_id=TEXT, reason=TEXT, tag=VERDICT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +46,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One prompt. `iteration` and `part` are its place: part 1 asks for insights, each other part judges a `bullet`.
-
-    schema  JSON schema of the answer
-    """
+    """One prompt. `iteration` and `part` are its place: part 1 asks for insights, each other part judges a `bullet`."""
 
     case: Case
     prompt: Prompt
     iteration: int
     part: int
-    schema: dict[str, object]
     bullet: Bullet | None = None
 
     @property
@@ -127,7 +119,7 @@ def talk(case: Case, builder: PromptBuilder, ask: Ask) -> Talk:
             break
         given = (case.trajectory, case.ground_truth, case.test_report, case.bullets, case.dataset)
         made = builder.build(*given, said.insights or None)
-        insights = said.hear(Question(case, _prompt(made), iteration, 1, _INSIGHTS), ask, read_insights)
+        insights = said.hear(Question(case, _prompt(made), iteration, 1), ask, read_insights)
         failed = 0 if insights is not None else failed + 1
         if insights is not None:
             said.insights, good = insights, iteration
@@ -136,7 +128,7 @@ def talk(case: Case, builder: PromptBuilder, ask: Ask) -> Talk:
     for bullet in case.bullets:
         prompt = _prompt(builder.build_evaluation_prompt(case.trajectory, case.ground_truth, bullet))
         part = 2 + case.trajectory.used_bullet_ids.index(bullet.id)  # the same also when other bullets are gone
-        question = Question(case, prompt, iterations, part, _EVALUATION, bullet)
+        question = Question(case, prompt, iterations, part, bullet)
         evaluation = said.hear(question, ask, partial(read_evaluation, bullet_id=bullet.id))
         said.evaluations += [] if evaluation is None else [evaluation]
     said.iterations = iterations if said.strategies else 0

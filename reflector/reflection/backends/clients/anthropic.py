@@ -5,7 +5,7 @@ The SDK's own retries are off, or three attempts would be nine. Its redirects ar
 for the user to say, not for the API. An answer that was paid for never fails for what is beside its text.
 
 What is tried again (requirement A-17): timeouts, broken connections, 429 and 5xx. Everything else would fail the same
-way once more, but for an answer's schema that the API refuses: it is left out.
+way once more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 import reprlib
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -39,12 +39,6 @@ from reflector.reflection.protocol import BackendError
 
 _OFFICIAL: Final = "https://api.anthropic.com"
 _TOO_LONG = re.compile(r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context", re.I)
-#: What an API says of a model that knows no schemas.
-_NO_SCHEMA = re.compile(
-    r"output_config|output_format|json_schema|structured.output|(?:parameter|field|inputs?) (?:is|are) not (?:permitted"
-    r"|supported)|unknown (?:parameter|field)",
-    re.I,
-)
 #: What an API says whose account has nothing left; some say so with 400.
 _NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
 #: Statuses with which an API refuses us, whatever it is asked, and what a person can do about each.
@@ -70,11 +64,10 @@ class AnthropicClient:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
 
-    async def send(self, texts: Sequence[str], schema: Mapping[str, object] | None, tries: Tries) -> Reply:
+    async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
         """Send one question as one user message, and count each request in `tries`, of which one must be left.
 
-        All texts but the last are the same for many questions, and cached. `schema` is the form of the answer. Raises
-        BackendError and nothing else.
+        All texts but the last are the same for many questions, and cached. Raises BackendError and nothing else.
         """
         settings, key = self.settings, self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
@@ -86,21 +79,19 @@ class AnthropicClient:
             raise BackendError(said, stage="access", attempts=0)
         try:
             async with asyncio.timeout(settings.deadline - tries.seconds):
-                return await self._asked(texts, schema, tries)
+                return await self._asked(texts, tries)
         except TimeoutError:
             said = f"no answer within {settings.deadline:g} s (requests: {tries.made})"
             raise BackendError(said, stage="transport", attempts=tries.made) from None
         except Exception as error:
             raise _failure(error, tries.made, key) from error
 
-    async def _asked(self, texts: Sequence[str], schema: Mapping[str, object] | None, tries: Tries) -> Reply:
+    async def _asked(self, texts: Sequence[str], tries: Tries) -> Reply:
         settings = self.settings
         credential: dict[str, Any] = {"auth_token" if settings.bearer else "api_key": settings.key}
         blocks: list[Any] = [{"type": "text", "text": text} for text in texts]
         for block in blocks[:-1]:
             block["cache_control"] = {"type": "ephemeral"}
-        # Only Anthropic's own API is known to take a schema; the parser reads an answer without one as well.
-        form = schema if settings.base_url is None else None
         async with anthropic.AsyncAnthropic(
             **credential,
             # Left out, an empty ANTHROPIC_BASE_URL would be an address.
@@ -111,32 +102,24 @@ class AnthropicClient:
                 verify=_certificates(), follow_redirects=False, event_hooks={"response": [_read]}
             ),
         ) as client:
-            failures = 0
+            wait = BASE_DELAY
             while True:
-                options: dict[str, Any] = {}
-                if form is not None:
-                    options["output_config"] = {"format": {"type": "json_schema", "schema": form}}
                 tries.made += 1
                 try:
                     message = await client.messages.create(
                         model=settings.model,
                         max_tokens=MAX_TOKENS,
                         messages=[{"role": "user", "content": blocks}],
-                        **options,
                     )
-                    return _reply(message, settings, structured=form is not None)
+                    return _reply(message, settings)
                 except anthropic.APIError as error:
-                    if tries.made >= MAX_RETRIES:
-                        raise
-                    if form is not None and _refuses_schema(error):
-                        form = None
-                        continue
-                    failures += 1
-                    wait = max(BASE_DELAY * 2.0 ** (failures - 1) * self.jitter(), _rest_in(error))
+                    rest = max(wait * self.jitter(), _rest_in(error))
                     # An API that asks to wait beyond the deadline is asked at a later drain.
-                    if not is_transient(error) or tries.seconds + wait >= settings.deadline:
+                    is_late = tries.seconds + rest >= settings.deadline
+                    if tries.made >= MAX_RETRIES or not _is_transient(error) or is_late:
                         raise
-                    await self.sleep(wait)
+                    await self.sleep(rest)
+                    wait *= 2
 
 
 @cache
@@ -159,7 +142,7 @@ async def _read(response: Any) -> None:
     response._content = bytes(body)
 
 
-def _reply(message: Any, settings: ModelSettings, *, structured: bool) -> Reply:
+def _reply(message: Any, settings: ModelSettings) -> Reply:
     """Return what an answer says. Raises _Odd.
 
     The SDK does not check what it is given: anything beside the text may be missing or of another type.
@@ -174,7 +157,6 @@ def _reply(message: Any, settings: ModelSettings, *, structured: bool) -> Reply:
         stop_reason=stop_reason or "",
         usage=_usage(message),
         request_id=message._request_id,
-        structured=structured,
     )
 
 
@@ -190,18 +172,13 @@ def _usage(message: Any) -> Usage:
     return Usage(*(count if 0 <= count <= _MOST_TOKENS else 0 for count in counts))
 
 
-def is_transient(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     """Return whether the same request might be answered later."""
     if isinstance(error.__cause__, _Odd):
         return False
     if isinstance(error, anthropic.APITimeoutError | anthropic.APIConnectionError | anthropic.RateLimitError):
         return True
     return isinstance(error, anthropic.APIStatusError) and error.status_code >= 500
-
-
-def _refuses_schema(error: anthropic.APIError) -> bool:
-    refuses = isinstance(error, anthropic.BadRequestError | anthropic.UnprocessableEntityError)
-    return refuses and _NO_SCHEMA.search(str(error)) is not None
 
 
 def _rest_in(error: Exception) -> float:
@@ -252,7 +229,7 @@ def _refusal(error: anthropic.APIStatusError) -> tuple[str, str, bool]:
         return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}", False
     said = error.api_message if isinstance(error.api_message, str) else str(error)
     too_long = status == 413 or (status == 400 and bool(_TOO_LONG.search(said)))
-    stage = "transport" if is_transient(error) or status == 408 else "request"
+    stage = "transport" if _is_transient(error) or status == 408 else "request"
     if status in _REFUSALS or (status == 400 and _NO_CREDIT.search(said)):
         stage = "access"
     return stage, f"HTTP {status} {error.type or ''}".rstrip() + f": {said}{_REFUSALS.get(status, '')}", too_long

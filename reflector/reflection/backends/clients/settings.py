@@ -62,7 +62,6 @@ class Reply:
     """A model's text, why it ended there, and the tokens that it took.
 
     request_id  by which the API knows the request; None where it has no ids
-    structured  whether the model was bound to the schema
     """
 
     text: str
@@ -70,7 +69,6 @@ class Reply:
     stop_reason: str
     usage: Usage
     request_id: str | None = None
-    structured: bool = False
 
 
 def model_settings(config: Config | None = None, environ: Mapping[str, str] | None = None) -> ModelSettings:
