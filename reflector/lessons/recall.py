@@ -21,7 +21,7 @@ from typing import Final, Literal
 from reflector.ledger.as_of import Past
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import BACKGROUND, LessonPolicy, lesson_book
+from reflector.lessons.book import BACKGROUND, lesson_book
 from reflector.lessons.outcomes import embed as by_hash
 from reflector.lessons.outcomes import unit
 from reflector.mistakes import Mistake
@@ -71,7 +71,6 @@ def recall(
     of: Ledger | Past | None = None,
     by: By = "both",
     embed: Embed | None = None,
-    policy: LessonPolicy | None = None,
 ) -> list[Found]:
     """Return the `k` bullets and lessons that fit a query best, the best first; [] where none fits.
 
@@ -80,19 +79,19 @@ def recall(
     Raises LedgerError; ConfigError for a project's settings.
     """
     if of is not None:
-        return search(documents(of, policy), query, k, by=by, embed=embed)
+        return search(documents(of), query, k, by=by, embed=embed)
     project = Project.at(find_project())
     if not project.has_ledger():
         return []
     with project.open_ledger() as ledger:
-        return search(documents(ledger, policy), query, k, by=by, embed=embed)
+        return search(documents(ledger), query, k, by=by, embed=embed)
 
 
-def documents(of: Ledger | Past, policy: LessonPolicy | None = None) -> list[Document]:
+def documents(of: Ledger | Past) -> list[Document]:
     """Return the live texts: bullets, and lessons that may be told and are not bullets by now. Raises LedgerError."""
     found = [Document("bullet", one.name, one.text, one.text) for one in of.bullets()]
     live = {one.id for one in found}
-    for one in lesson_book(of, policy):
+    for one in lesson_book(of):
         if one.is_tellable and one.bullet not in live:
             background = (str(one.data.get(name) or "") for name in BACKGROUND)
             searched = "\n".join(filter(None, (one.text, *background, one.task, *one.tags)))

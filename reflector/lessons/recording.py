@@ -109,23 +109,20 @@ def observe_outcome(
 
 def record_told(
     ledger: Ledger,
-    lessons: Iterable[str] = (),
-    bullets: Iterable[str] = (),
+    lessons: Iterable[str],
     *,
     via: str,
     actor: str,
     key: Key | None = None,
     session_id: str | None = None,
     task: str | None = None,
-    query: str | None = None,
 ) -> Appended | None:
-    """Record what a session or a task was told; None where that is nothing. Raises LedgerError."""
-    told, names = list(dict.fromkeys(lessons)), list(dict.fromkeys(bullets))
-    if not told and not names:
+    """Record the lessons that a session or a task was told; None where there is none. Raises LedgerError."""
+    told = list(dict.fromkeys(lessons))
+    if not told:
         return None
-    data: dict[str, Any] = {"via": via, "lessons": told, "bullets": names}
-    data |= {name: value for name, value in (("task", task), ("query", query)) if value is not None}
-    data = _without_secrets(data, ev.ADVICE_TOLD)
+    said = {"via": via, "lessons": told, "bullets": [], **({"task": task} if task is not None else {})}
+    data = _without_secrets(said, ev.ADVICE_TOLD)
 
     def event(*parts: str | int) -> NewEvent:
         event_id = identity(ev.ADVICE_TOLD, via, session_id or "", task or "", *parts)

@@ -246,16 +246,16 @@ def test_outcomes_are_folded_in_the_order_in_which_they_happened(ledger: Ledger)
 def test_what_a_session_was_told_for_one_reason_is_recorded_once(ledger: Ledger) -> None:
     id = record_lesson(ledger, "mistake", "Add auth", actor="engine")
     for _ in range(2):
-        record_told(ledger, [id], ["pat-001"], via="injection", actor="hook", session_id="s1", key=[])
+        record_told(ledger, [id], via="injection", actor="hook", session_id="s1", key=[])
     assert next(iter(lesson_book(ledger))).times_applied == 1
-    assert record_told(ledger, via="retrieval", actor="engine") is None
+    assert record_told(ledger, [], via="retrieval", actor="engine") is None
 
 
 def test_a_secret_is_replaced_before_it_is_stored(ledger: Ledger) -> None:
     key = "ghp_" + "a1B2" * 9
     id = record_lesson(ledger, "mistake", f"Use {key}", actor="engine", mistake=key, tags=[key])
     observe_outcome(ledger, id, "success", f"with {key}", source="api")
-    record_told(ledger, [id], via="recall", actor="cli", query=key)
+    record_told(ledger, [id], via="recall", actor="cli", task=key)
     assert key not in str(list(ledger.events()))
 
 
