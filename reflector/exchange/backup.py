@@ -4,7 +4,7 @@ Invariant: a backup is one state of the ledger, in one file that only its owner 
 was written; a file under its name is there whole or not at all, and none is ever overwritten. A ledger is replaced by
 a verified copy only, at once, and the replaced file is kept beside it.
 
-The copy is made by VACUUM INTO: a snapshot that no writer waits for, and without the free pages, which could still
+Each copy is made by VACUUM INTO: a snapshot that no writer waits for, and without the free pages, which could still
 hold an erased text. A ledger is put back by SQLite's backup interface, page by page into the same file in one
 transaction, so that processes which have it open go on with what was restored and not with a file that is gone.
 """
@@ -12,27 +12,27 @@ transaction, so that processes which have it open go on with what was restored a
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from reflector.files import absolute, sync_folder
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
 from reflector.ledger.lock import file_lock
-from reflector.ledger.sqlite_file import claim_file, sqlite_module
+from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url, url_of
 from reflector.proof.verify import Anchor, verify
 
-#: How the name of a copy ends that is not finished, and the age at which it belongs to a process that was killed.
+#: How the name of a folder ends in which a copy is made, and the age at which its process was killed.
 _UNFINISHED = ".reflector-unfinished"
 _LEFT_BEHIND_SECONDS = 3600.0
-#: What SQLite and the ledger put beside a database file.
-_BESIDE = ("-wal", "-shm", "-journal", ".lock")
 _PLAYBOOKS = "SELECT name, origin, position, chain FROM playbook ORDER BY id"
 _CHAIN_AT = (
     "SELECT event.chain FROM event JOIN playbook ON playbook.id = event.playbook_id"
@@ -75,9 +75,8 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
     if to.exists() or to.is_symlink():
         raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
     before = ledger.head()
-    with _staged(to.parent, f".{to.name}") as staged:
-        with _opened(source) as connection:
-            connection.execute("VACUUM INTO ?", (str(staged),))
+    with _staged(to) as staged:
+        _copy(source, staged)
         anchor = Anchor(before.position, before.chain)
         end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)
         _settle(staged)
@@ -98,9 +97,8 @@ def restore(
     """
     if not backup_file.is_file():
         raise LedgerUnavailable(f"{backup_file} is not a file; name a backup that `reflector ledger backup` made")
-    with _staged(present.parent, f".{present.name}.restore") as staged:
-        with _opened(staged) as target, _opened(backup_file, read_only=True) as source:
-            source.backup(target)
+    with _staged(present) as staged:
+        _copy(backup_file, staged, mode="ro")
         end = _proven(staged, f"the backup {backup_file} is not sound and was not restored", playbook)
         if written is not None:
             with Ledger.open_file(staged, playbook) as ledger:
@@ -108,8 +106,9 @@ def restore(
         _settle(staged)
         with file_lock(url_of(sqlite_url(present))):
             readable = _is_ledger(present)
-            if not force:
-                _refuse_loss(present, staged, backup_file, readable=readable)
+            if not force and (lost := _lost(present, staged, readable=readable)):
+                what = f"{lost} {backup_file} lacks; restore it anyway with --force; the ledger is kept beside it"
+                raise WouldLose(f"the ledger {present} {what}")
             kept = _keep(present, readable=readable)
             if readable:
                 with _opened(staged) as source, _opened(present) as target:
@@ -120,22 +119,15 @@ def restore(
     return Restored(end, kept)
 
 
-def _refuse_loss(present: Path, staged: Path, backup_file: Path, *, readable: bool) -> None:
-    if not present.exists() or not present.stat().st_size:
-        return
+def _lost(present: Path, staged: Path, *, readable: bool) -> str:
+    """Return which events of a ledger its backup lacks, in words; "" for none."""
     if not readable:
-        raise WouldLose(
-            f"the ledger {present} cannot be read, so it is unknown which events {backup_file} lacks; "
-            "restore it anyway with --force; the ledger is kept beside it"
-        )
+        return "cannot be read, so it is unknown which events" if _holds_anything(present) else ""
     with _opened(staged) as then, _opened(present) as now:
         for name, origin, position, chain in now.execute(_PLAYBOOKS).fetchall():
-            found = then.execute(_CHAIN_AT, (name, origin, position)).fetchone()
-            if position and (found is None or found[0] != chain):
-                raise WouldLose(
-                    f"the ledger {present} has events of the playbook {name!r} up to position {position} that "
-                    f"{backup_file} lacks; restore it anyway with --force; the ledger is kept beside it"
-                )
+            if position and then.execute(_CHAIN_AT, (name, origin, position)).fetchone() != (chain,):
+                return f"has events of the playbook {name!r} up to position {position} that"
+    return ""
 
 
 def _keep(present: Path, *, readable: bool) -> Path | None:
@@ -143,9 +135,7 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     kept = present.with_name(f"{present.name}.before-{stamp}")
     if readable:
-        kept.touch(mode=0o600, exist_ok=False)
-        with _opened(kept) as target, _opened(present) as source:
-            source.backup(target)
+        _copy(present, kept)
         _settle(kept)
         return kept
     for suffix in ("-wal", "-shm", "-journal", ""):
@@ -156,9 +146,9 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
 
 def _proven(staged: Path, what: str, playbook: str, *anchors: Anchor) -> Anchor:
     """Return where a playbook of a copy ends, all of whose playbooks were verified."""
+    if not _is_ledger(staged):
+        raise LedgerCorrupt(f"{what}: it holds no ledger; name a file that `reflector ledger backup` made")
     with _opened(staged) as connection:
-        if not _has_ledger(connection):
-            raise LedgerCorrupt(f"{what}: it holds no ledger; name a file that `reflector ledger backup` made")
         ends = {name: Anchor(position, chain) for name, _, position, chain in connection.execute(_PLAYBOOKS)}
     for name in ends:
         with Ledger.open_file(staged, name) as ledger:
@@ -173,31 +163,38 @@ def _proven(staged: Path, what: str, playbook: str, *anchors: Anchor) -> Anchor:
     return ends[playbook]
 
 
+def _holds_anything(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
 def _is_ledger(path: Path) -> bool:
     """Return whether a file can be read as a ledger from end to end."""
-    if not path.exists() or not path.stat().st_size:
+    if not _holds_anything(path):
         return False
     try:
         with _opened(path) as connection:
-            return connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok" and _has_ledger(connection)
+            found = connection.execute("SELECT name FROM sqlite_master WHERE name IN ('playbook', 'event')").fetchall()
+            return len(found) == 2 and connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
     except LedgerError:
         return False
 
 
-def _has_ledger(connection: Any) -> bool:
-    names = connection.execute("SELECT name FROM sqlite_master WHERE name IN ('playbook', 'event')").fetchall()
-    return len(names) == 2
-
-
 @contextmanager
-def _opened(path: Path, *, read_only: bool = False) -> Iterator[Any]:
+def _opened(path: Path, mode: str = "rw") -> Iterator[Any]:
     """A connection to an existing database file; errors inside name the file that was opened last."""
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
     with (
         translated(str(path)),
         closing(sqlite_module().connect(uri, uri=True, isolation_level=None, timeout=30)) as connection,
     ):
         yield connection
+
+
+def _copy(source: Path, to: Path, mode: str = "rw") -> None:
+    """Copy a database into a new file of its owner's."""
+    to.touch(mode=0o600, exist_ok=False)
+    with _opened(source, mode) as connection:
+        connection.execute("VACUUM INTO ?", (str(to),))
 
 
 def _settle(path: Path) -> None:
@@ -209,19 +206,11 @@ def _settle(path: Path) -> None:
 
 
 @contextmanager
-def _staged(folder: Path, name: str) -> Iterator[Path]:
-    """A new, empty file of the owner's, which goes with all that was put beside it; so does what was left behind."""
-    for left in folder.glob(f".*{_UNFINISHED}*"):
+def _staged(beside: Path) -> Iterator[Path]:
+    """The path for a copy, in a folder of the owner's that goes with all in it; so do those that were left behind."""
+    for left in beside.parent.glob(f".*{_UNFINISHED}"):
         with suppress(FileNotFoundError):  # another backup was faster
             if time.time() - left.lstat().st_mtime > _LEFT_BEHIND_SECONDS:
-                left.unlink()
-    staged = folder / f"{name}.{os.getpid()}{_UNFINISHED}"
-    parts = (staged, *(Path(f"{staged}{suffix}") for suffix in _BESIDE))
-    try:
-        for path in parts:
-            path.unlink(missing_ok=True)
-        claim_file(staged)
-        yield staged
-    finally:
-        for path in parts:
-            path.unlink(missing_ok=True)
+                shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(suffix=_UNFINISHED, prefix=f".{beside.name}.", dir=beside.parent) as folder:
+        yield Path(folder) / "ledger.db"

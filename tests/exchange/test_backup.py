@@ -54,9 +54,9 @@ def test_a_backup_is_a_ledger_of_its_own_that_only_its_owner_reads(path: Path, t
 
 
 def test_what_a_killed_backup_left_behind_goes_with_the_next_one_in_its_folder(path: Path, tmp_path: Path) -> None:
-    old, new = (tmp_path / f".{name}.db.4711.reflector-unfinished-wal" for name in ("monday", "tuesday"))
+    old, new = (tmp_path / f".{name}.db.4711.reflector-unfinished" for name in ("monday", "tuesday"))
     for left in (old, new):
-        left.touch()
+        left.mkdir()
     os.utime(old, (0, 0))
     with _told(path) as ledger:
         backup(ledger, tmp_path / "wednesday.db")
