@@ -12,6 +12,7 @@ bullet both are kept; two verdicts of one reflection are a conflict that only a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import dropwhile, islice
 from typing import Any, Final, NamedTuple
@@ -30,7 +31,7 @@ from reflector.exchange.agreement import (
     restated_bullets,
     restated_counters,
 )
-from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
+from reflector.exchange.survey import Collision, Survey, bullets_of, compare, free_names, match, survey
 from reflector.exchange.transfer import Checked, Progress, WrongLine, checked, write
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
@@ -101,11 +102,8 @@ class Merged:
     forward: bool = False
 
 
-class _RolledBack(Exception):
-    """Nothing was appended: every event of the file is here (`done`), or something came before the lock (None)."""
-
-    def __init__(self, done: Merged | None = None) -> None:
-        self.done = done
+class _NothingNew(Exception):
+    """Every event of the file is here; raised so that nothing is appended."""
 
 
 def merge(
@@ -117,46 +115,40 @@ def merge(
     first: int = 0,
     progress: Progress | None = None,
 ) -> Merged:
-    """Append the events of an exported ledger that are not here. `lines` is called for the file's lines, twice.
+    """Append the events of an exported ledger that are not here. `lines` is called for the file's lines, twice: to
+    prove them, and under the ledger's lock.
 
     rename  bullets of the file whose names mean another bullet here get the next free ones, with numbers from `first`
     ours    where verdicts of one reflection differ, those of this ledger count
 
     Raises WrongLine, NamesCollide, VerdictsDiffer, LedgerError; nothing is appended then.
     """
-    while True:
-        before = ledger.head()
-        found = survey(ledger, lines(), progress)
-        here = bullets_of(ledger)
+    found, done = survey(lines(), progress), Merged(ledger.head())
+    with suppress(_NothingNew), ledger.writing() as writing:
+        done.head = _head_at(done.head, writing)
+        here = bullets_of(writing)
+        compare(writing, done.head.origin, found)
         colliding = [] if found.forward else match(here, found)
         if colliding and not rename:
             raise NamesCollide(colliding)
         given = free_names([name for name, *_ in colliding], here, found, first)
         found.names |= given
-        try:
-            return _merged(ledger, lines, found, Merged(before, renamed=given), ours=ours)
-        except _RolledBack as back:
-            if back.done is not None:
-                return back.done
-
-
-def _merged(ledger: Ledger, lines: Lines, found: Survey, done: Merged, *, ours: bool) -> Merged:
-    with ledger.writing() as writing:
-        if (writing.position, writing.chain) != (done.head.position, done.head.chain):
-            raise _RolledBack
         rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])
-        end: Stored | Writing = writing
         if found.forward:
-            done.forward, end = True, _grown(writing.sql, rest)
+            done.forward, done.head = True, _head_at(done.head, _grown(writing.sql, rest))
         else:
             merging = _Merging(writing, found, done, ours=ours)
             while page := list(islice(rest, _PAGE)):
                 merging.take(page)
             if not done.added:
-                raise _RolledBack(replace(done, renamed={}))
+                raise _NothingNew
             merging.finish()
-        done.head = replace(done.head, position=end.position, chain=end.chain, recorded_at=end.recorded_at)
-        return done
+            done.renamed, done.head = given, _head_at(done.head, writing)
+    return done
+
+
+def _head_at(head: Head, end: Stored | Writing) -> Head:
+    return replace(head, position=end.position, chain=end.chain, recorded_at=end.recorded_at)
 
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:

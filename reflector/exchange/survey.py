@@ -8,7 +8,8 @@ two bullets of one name with other births are one bullet where they ever said th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +20,8 @@ from reflector.events.state import REDACTED
 from reflector.exchange.agreement import Clock
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
-from reflector.ledger.reader import Reader, events_where
-from reflector.ledger.statements import Statements
+from reflector.ledger.append import Writing
+from reflector.ledger.reader import between
 from reflector.playbook.names import Names, is_name
 
 _PAGE = 1000
@@ -77,7 +78,8 @@ def _first_appended(event_id: str, data_hash: str, meta: Mapping[str, Any]) -> t
 class Survey:
     """What a file holds.
 
-    common   the last of its positions at which this ledger has the very chain: the same ledger up to there, or merged
+    chains   the chain at each of its positions
+    common   the last position at which this ledger has the very chain: the same ledger up to there, or merged
     forward  whether this ledger is an earlier state of the file's
     kept     what is left of the erased events' data, by their ids
     types    the types of events of which redactions keep what is left, by the id that the redaction points to
@@ -87,6 +89,7 @@ class Survey:
     """
 
     header: Header
+    chains: list[str] = field(default_factory=list)
     common: int = 0
     forward: bool = False
     bullets: Bullets = field(default_factory=Bullets)
@@ -97,63 +100,48 @@ class Survey:
     late: dict[int, str] = field(default_factory=dict)
 
 
-def bullets_of(ledger: Reader) -> Bullets:
+def bullets_of(writing: Writing) -> Bullets:
     """Return the bullets of this ledger."""
     found = Bullets()
-    for event in ledger.events(types=WORDING_TYPES):
+    for event in between(writing.sql, WORDING_TYPES, 0, writing.position):
         found.take(event.type, event.event_id, event.data_hash, event.meta, event.data or {})
     return found
 
 
-def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | None = None) -> Survey:
+def survey(lines: Iterable[str | bytes], progress: Progress | None = None) -> Survey:
     """Prove a file and read what it holds. Raises WrongLine."""
     header, events = checked(lines)
-    head = ledger.head()
-    found = Survey(header)
-    with ledger.asking() as sql:
-        merged = set(_merged_heads(sql, header.origin))
-    own = _chains(ledger) if head.origin == header.origin else None
-    erased = Erased()
-    clock = Clock()
-    common_chain = ""
+    found, erased, clock = Survey(header), Erased(), Clock()
     for one in events:
         stored = one.stored
+        found.chains.append(stored.chain)
         _take(found, one, erased)
         if MERGED in one.event.meta:
             clock.came(first_moment(one.event.meta, _NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
-        place = (stored.position, stored.chain)
-        # Once the chains differ, no later position can match.
-        own = own if own is not None and next(own, None) == place else None
-        if place in merged or own is not None:
-            found.common, common_chain = place
         if progress is not None and stored.position % _PAGE == 0:
             progress(_PAGE)
     erased.refuse_rest()
-    is_same = head.origin == header.origin
-    found.forward = is_same and found.common == head.position < header.position and common_chain == head.chain
     return found
 
 
-def _merged_heads(sql: Statements, origin: str) -> Iterator[tuple[int, str]]:
-    """Yield the heads up to which a ledger was merged into this one itself, not through another one."""
-    for event in events_where(sql, f"type = '{ev.LEDGER_MERGED}' AND type <> '{ev.BULLET_TAGGED}'"):
-        if event.data is not None and event.data["origin"] == origin and MERGED not in event.meta:
-            yield event.data["position"], event.data["chain"]
-
-
-def _chains(ledger: Reader) -> Iterator[tuple[int, str]]:
-    """Yield the positions and chains of this ledger, page by page."""
-    query = "SELECT position, chain FROM event WHERE playbook_id = ? AND position > ? ORDER BY position LIMIT ?"
-    position = 0
-    while True:
-        with ledger.asking() as sql:
-            page = sql.run(query, position, _PAGE).fetchall()
-        if not page:
-            return
-        yield from ((at, chain) for at, chain in page)
-        position = page[-1][0]
+def compare(writing: Writing, origin: str, found: Survey) -> None:
+    """Set how far a file's history is in this ledger."""
+    sql, chains = writing.sql, ["", *found.chains]
+    if origin == found.header.origin:
+        query = "SELECT chain FROM event WHERE playbook_id = ? AND position = ?"
+        last = min(writing.position, len(found.chains))
+        # Once the chains differ, no later position can match.
+        parted = bisect(range(1, last + 1), 0, key=lambda at: sql.run(query, at).fetchone() != (chains[at],))
+        found.common = parted
+        found.forward = 0 < parted == writing.position < len(found.chains)
+    for event in between(sql, (ev.LEDGER_MERGED,), 0, writing.position):
+        # One that came through another ledger says where that one stood.
+        if event.data is not None and event.data["origin"] == found.header.origin and MERGED not in event.meta:
+            position, chain = event.data["position"], event.data["chain"]
+            if chains[position : position + 1] == [chain]:
+                found.common = max(found.common, position)
 
 
 def _take(found: Survey, one: Checked, erased: Erased) -> None:
