@@ -171,7 +171,7 @@ class Moment:
                 counters[tag.name][KINDS.index(tag.kind or "")] += 1
         return {name: (helpful, harmful) for name, (helpful, harmful) in counters.items()}
 
-    # list, blame, session
+    # list, blame
 
     def told(self, name: str, counters: dict[str, Pair]) -> dict[str, Any]:
         bullet = self.bullets[name]
@@ -233,36 +233,6 @@ class Moment:
             what = (event.position, event.id, event.recorded_at, event.session, tag, disposition)
             steps.append((*what, *totals, by.position if by else None, evidence))
         return steps
-
-    def session(self, session: str) -> list[tuple[Any, ...]]:
-        """(position, cited, reflections) of the session's windows.
-
-        A reflection is (id, answers, position of its completion, tags), a tag (position, name, tag, disposition,
-        counted).
-        """
-        counting = self.counting()
-
-        def told(tag: Event) -> tuple[Any, ...]:
-            counted = None if tag.kind is None else counting.get(tag.position) is tag
-            return (
-                tag.position,
-                tag.name,
-                tag.data.get("tag") or "",
-                tag.data.get("disposition") or "malformed",
-                counted,
-            )
-
-        found = []
-        for window in self.windows.values():
-            if window.session == session:
-                judged = [event for event in self.events if event.target == window.id and event.reflection]
-                reflections = []
-                for one in dict.fromkeys(str(event.reflection) for event in judged):
-                    completed = self.completed[one].position if one in self.completed else None
-                    tags = [told(tag) for tag in self.tags if tag.reflection == one]
-                    reflections.append((one, len(self.answers[one]), completed, tags))
-                found.append((window.position, window.data.get("cited", []), reflections))
-        return found
 
     # log, show
 
@@ -326,7 +296,7 @@ class Moment:
             "D6": lambda one, other: sharing(one, other, same=True),
         }
 
-    # stats, citations, orphans
+    # stats
 
     def stats(self) -> tuple[Counter[str], dict[str, dict[str, Counter[str]]]]:
         """The totals, and the same by model, template and day."""
@@ -358,34 +328,6 @@ class Moment:
             if self.covered_by(tag) is None:
                 add(tag.kind or "undecided", tag.reflection or "")
         return total, by
-
-    def citations(self) -> list[tuple[Any, ...]]:
-        """(name, status, live, told, unknown, told and cited, cited, judged, uncited, helpful, harmful)."""
-        live: dict[str, set[str]] = defaultdict(set)
-        cited: dict[str, set[str]] = defaultdict(set)
-        tagged: dict[str, set[str]] = defaultdict(set)
-        status: dict[str, bool] = {}
-        for event in self.events:
-            for data in event.bullets:
-                status.setdefault(data["name"], True)
-            if event.type == "bullet.removed" and event.name in status:
-                status[event.name] = False
-            elif event.type == "session.recorded":
-                session = event.session or event.id
-                for name in event.data.get("cited", ()):
-                    cited[name].add(session)
-                for name in (*event.data.get("cited", ()), *(name for name, is_live in status.items() if is_live)):
-                    live[name].add(session)
-            elif event.type == "bullet.tagged" and event.session is not None:
-                tagged[event.name].add(event.session)
-        counters = self.counters()
-        found = []
-        for name, bullet in self.bullets.items():
-            there, knew = live[name], live[name] & cited[name]
-            judged = (len(knew), len(knew & tagged[name]), len(tagged[name] - cited[name]))
-            # No session of the histories says what it was told.
-            found.append((name, bullet.status, len(there), None, len(there), 0, *judged, *counters[name]))
-        return found
 
     def of_sessions(self, name: str) -> dict[str | None, Counter[str]]:
         """How many members of a bullet's standing verdicts each session has, by kind."""
