@@ -6,7 +6,6 @@ be found. What a forger did is told as a sentence, so that a campaign's failure 
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -250,25 +249,3 @@ def change_bytes(path: Path, chance: random.Random) -> str:
             told = f"byte {at} from {before} to {raw[at]}"
     path.write_bytes(raw)
     return f"{path.suffix}: {told}"
-
-
-def change_json(path: Path, chance: random.Random) -> str:
-    """Give a value of an event's data or meta, or of a tally, another type, or take it away."""
-    table, column = chance.choice([("event", "data"), ("event", "data"), ("event", "meta"), ("tally", "state")])
-    with forging(path) as connection:
-        forged = _Forged(connection, chance, table)
-        value = forged.row[column]
-        changed = json.dumps(other_shape(json.loads(value or "{}"), chance))
-        forged.update(forged.row, {column: changed})
-        return f"set {column} to {changed:.200} ({table}: {forged.named()})"
-
-
-def other_shape(value: Any, chance: random.Random) -> Any:
-    """A JSON value with another one in it."""
-    if isinstance(value, dict) and value and chance.random() < 0.8:
-        key = chance.choice(list(value))
-        left = {name: inner for name, inner in value.items() if name != key}
-        return left if chance.random() < 0.2 else {**left, key: other_shape(value[key], chance)}
-    if isinstance(value, list) and value and chance.random() < 0.6:
-        return [other_shape(value[0], chance), *value[1:]]
-    return chance.choice([None, 5, -1, 2**70, 1.5, True, "x", "", [], {}, [1], {"x": 1}])

@@ -1,16 +1,14 @@
 """Whatever is changed in a ledger's tables, every question is answered, or says in a line that the ledger is not sound.
 
 No question ends with a traceback or with a code that no document names, and none runs for ever.
-The campaign plays a quarter of REFLECTOR_TEST_TAMPERINGS changes of each kind, from REFLECTOR_TEST_SEED on.
+The campaign plays a quarter of REFLECTOR_TEST_TAMPERINGS changes, from REFLECTOR_TEST_SEED on.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -98,10 +96,15 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
 @pytest.fixture
 def forged(sound: Agent, tmp_path: Path) -> Agent:
     """The same project once more, to be changed."""
-    shutil.copytree(sound.project.parent, tmp_path / "forged", symlinks=True)
-    agent = Agent(tmp_path / "forged" / "project", tmp_path / "forged" / "home")
+    agent = _again(sound, tmp_path)
     agent.call("list")  # it is known then, whatever becomes of its rows
     return agent
+
+
+def _again(sound: Agent, folder: Path) -> Agent:
+    shutil.rmtree(folder / "forged", ignore_errors=True)
+    shutil.copytree(sound.project.parent, folder / "forged", symlinks=True)
+    return Agent(folder / "forged" / "project", folder / "forged" / "home")
 
 
 def asked(agent: Agent, words: list[str]) -> str:
@@ -172,19 +175,15 @@ def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_questi
     assert "[projection]" not in forged.call("verify", code=1).out
 
 
-@pytest.mark.parametrize(("field", "value"), [("name", 5), ("text", {}), ("name", [[]])])
-def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(
-    forged: Agent, field: str, value: object
-) -> None:
+def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(forged: Agent) -> None:
     with Ledger.open_file(forged.ledger) as ledger:
         named = next(ledger.events(types=[ev.BULLET_ADDED])).event_id
         ledger.redact(named, reason="a name", actor="human")
-    statement = f"UPDATE event SET data = json_set(data, '$.kept.{field}', json(?)) WHERE target_id = ?"
-    forge(forged, statement, json.dumps(value), named)
-    assert f"{field} is" in forged.call("log", "-n", "0").out
+    forge(forged, "UPDATE event SET data = json_set(data, '$.kept.name', json('[[]]')) WHERE target_id = ?", named)
+    assert "name is" in forged.call("log", "-n", "0").out
     for question in ["list --as-of 30", "list --counting once_per_session", "drain", "rebuild"]:
         asked(forged, question.split())
-    assert f"{field} is" in forged.call("verify", code=1).out
+    assert "name is" in forged.call("verify", code=1).out
 
 
 @pytest.mark.timeout(60)
@@ -204,18 +203,13 @@ def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(fo
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("change", [forger.change_a_row, forger.change_json])
-def test_no_question_breaks_at_any_change_of_a_row(
-    sound: Agent, tmp_path: Path, change: Callable[[Path, random.Random], str]
-) -> None:
+def test_no_question_breaks_at_any_change_of_a_row(sound: Agent, tmp_path: Path) -> None:
     changed = 0
     for number in range(_NUMBER * 20):
-        chance = random.Random(f"{_SEED} {change.__name__} {number}")
-        shutil.rmtree(tmp_path / "forged", ignore_errors=True)
-        shutil.copytree(sound.project.parent, tmp_path / "forged", symlinks=True)
-        agent = Agent(tmp_path / "forged" / "project", tmp_path / "forged" / "home")
+        chance = random.Random(f"{_SEED} {number}")
+        agent = _again(sound, tmp_path)
         try:
-            told = f"{number}: {change(agent.ledger, chance)}"
+            told = f"{number}: {forger.change_a_row(agent.ledger, chance)}"
         except sqlite_module().Error:
             continue  # even the engine without its triggers refuses it
         for words in chance.sample(_ASKED, 25):

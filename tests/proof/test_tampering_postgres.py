@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,14 +14,9 @@ from tests.conftest import OpenLedger
 from tests.ledger import sql
 from tests.ledger.events import added, history, retracted, window
 
-from .forger import UNPROVED, other_value
-
 pytestmark = [
     pytest.mark.postgres,
     pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True),
-]
-COLUMNS = [
-    (table, column) for table, (columns, _) in sql.tables().items() for column in columns if column not in UNPROVED
 ]
 
 
@@ -44,35 +37,6 @@ def _forge(ledger: Ledger, statement: str, values: dict[str, Any]) -> int:
     with ledger.engine.alchemy().begin() as connection:
         connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
         return connection.execute(sa.text(statement), values).rowcount
-
-
-@pytest.mark.parametrize("rows_of_each", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_every_column_of_every_table_is_compared(told: Ledger, open_ledger: OpenLedger, rows_of_each: int) -> None:
-    other = open_ledger("other")
-    chance = random.Random(0)
-    missed = []
-    for table, column in [*COLUMNS, ("alembic_version", "version_num")]:
-        _, key = sql.tables().get(table, ([], ["version_num"]))
-        only = " WHERE name = 'tables'" if table == "projection" else ""
-        with told.engine.alchemy().connect() as connection:
-            rows = connection.exec_driver_sql(f"SELECT * FROM {table}{only}").mappings().all()
-        where = " AND ".join(f'"{name}" = :old_{name}' for name in key)
-        for row in chance.sample(rows, min(rows_of_each, len(rows))):
-            value = other_value(chance, row[column], [one[column] for one in rows])
-            if isinstance(value, str):
-                value = value.replace("\0", "")
-            if value == row[column]:
-                continue
-            update = f'UPDATE {table} SET "{column}" = :value WHERE {where}'
-            with suppress(sa.exc.DBAPIError):  # a constraint that no role switches off
-                changed = _forge(told, update, {"value": value, **{f"old_{name}": row[name] for name in key}})
-                assert changed == 1
-                if [*verify(told), *verify(other)] == []:
-                    missed.append((table, column, row[column], value))
-                back = {name: value if name == column else row[name] for name in key}
-                _forge(told, update, {"value": row[column], **{f"old_{name}": back[name] for name in key}})
-    assert missed == []
-    assert [*verify(told), *verify(other)] == []
 
 
 _EXTRA = "CREATE TRIGGER {} AFTER INSERT ON bullet FOR EACH ROW EXECUTE FUNCTION reflector_event_no_delete()"

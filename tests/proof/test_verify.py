@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +18,8 @@ from reflector.proof.verify import Anchor, verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
 from tests.ledger.events import added, changed, history, reflected, window
+
+from .forger import UNPROVED, other_value
 
 
 def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
@@ -122,37 +126,18 @@ def test_every_head_that_ever_was_is_an_anchor(told: Ledger) -> None:
 #: A change of a table's row, and how each of the findings begins that there are.
 _ROWS = {
     "UPDATE bullet SET helpful = 40 WHERE name = 'pat-001'": "bullet pat-001: helpful is '40' in the table, '4' by the",
-    "UPDATE bullet SET harmful = 0 WHERE name = 'pat-001'": "bullet pat-001: harmful",
     "UPDATE bullet SET baseline_helpful = 1, helpful = 2 WHERE name = 'ctx-001'": "bullet ctx-001: baseline_helpful",
-    "UPDATE bullet SET text = 'x' WHERE name = 'pat-001'": "bullet pat-001: text",
-    "UPDATE bullet SET section = 'pat' WHERE name = 'ctx-001'": "bullet ctx-001: section",
-    "UPDATE bullet SET status = 'live' WHERE name = 'mis-001'": "bullet mis-001: status",
-    "UPDATE bullet SET removed_into = 'ctx-001' WHERE name = 'mis-001'": "bullet mis-001: removed_into",
-    "UPDATE bullet SET reason = 'x' WHERE name = 'mis-001'": "bullet mis-001: reason",
-    "UPDATE bullet SET recounted_at = 9 WHERE name = 'ctx-001'": "bullet ctx-001: recounted_at",
-    "UPDATE bullet SET position = 9 WHERE name = 'ctx-001'": "bullet ctx-001: position",
-    "UPDATE bullet SET ordinal = ordinal + 10 WHERE name = 'pat-001'": "bullet pat-001: ordinal",
     "DELETE FROM bullet WHERE name = 'ctx-001'": "bullet ctx-001 is missing in the table",
     "INSERT INTO bullet SELECT playbook_id, 'oth-001', 9, section, text, status, reason, removed_into, position,"
     " recounted_at, 0, 0, 0, 0 FROM bullet WHERE name = 'ctx-001'": "bullet oth-001 is in the table, and the events",
-    "UPDATE tag SET active = 0 WHERE position = 6": "tag 6: active",
-    "UPDATE tag SET tag = -1 WHERE position = 6": "tag 6: tag",
-    "UPDATE tag SET name = 'ctx-001' WHERE position = 6": "tag 6: name",
     "UPDATE tag SET session_id = NULL WHERE position = 6": "tag 6: session_id is nothing in the table, 's1' by the",
-    "UPDATE tag SET reflection_id = 'other' WHERE position = 6": "tag 6: reflection_id",
     "DELETE FROM tag WHERE position = 6": "tag 6 is missing in the table",
     "INSERT INTO tag SELECT playbook_id, 2, name, tag, active, session_id, reflection_id"
     " FROM tag WHERE position = 6": "tag 2 is in the table, and the events have none there",
-    "UPDATE session_window SET state = 'pending', session_id = NULL WHERE session_id = 's1'": "session_window 3: sess",
-    "UPDATE session_window SET attempts = 7": "session_window",
     "DELETE FROM session_window": "session_window",
-    "UPDATE retraction SET active = 0": "retraction",
-    "UPDATE retraction SET target_id = 'x'": "retraction",
     "DELETE FROM retraction": "retraction",
     "DELETE FROM record WHERE key = 1": "record 1 is missing in the table",
     "INSERT INTO record VALUES (1, 77)": "record 77 is in the table, and the events have none there",
-    "UPDATE projection SET policy_id = 'once_per_session' WHERE name = 'tables'": "projection tables: policy_id",
-    "UPDATE projection SET updated_at = '1999' WHERE name = 'tables'": "projection tables: updated_at",
     "UPDATE projection SET updated_at = NULL WHERE name = 'tables'": "projection tables: updated_at is nothing in the",
     "DELETE FROM projection": "projection tables is missing in the table",
 }
@@ -170,6 +155,39 @@ def test_every_change_of_a_table_is_named_alone_and_a_rebuild_mends_it(told: Led
             assert "(" not in finding.message
         told.rebuild()
         assert list(verify(told)) == [], statement
+
+
+@pytest.mark.parametrize("rows_of_each", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_every_column_of_every_table_is_compared(told: Ledger, open_ledger: OpenLedger, rows_of_each: int) -> None:
+    other = open_ledger("other")
+    other.append([added("oth-001")])
+    told.redact(next(told.events()).event_id, reason="a name", actor="human")
+    chance = random.Random(0)
+    missed, found = [], 0
+    columns = [(table, column, key) for table, (columns, key) in sql.tables().items() for column in columns]
+    for table, column, key in [*columns, ("alembic_version", "version_num", ["version_num"])]:
+        only = " WHERE name = 'tables'" if table == "projection" else ""
+        with told.engine.alchemy().connect() as connection:
+            rows = connection.exec_driver_sql(f"SELECT * FROM {table}{only}").mappings().all()
+        where = " AND ".join(f'"{name}" = :old_{name}' for name in key)
+        update = sa.text(f'UPDATE {table} SET "{column}" = :value WHERE {where}')
+        for row in chance.sample(rows, min(rows_of_each, len(rows))) if column not in UNPROVED else ():
+            value = other_value(chance, row[column], [one[column] for one in rows])
+            value = (value.replace("\0", "") or "x") if isinstance(value, str) else value
+            if value == row[column]:
+                continue
+            there = {f"old_{name}": row[name] for name in key}
+            with suppress(sa.exc.DBAPIError):  # a constraint
+                with sql.triggers_off(told) as connection:
+                    connection.execute(update, {**there, "value": value})
+                found += 1
+                if not (list(verify(told)) or list(verify(other))):
+                    missed.append((table, column, row[column], value))
+                back = there | ({f"old_{column}": value} if column in key else {})
+                with sql.triggers_off(told) as connection:
+                    connection.execute(update, {**back, "value": row[column]})
+    assert (missed, found > 40) == ([], True)
+    assert [*verify(told), *verify(other)] == []
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
