@@ -130,8 +130,7 @@ def _in_session(ledger: Ledger, text: str, which: Literal["min", "max"]) -> int:
     try:
         session_id = session_named(ledger, text)
     except UnknownSession as error:
-        found = f"; it could be {', '.join(error.candidates[:5])}" if error.candidates else ""
-        raise UnknownMoment(f"no session {text!r:.80} is recorded{found}; {_WAYS}") from error
+        raise UnknownMoment(f"{error} Here, {_WAYS}") from error
     query = f"SELECT {which}(position) FROM event WHERE playbook_id = ? AND session_id = ?"  # noqa: S608
     with ledger.asking() as sql:
         (position,) = sql.run(query, session_id).fetchone()

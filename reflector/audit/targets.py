@@ -36,12 +36,8 @@ class Target:
     events: Sequence[Event]
 
 
-class UnknownSession(LookupError):
-    """No window of this session was ever recorded; `candidates` are sessions whose id begins alike."""
-
-    def __init__(self, session_id: str, candidates: list[str]) -> None:
-        super().__init__(session_id)
-        self.candidates = candidates
+class UnknownSession(Mistake):
+    """The beginning of no session's id that was ever recorded, or of several."""
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:
@@ -50,7 +46,8 @@ def session_named(ledger: Ledger, session_id: str) -> str:
     if session_id in candidates:
         return session_id
     if len(candidates) != 1:
-        raise UnknownSession(session_id, candidates)
+        could = f"; it could be {', '.join(candidates[:5])}" if candidates else ""
+        raise UnknownSession(f"no session {session_id!r:.80} is recorded{could}. See 'reflector log'.")
     return candidates[0]
 
 

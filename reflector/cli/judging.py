@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from reflector.audit.moments import position_of
+from reflector.audit.targets import session_named
 from reflector.cli.app import Place
 from reflector.cli.changes import asked
 from reflector.cli.options import BULLET, FILE, READ_FILE, SESSION, dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
-from reflector.cli.questions import session_named
 from reflector.cli.sessions import DrainedJson, run_drain
 from reflector.config import BACKENDS
 from reflector.events.event import TRAJECTORY_RECORDED

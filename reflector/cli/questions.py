@@ -61,7 +61,7 @@ def show(asked: Question, what: str) -> None:
 
     Sessions, lessons and events are named by an id or its beginning, an event also by its position in `reflector log`.
     """
-    from reflector.audit.targets import Target, UnknownTarget, target_named
+    from reflector.audit.targets import Target, UnknownTarget, session_named, target_named
     from reflector.cli.lessons import show_lesson
 
     ledger, then = asked.ledger, asked.then
@@ -240,17 +240,6 @@ def _uncounted(step: Step) -> str:
     return f"[{told} by {by.actor} at {by.position}{f': {by.reason}' if by.reason else ''}]"
 
 
-def session_named(ledger: Ledger, session_id: str) -> str:
-    """Return the whole id of a session; a usage error if it matches no session, or several."""
-    from reflector.audit import targets
-
-    try:
-        return targets.session_named(ledger, session_id)
-    except targets.UnknownSession as error:
-        found = f"; it could be {', '.join(error.candidates[:5])}" if error.candidates else ""
-        raise click.UsageError(f"no session {session_id!r} is recorded{found}. See 'reflector log'.") from error
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedJson(Event):
     """An event of `log`, and the command that undoes it, or where it was undone; null for what changed nothing."""
@@ -287,6 +276,7 @@ def log(
     """
     from reflector.audit.log import Filter, select, summary
     from reflector.audit.moments import period, position_before, position_of
+    from reflector.audit.targets import session_named
     from reflector.curation.undoing import undo_of, undone
     from reflector.events.registry import EVENT_TYPES
 

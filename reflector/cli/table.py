@@ -51,7 +51,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "stats": Entry("figures", "stats", ("--days 7",)),
         "double-counts": Entry("figures", "double_counts", ("", "pat-001")),
         "diff": Entry("figures", "diff", ("2026-11-01..", "10..42")),
-        "sql": Entry("sql", "sql", ("'SELECT name, helpful FROM bullets'", "")),
+        "sql": Entry("figures", "sql", ("'SELECT name, helpful FROM bullets'", "")),
     },
     "Ledger": {
         "redact": Entry("transfer", "redact", ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR")),
