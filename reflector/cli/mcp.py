@@ -17,17 +17,25 @@ import click
 from pydantic import Field
 
 from reflector import __version__
-from reflector.cli.app import Place
+from reflector.audit.blame import blame
+from reflector.cli.app import Place, known_code, words_of
+from reflector.cli.lessons import SAID
+from reflector.cli.options import SECTION
 from reflector.cli.output import json_of
+from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
+from reflector.ledger.store import Ledger
+from reflector.lessons.book import lesson_book
+from reflector.lessons.recall import bullets_about
+from reflector.lessons.recording import observe_outcome
 from reflector.mistakes import Mistake
+from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
 from reflector.resources import install_command
+from reflector.text.bounds import clean
+from reflector.text.secrets import quote
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
-
-    from reflector.ledger.store import Ledger
-    from reflector.playbook.change import Change
 
 #: What an agent may propose.
 _KINDS = ("add", "revise", "merge", "remove")
@@ -100,15 +108,13 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         query: a few words; "" lists the best bullets. section: pat (patterns), mis (mistakes to avoid), pref (user
         preferences), ctx (project context) or oth.
         """
-        from reflector.lessons.recall import bullets_about
-
         with _errors_for_the_agent():
             bullets = {}
             for where in _places(place.again()):
                 with where.reading() as ledger:
                     # A name means one bullet; where both playbooks have it, the project's.
                     bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
-            chosen = _section(section) if section is not None else None
+            chosen = SECTION.convert(section, None, None) if section is not None else None
         found = bullets_about((b for b in bullets.values() if chosen in (None, b.section)), query)
         return [json_of(one) for one in found[:_MOST_BULLETS]]
 
@@ -118,9 +124,6 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 
         name: such as pat-001.
         """
-        from reflector.audit.blame import blame
-        from reflector.text.bounds import clean
-
         name = name.strip("[] ")
         with _errors_for_the_agent():
             for where in _places(place.again()):
@@ -131,16 +134,10 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                     break
             else:
                 raise click.UsageError(f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names")
+        keys = ("recorded_at", "session_id", "counted", "helpful", "harmful")
         last = [
-            {
-                "recorded_at": step.recorded_at,
-                "session_id": step.session_id,
-                "verdict": step.tag or step.disposition,
-                "counted": step.counted,
-                "why": clean(step.rationale or "", _MOST_REASON),
-                "helpful": step.helpful,
-                "harmful": step.harmful,
-            }
+            {key: getattr(step, key) for key in keys}
+            | {"verdict": step.tag or step.disposition, "why": clean(step.rationale or "", _MOST_REASON)}
             for step in steps[-_MOST_STEPS:]
         ]
         return {"bullet": row.bullet.line, "status": row.status, "earlier_steps": len(steps) - len(last), "steps": last}
@@ -160,21 +157,20 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth. reason: what
         happened that taught it.
         """
-        from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
-
         with _errors_for_the_agent(), place.again().pipeline() as pipeline:
             change = _change(pipeline.ledger, kind, text, section, [name.strip("[] ") for name in names or ()])
             proposal = propose(pipeline.ledger, change, origin="agent", trust="agent", reason=reason, actor="agent")
             # Nobody is asked about advice that is added, where it is set up so; what is there is a person's to change.
             accepts = kind == "add" and proposal.state == "waiting" and pipeline.project.config.proposals == "accept"
-            if accepts and not may_accept(pipeline.ledger):
-                why = f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides about this one"
-                return {"proposal": proposal.id[:8], "state": proposal.state, "why": why}
-            if accepts:
-                added = approve(pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number)
+            state: str = proposal.state
+            added, why = proposal.name, proposal.why
+            if accepts and may_accept(pipeline.ledger):
+                bullet = approve(pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number)
                 pipeline.write()
-                return {"proposal": proposal.id[:8], "state": "approved", "name": added.name}
-        told = {"proposal": proposal.id[:8], "state": proposal.state, "name": proposal.name, "why": proposal.why}
+                state, added = "approved", bullet.name
+            elif accepts:
+                why = f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides about this one"
+        told = {"proposal": proposal.id[:8], "state": state, "name": added, "why": why}
         return {key: value for key, value in told.items() if value is not None}
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False))
@@ -183,12 +179,6 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 
         lesson: its id or the beginning of it. why: what happened, such as the test that passes now.
         """
-        from reflector.cli.lessons import SAID
-        from reflector.lessons.book import lesson_book
-        from reflector.lessons.recording import observe_outcome
-        from reflector.text.bounds import clean
-        from reflector.text.secrets import quote
-
         with _errors_for_the_agent(), place.again().pipeline() as pipeline:
             if outcome not in SAID:
                 raise Mistake(f"outcome is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}")
@@ -201,14 +191,11 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 
 def _change(ledger: Ledger, kind: str, text: str | None, section: str | None, names: list[str]) -> Change:
     """Return the change of a tool's arguments. Raises Mistake for one that is missing or too many."""
-    from reflector.playbook.change import Change
-    from reflector.text.bounds import clean
-
     if kind not in _KINDS:
         raise Mistake(f"kind is {clean(kind, 40)!r}; it must be one of {', '.join(_KINDS)}")
     if kind != "remove" and text is None:
         raise Mistake(f"text is missing; {kind} needs the text that the bullet is to have")
-    where = _section(section) if section is not None else None
+    where = SECTION.convert(section, None, None) if section is not None else None
     if kind == "add":
         if where is None or names:
             raise Mistake("add needs a section, and no names; the sections are " + ", ".join(SECTIONS))
@@ -221,12 +208,6 @@ def _change(ledger: Ledger, kind: str, text: str | None, section: str | None, na
     return Change("revise", names[0], text=text) if kind == "revise" else Change("remove", names[0])
 
 
-def _section(value: str) -> str:
-    from reflector.cli.options import SECTION
-
-    return SECTION.convert(value, None, None)
-
-
 def _places(place: Place) -> Iterator[Place]:
     yield place
     if not place.project().is_users:
@@ -237,8 +218,6 @@ def _places(place: Place) -> Iterator[Place]:
 def _errors_for_the_agent() -> Iterator[None]:
     """Errors that the agent or its person can mend, in their own words."""
     from mcp.server.mcpserver.exceptions import ToolError
-
-    from reflector.cli.app import known_code, words_of
 
     try:
         yield
