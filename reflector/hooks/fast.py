@@ -41,7 +41,10 @@ def project_of(payload: dict[str, object]) -> str:
     """
     if named := locate.environment("REFLECTOR_PROJECT"):
         return physical(named)
-    return project_at(start) if (start := start_of(payload)) else ""
+    if not (start := start_of(payload)):
+        return ""
+    home = physical(locate.home_folder() or "/")
+    return locate.find_project(start, home, users_config=locate.user_config(), notes=locate.worktree_notes())
 
 
 def start_of(payload: dict[str, object]) -> str:
@@ -127,12 +130,6 @@ def keeper_of(project: str) -> str:
         return ""
 
 
-def project_at(start: str) -> str:
-    """Return the project that a folder belongs to, as the command line finds it; "" for none."""
-    home = physical(locate.home_folder() or "/")
-    return locate.find_project(start, home, users_config=locate.user_config(), notes=locate.worktree_notes())
-
-
 def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
     """Return what a start prints: the person's line about the playbook, what is told in short, the JSON object for a
     subagent, and its text; b"" for what there is not."""
@@ -199,12 +196,9 @@ def line_of(project: str, playbook: bytes) -> str:
         return kept(project, name, _MOST_SAID).partition(b"\n")[0]
 
     parts = [playbook] if playbook else []
-
-    def last_session() -> bytes:
-        waits = has_delivery(files.state_folder(project) + "/spool")
-        return b"still being processed" if waits else left(handover.LAST_SESSION)
-
-    if playbook and (last := last_session()):
+    if playbook and has_delivery(files.state_folder(project) + "/spool"):
+        parts.append(b"last session: still being processed")
+    elif playbook and (last := left(handover.LAST_SESSION)):
         parts.append(b"last session: " + last)
     if waiting := left(handover.WAITING):
         parts.append(waiting)
@@ -285,25 +279,9 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
             raise OSError(f"{files.error_words(first)}; {files.error_words(second)}") from None
 
 
-def note_unheard(error: str) -> None:
-    """Print why no payload came, and leave that for `status` if the folder is a project."""
-    handover.complain(error)
-    project = project_of({})
-    try:
-        if not locate.environment("CLAUDE_PROJECT_DIR"):
-            system.stat(files.state_folder(project))
-    except (OSError, ValueError):
-        return
-    deliver(project, None, f"{error}\n".encode("utf-8", "replace"))
-
-
 def hook() -> None:
     """Take one event from stdin and do what it asks for. Raises what goes wrong."""
-    try:
-        raw = files.read_all(0, handover.MAX_PAYLOAD)
-    except OSError as error:  # started without a stdin, for one
-        note_unheard(f"nothing was recorded: stdin cannot be read: {files.error_words(error)}")
-        return
+    raw = files.read_all(0, handover.MAX_PAYLOAD)
     try:
         if len(raw) > handover.MAX_PAYLOAD:
             raise handover.Broken(f"more than {handover.MAX_PAYLOAD} bytes")
@@ -314,12 +292,10 @@ def hook() -> None:
         handover.complain(f"the payload is broken ({error}); kept as {path}")
         return
     except (ImportError, OSError) as error:
-        # The drain parses it again.
         project = project_of({})
         data = handover.enclosed(project, "null", raw.removeprefix(handover.BYTE_ORDER_MARK))
-        handover.complain(
-            f"the payload was not read ({error}); kept as {deliver(project, {'hook_event_name': ''}, data)}"
-        )
+        path = deliver(project, {"hook_event_name": ""}, data)  # the drain parses it again
+        handover.complain(f"the payload was not read ({error}); kept as {path}")
         return
     event = payload["hook_event_name"]
     project = project_of(payload)
@@ -353,9 +329,8 @@ def hook() -> None:
         try:
             start_drain(project)
         except (OSError, ValueError) as error:
-            handover.complain(
-                f"the drain was not started, the next hook or command starts it: {files.error_words(error)}"
-            )
+            what = "the drain was not started, the next hook or command starts it"
+            handover.complain(f"{what}: {files.error_words(error)}")
 
 
 def main() -> None:

@@ -9,8 +9,7 @@ import sys
 from reflector.files import read_all, read_file, write_all
 from reflector.handover import INJECTION_FORM, MAX_PAYLOAD, injection_stamp
 from reflector.hooks import fast
-from reflector.hooks.fast import MAX_INJECTION, keeper_of, kept, physical
-from reflector.locate import environment
+from reflector.hooks.fast import MAX_INJECTION, keeper_of, kept
 
 
 def line_of(project: str) -> str:
@@ -39,18 +38,13 @@ def _project() -> str:
     """Return the project of the session whose state the agent wrote to stdin, "" for none."""
     import json
 
-    if named := environment("REFLECTOR_PROJECT"):
-        return physical(named)
-    start = environment("CLAUDE_PROJECT_DIR")
-    if not start and not sys.stdin.isatty():
-        try:
-            told = json.loads(read_all(0, MAX_PAYLOAD) or b"{}")
-            place = told.get("workspace") or {}
-            start = place.get("project_dir") or told.get("cwd") or ""
-        except (OSError, ValueError, AttributeError):
-            start = ""
-    start = physical(start if isinstance(start, str) and start and "\0" not in start else ".")
-    return fast.project_at(start) if start else ""
+    told: object = None
+    try:
+        told = json.loads(b"" if sys.stdin.isatty() else read_all(0, MAX_PAYLOAD))
+        told = (told.get("workspace") or {}).get("project_dir") or told.get("cwd")
+    except (OSError, ValueError, AttributeError):
+        pass
+    return fast.project_of({"cwd": told} if told else {})
 
 
 def main() -> None:
