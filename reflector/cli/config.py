@@ -28,21 +28,7 @@ class SettingJson:
     origin: str
 
 
-class _Key(click.Choice[str]):
-    """The name of a setting; there are too many of them for a line of usage."""
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "KEY"
-
-    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
-        from difflib import get_close_matches
-
-        near = get_close_matches(str(value), SETTINGS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`reflector config` lists the settings"
-        return f"{str(value)!r} is not a setting; {hint}"
-
-
-_KEY = _Key(list(SETTINGS))
+_key = click.argument("key", type=click.Choice(list(SETTINGS)), metavar="KEY")
 _global = click.option("--global", "for_all", is_flag=True, help="Your own file, for all of your projects.")
 
 
@@ -67,15 +53,12 @@ def list_(place: Place, as_json: bool = False) -> None:
     if as_json:
         print_json({key: SettingJson(value, origin) for key, value, origin in rows})
         return
-    table(
-        ("setting", "value", "from"),
-        [(key, _words(value), origin) for key, value, origin in rows],
-        prose=("value", "from"),
-    )
+    cells = [(key, _words(value), origin) for key, value, origin in rows]
+    table(("setting", "value", "from"), cells, prose=("value", "from"))
 
 
 @config.command()
-@click.argument("key", type=_KEY)
+@_key
 @click.pass_obj
 def get(place: Place, key: str) -> None:
     """Print the value of one setting."""
@@ -83,49 +66,29 @@ def get(place: Place, key: str) -> None:
 
 
 @config.command("set", short_help="Set a setting of this project, or of all of yours.")
-@click.argument("key", type=_KEY)
+@_key
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @_global
 @click.pass_obj
 def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None:
     """Set a setting of this project, or with --global of all of your projects.
 
-    A list, such as `projects`, takes several values, or one as the file spells it: '["~/work/*", "~/play"]'.
+    A list, such as `projects`, takes several values.
     """
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
         raise click.UsageError(f"{key} takes one value; quote it if it holds blanks")
+    where = " --global" if for_all else ""
+    if is_list and values[0].startswith("["):
+        raise click.UsageError(f"give the values one by one: reflector config set {key}{where} VALUE VALUE")
     if key in USERS_OWN and not for_all:
         raise click.UsageError(f"{key} can stand in your own file only; add --global")
     path, document = _document(place, for_all)
-    document[key] = _list_of(key, values, for_all) if is_list else from_text(key, values[0])
+    document[key] = list(values) if is_list else from_text(key, values[0])
     _write(place, path, document, private=key == "api_key")
-    root = place.folder()
-    config = load_config(root)
-    _print_in_force(config, root, key)
+    config = _print_in_force(place, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
-        note(f"{key} is set in {path}, but {_origin(config, root, key)} wins")
-
-
-def _list_of(key: str, values: tuple[str, ...], for_all: bool) -> list[str]:
-    """Return a list's values; one that begins with a bracket is the whole list, as TOML spells it."""
-    if len(values) > 1 or not values[0].startswith("["):
-        return list(values)
-    import tomllib
-
-    try:
-        read = tomllib.loads(f"{key} = {values[0]}") if values[0].endswith("]") else {}
-    except (ValueError, RecursionError):
-        read = {}
-    found = read.get(key)
-    if len(read) != 1 or not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        where = " --global" if for_all else ""
-        raise click.UsageError(
-            f"{values[0]} is not a list of texts; give the values one by one: reflector config set {key}{where} "
-            "VALUE VALUE; or, where a value begins with a bracket, as one list: "
-            f"reflector config set {key}{where} '[\"…\"]'"
-        )
-    return found
+        note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} wins")
 
 
 @config.command(short_help="Remove a setting, also a misspelt one.")
@@ -140,18 +103,19 @@ def unset(place: Place, key: str, for_all: bool) -> None:
     del document[key]
     _write(place, path, document)
     if key in SETTINGS:
-        root = place.folder()
-        _print_in_force(load_config(root), root, key)
+        _print_in_force(place, key)
 
 
-def _print_in_force(config: Config, root: Path, key: str) -> None:
-    """Print the value that counts now, and how the backend gets what it lacks."""
+def _print_in_force(place: Place, key: str) -> Config:
+    """Print the value that counts now, and how the backend gets what it lacks; return the settings."""
     from reflector.reflection.backends import described
 
+    config = load_config(root := place.folder())
     click.echo(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
     if mend and key in ("backend", "model", "base_url", "api_key", "fixtures"):
         note(f"{text}; {mend}")
+    return config
 
 
 def _document(place: Place, for_all: bool) -> tuple[Path, TOMLDocument]:

@@ -19,9 +19,8 @@ def test_each_setting_is_listed_with_where_it_comes_from(agent: Agent) -> None:
     assert "REFLECTOR_IDLE_MINUTES wins" in agent.call("config", "set", "idle_minutes", "30").err
     agent.environ = {}
     agent.call("config", "set", "--global", "max_attempts", "3")
-    for values in (("~/a b/*", "~/c"), ("""['~/a b/*', "~/c"]""",)):
-        agent.call("config", "set", "--global", "projects", *values)
-        assert agent.json("config", "list")["projects"]["value"] == ["~/a b/*", "~/c"]
+    agent.call("config", "set", "--global", "projects", "~/a b/*", "~/c")
+    assert agent.json("config", "list")["projects"]["value"] == ["~/a b/*", "~/c"]
     agent.environ["REFLECTOR_PLAYBOOK"] = "other"
     listed = agent.json("config", "list")
     assert listed["idle_minutes"] == {"value": 30, "origin": str(own(agent))}
@@ -51,8 +50,7 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
         (("monthly_tokens", "6000000"), "may only be lowered"),
         (("uncited", "true", "false"), "takes one value"),
         (("--global", "projects", '["~/a'), "reflector config set projects --global VALUE VALUE"),
-        (("zzz", "1"), "'zzz' is not a setting; `reflector config` lists the settings"),
-        (("bakend", "1"), "'bakend' is not a setting; did you mean 'backend'?"),
+        (("bakend", "1"), "'bakend' is not one of 'backend', 'ledger_url',"),
     ],
 )
 def test_a_value_that_is_refused_leaves_the_file_as_it_was(
