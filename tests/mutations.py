@@ -239,37 +239,17 @@ MUTATIONS = [
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
     Mutation(HOOK_LIST, "return _OURSELVES.fullmatch(ourselves) is not None", "return True", INSTALLED),
-    Mutation(
-        HOOK_LIST,
-        "                return None\n            # A time that a person",
-        "                return handler\n            # A time that a person",
-        INSTALLED,
-    ),
+    Mutation(HOOK_LIST, "                more.append(handler)\n", "                pass\n", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
+    Mutation(HOOK_LIST, "                handler.clear()\n", "                continue\n", INSTALLED),
+    Mutation(HOOK_LIST, '"timeout": timeout} | handler)', '"timeout": timeout})', INSTALLED),
     Mutation(
         HOOK_LIST,
-        "return handler if is_current and _timeout(handler) is not None else _handler(command, timeout)",
-        "return handler",
+        "_handlers(settings) if is_own(_command(handler))]",
+        "_handlers(settings) if is_own(_command(handler)) and _ != 'Stop']",
         INSTALLED,
     ),
-    Mutation(
-        HOOK_LIST,
-        "is_current and _timeout(handler) is not None else",
-        "is_current and _timeout(handler) == 10 else",
-        INSTALLED,
-    ),
-    Mutation(
-        HOOK_LIST,
-        "_each(before, _without_ours)",
-        "_each(before, lambda event, own: own if event == 'Stop' else _without_ours(event, own))",
-        INSTALLED,
-    ),
-    Mutation(
-        HOOK_LIST,
-        'return None if group.keys() <= {"matcher", "hooks"} else group | {"hooks": []}',
-        'return group | {"hooks": []}',
-        INSTALLED,
-    ),
+    Mutation(HOOK_LIST, 'if left or not group.keys() <= {"matcher", "hooks"} else None', "", INSTALLED),
     Mutation(HOOK_LIST, "if not isinstance(value, kind):", "if False:", INSTALLED),
     Mutation(
         AGENTS, "settings is self.off", "settings is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")

@@ -91,11 +91,10 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
     if change.reformats:
         back = f"{backup_path(path)} keeps it as it is, and `{undo}` restores it"
         note(f"reflector: {path} is reformatted outside the hooks too; --dry-run shows where. {back}")
-    if not dry_run:
-        change = install_hooks(path, agent.form, command, within=within)
     if dry_run:
         _show(change)
         return
+    change = install_hooks(path, agent.form, command, within=within)
     if change.is_none:
         click.echo(safe(f"{path} has the hooks already."))
         return
@@ -103,7 +102,7 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
     if change.backup:
         click.echo(safe(f"As it was: {change.backup}"))
     where = "all your projects" if scope == "user" else str(root)
-    if agent.rereads:
+    if agent is CLAUDE:
         click.echo(safe(f"Sessions in {where} now count, open ones included."))
         click.echo("Each gets the playbook when it starts; an open one after /clear or a restart.")
     else:
@@ -151,13 +150,10 @@ def uninstall(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[s
 def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool, out: bool = False) -> None:
     """Set up or remove what is about the project and not about an agent's settings."""
     context = click.get_current_context()
-    named = [
-        option for option in ("name", "scope") if context.get_parameter_source(option) == ParameterSource.COMMANDLINE
-    ]
-    if named or (git and mirrors):
-        raise click.UsageError(
-            "--git and --mirror are about the project, not about an agent's settings; use one at a time"
-        )
+    named = [context.get_parameter_source(option) == ParameterSource.COMMANDLINE for option in ("name", "scope")]
+    if any(named) or (git and mirrors):
+        what = "--git and --mirror are about the project, not about an agent's settings; use one at a time"
+        raise click.UsageError(what)
     if git:
         _share(place, dry_run=dry_run, out=out)
     elif dry_run:
@@ -236,13 +232,17 @@ def _show(change: Change) -> None:
         click.echo(safe(line))
 
 
+#: Environments of `uvx` and `pipx run`, and of builds.
+_PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pipx/")
+
+
 def _warn(agent: Agent, scope: Scope, root: Path, command: str) -> None:
     """Say what keeps the hooks from running, or makes them run twice."""
     from reflector.hooks.reach import disabled_by, other_handlers, plugins
 
     for path, switch in disabled_by(agent, root):
         note(f"reflector: {path} has {switch}: no hook runs until you remove it")
-    for name in plugins(root) if agent is CLAUDE else ():
+    for name in plugins(agent, root):
         note(f"reflector: the plugin {name} calls us, too; keep one of both: claude plugin uninstall {name}")
     for path, other in other_handlers(agent, scope, root, command):
         note(f"reflector: {path} also runs {other}; one of both is enough")
@@ -252,16 +252,12 @@ def _warn(agent: Agent, scope: Scope, root: Path, command: str) -> None:
         note("reflector: the command names your own interpreter; where others have none there, their hooks do nothing")
 
 
-#: Environments of `uvx` and `pipx run`, and of builds.
-_PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pipx/")
-
-
 def _print_others(agent: Agent, scope: Scope, root: Path) -> None:
     from reflector.hooks.reach import other_agents, other_handlers, plugins
 
     for path, command in other_handlers(agent, scope, root, ""):
         note(f"reflector: {path} still runs {command}")
-    for name in plugins(root) if agent is CLAUDE else ():
+    for name in plugins(agent, root):
         note(f"reflector: the plugin {name} still calls us: claude plugin uninstall {name}")
     for path, command in other_agents(agent, root):
         note(f"reflector: {path} still calls us: {command}")

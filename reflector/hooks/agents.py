@@ -36,7 +36,6 @@ class Agent:
     switch    the key in its settings, and the value, that switch all hooks off
     also      settings of another agent in a project that it obeys as well
     merges    whether it runs a command that stands in two of its files once
-    rereads   whether open sessions notice a new hook
     consent   what it asks a person before it runs our hooks
     """
 
@@ -51,7 +50,6 @@ class Agent:
     off: bool = True
     also: tuple[str, ...] = ()
     merges: bool = False
-    rereads: bool = False
     consent: str = ""
 
     @property
@@ -99,7 +97,6 @@ CLAUDE = Agent(
     events=EVENTS,
     switch=("disableAllHooks",),
     merges=True,
-    rereads=True,
 )
 _CODEX = Agent(
     "codex",

@@ -11,10 +11,10 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from reflector.hooks import fast
 
@@ -93,15 +93,11 @@ def parsed(text: str) -> dict[str, Any]:
     """Return the settings in a text, {} for a blank one. Raises MalformedSettings."""
     try:
         text = text.removeprefix("\ufeff")
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse) if text.strip(_BLANKS) else {}
+        value = json.loads(text, object_pairs_hook=_unique) if text.strip(_BLANKS) else {}
     except json.JSONDecodeError as error:
-        comment = text[error.pos : error.pos + 2] in ("//", "/*") or text[error.pos : error.pos + 1] == "#"
-        reason = "JSON has no comments" if comment else f"not JSON: {error.msg}"
-        raise MalformedSettings(f"line {error.lineno}, column {error.colno}: {reason}") from None
-    except ValueError:  # of Python's own limit: the text is JSON
-        raise MalformedSettings("a number has thousands of digits") from None
-    except RecursionError:
-        raise MalformedSettings("nested too deeply") from None
+        raise MalformedSettings(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
+    except (ValueError, RecursionError):  # of Python's own limits: the text is JSON
+        raise MalformedSettings("a number has thousands of digits, or it is nested too deeply") from None
     return _is(value, dict, "the document")  # type: ignore[no-any-return]
 
 
@@ -117,51 +113,43 @@ class HookList:
 
     def handlers(self, text: str) -> list[Handler]:
         """Return every hook that calls us, in the order of the file."""
-        found: list[Handler] = []
-
-        def look(event: str, handler: dict[str, Any]) -> dict[str, Any]:
-            command = _command(handler)
-            if (own := is_own(command)) or _CALLS_US.search(command):
-                found.append(Handler(event, command, own))
-            return handler
-
-        _each(parsed(text), look)
-        return found
+        found = [(event, _command(handler)) for event, handler in _handlers(parsed(text))]
+        ours = [Handler(event, command, is_own(command)) for event, command in found]
+        return [one for one in ours if one.own or _CALLS_US.search(one.command)]
 
     def install(self, text: str, command: str) -> str:
         """Return the text with our hook at each event; an older one of ours is replaced in its place.
 
         A blank text becomes a document.
         """
-        missing = dict(self.events)
-
-        def renewed(event: str, handler: dict[str, Any]) -> dict[str, Any] | None:
-            if not is_own(_command(handler)):
-                return handler
-            if (timeout := missing.pop(event, None)) is None:
-                return None
-            # A time that a person chose stays.
-            is_current = handler.get("type") == "command" and _command(handler) == command
-            return handler if is_current and _timeout(handler) is not None else _handler(command, timeout)
-
-        before = parsed(text)
-        hooks = _is(before.get("hooks", {}), dict, "hooks")
+        settings, missing, more = parsed(text), dict(self.events), []
+        hooks = _is(settings.get("hooks", {}), dict, "hooks")
         for event in self.events:
             _is(hooks.get(event, []), list, f"hooks.{event}")
-        settings = _each(before, renewed)
+        for event, handler in _handlers(settings):
+            if not is_own(_command(handler)):
+                continue
+            if (timeout := missing.pop(event, None)) is None:
+                more.append(handler)
+                continue
+            renewed = _handler(command, timeout)
+            if _command(handler) == command:
+                renewed |= handler  # a time that a person chose stays
+            handler.clear()
+            handler.update(renewed)
+        settings = _without(settings, more)
         for event, timeout in missing.items():
             settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [_handler(command, timeout)]})
-        return text if settings == before else dumped(settings, text if text.strip(_BLANKS) else "{}\n")
+        return text if settings == parsed(text) else dumped(settings, text if text.strip(_BLANKS) else "{}\n")
 
     def uninstall(self, text: str) -> str:
         """Return the text without our hooks, and without the lists that held nothing else."""
-        before = parsed(text)
-        settings = _each(before, _without_ours)
+        settings = _without_ours(before := parsed(text))
         return text if settings == before else dumped(settings, text)
 
     def foreign(self, text: str) -> str:
         """Return what a text says beside our hooks, in one form, without empty lists of hooks."""
-        settings = _each(parsed(text), _without_ours)
+        settings = _without_ours(parsed(text))
         if isinstance(hooks := settings.get("hooks"), dict):
             settings["hooks"] = {event: groups for event, groups in hooks.items() if groups != []}
             if not settings["hooks"]:
@@ -229,55 +217,55 @@ def dumped(settings: dict[str, Any], like: str) -> str:
     return like[:start] + written.replace("\n", "\r\n" if "\r\n" in like else "\n") + like[start + len(body) :]
 
 
+def _handlers(settings: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each hook with its event."""
+    hooks = settings.get("hooks")
+    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        for group in groups if isinstance(groups, list) else ():
+            inner = group.get("hooks") if isinstance(group, dict) else None
+            for handler in inner if isinstance(inner, list) else ():
+                if isinstance(handler, dict):
+                    yield event, handler
+
+
 def _handler(command: str, timeout: int) -> dict[str, Any]:
     return {"type": "command", "command": command, "timeout": timeout}
 
 
-def _command(handler: Any) -> str:
+def _command(handler: dict[str, Any]) -> str:
     """Return a handler's command with its arguments; "" where it has none."""
-    if not isinstance(handler, dict) or not isinstance(handler.get("command"), str):
+    command, arguments = handler.get("command"), handler.get("args")
+    if not isinstance(command, str):
         return ""
-    command: str = handler["command"]
-    arguments = handler.get("args")
     return shlex.join([command, *map(str, arguments)]) if isinstance(arguments, list) else command
 
 
-def _timeout(handler: dict[str, Any]) -> float | None:
-    timeout = handler.get("timeout")
-    return timeout if isinstance(timeout, int | float) and not isinstance(timeout, bool) else None
+def _without_ours(settings: dict[str, Any]) -> dict[str, Any]:
+    return _without(settings, [handler for _, handler in _handlers(settings) if is_own(_command(handler))])
 
 
-def _without_ours(_event: str, handler: dict[str, Any]) -> dict[str, Any] | None:
-    return None if is_own(_command(handler)) else handler
-
-
-_Renew = Callable[[str, dict[str, Any]], dict[str, Any] | None]
-
-
-def _each(settings: dict[str, Any], renew: _Renew) -> dict[str, Any]:
-    """Return settings with each hook as `renew` returns it, and without the lists that this empties."""
-    if not isinstance(hooks := settings.get("hooks"), dict):
-        return dict(settings)
-    kept = {}
-    for event, groups in hooks.items():
-        after = groups
+def _without(settings: dict[str, Any], gone: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return settings without these hooks, and without the lists that held nothing else."""
+    if not gone:
+        return settings
+    hooks = {}
+    for event, groups in settings["hooks"].items():
+        left = groups
         if isinstance(groups, list):
-            after = [edited for group in groups if (edited := _group(event, group, renew)) is not None]
-        if after or not groups:
-            kept[event] = after
-    if kept or not hooks:
-        return settings | {"hooks": kept}
-    return {key: value for key, value in settings.items() if key != "hooks"}
+            left = [kept for group in groups if (kept := _group(group, gone)) is not None]
+        if left or not groups:
+            hooks[event] = left
+    return settings | {"hooks": hooks} if hooks else {key: settings[key] for key in settings if key != "hooks"}
 
 
-def _group(event: str, group: Any, renew: _Renew) -> Any:
-    """Return a matcher group with its hooks renewed; None for one that is empty now."""
-    if not isinstance(group, dict) or not isinstance(inner := group.get("hooks"), list) or not inner:
+def _group(group: Any, gone: list[dict[str, Any]]) -> Any:
+    """Return a matcher group without these hooks; None for one that is empty now."""
+    inner = group.get("hooks") if isinstance(group, dict) else None
+    left = [one for one in inner if not any(one is other for other in gone)] if isinstance(inner, list) else inner
+    if left == inner:
         return group
-    if left := [renewed for handler in inner if (renewed := renew(event, handler)) is not None]:
-        return group | {"hooks": left}
     # A group without handlers does nothing, whatever it matches.
-    return None if group.keys() <= {"matcher", "hooks"} else group | {"hooks": []}
+    return group | {"hooks": left} if left or not group.keys() <= {"matcher", "hooks"} else None
 
 
 def _is(value: Any, kind: type, name: str) -> Any:
@@ -293,7 +281,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         raise MalformedSettings(f'"{next(key for key in keys if keys.count(key) > 1)}" appears twice in one object')
     return found
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise MalformedSettings(f"{constant} is not a JSON number")

@@ -82,8 +82,7 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         yield Check("hooks", unread.what, "correct the file", is_error=True)
     calling = []
     for agent in AGENTS.values():
-        copies = plugins(project.root) if agent is CLAUDE else []
-        places = [*(str(one.path) for one in found if one.agent is agent), *copies]
+        places = [*(str(one.path) for one in found if one.agent is agent), *plugins(agent, project.root)]
         if not places:
             continue
         calling.append(agent)
@@ -174,8 +173,10 @@ def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
     return [(path, words) for path in dict.fromkeys(agent.paths(project).values()) if agent.is_off(_said(path))]
 
 
-def plugins(project: Path) -> list[str]:
-    """Our plugin's copies, as `reflector@marketplace`: enabled, or in the agent's cache and nowhere disabled."""
+def plugins(agent: Agent, project: Path) -> list[str]:
+    """Our plugin's copies, as `reflector@marketplace`: enabled, or in Claude Code's cache and nowhere disabled."""
+    if agent is not CLAUDE:
+        return []
     enabled: dict[str, bool] = {}
     for path in CLAUDE.paths(project).values():  # the later decides
         said = _said(path).get("enabledPlugins")

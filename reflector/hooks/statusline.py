@@ -38,13 +38,13 @@ def _project() -> str:
     """Return the project of the session whose state the agent wrote to stdin, "" for none."""
     import json
 
-    told: object = None
+    cwd = None
     try:
         told = json.loads(b"" if sys.stdin.isatty() else read_all(0, MAX_PAYLOAD))
-        told = (told.get("workspace") or {}).get("project_dir") or told.get("cwd")
+        cwd = (told.get("workspace") or {}).get("project_dir") or told.get("cwd")
     except (OSError, ValueError, AttributeError):
         pass
-    return fast.project_of({"cwd": told} if told else {})
+    return fast.project_of({"cwd": cwd})
 
 
 def main() -> None:

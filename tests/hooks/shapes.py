@@ -60,11 +60,11 @@ SHAPES = EXACT | REFORMATTED
 
 #: Content, and what is said of it.
 REFUSED: dict[str, tuple[bytes, str]] = {
-    "comment": (b'{\n  // mine\n  "model": "opus"\n}', "line 2, column 3: JSON has no comments"),
-    "NaN": (b'{"NaN": "NaN",\n "x": [NaN]}', "NaN is not a JSON number"),
+    "comment": (b'{\n  // mine\n  "model": "opus"\n}', "line 2, column 3: not JSON"),
+    "NaN": (b'{"NaN": "NaN",\n "x": [NaN]}', "a number or a text in it cannot be written back"),
     "a number too long": (b'{"x": -' + b"1" * 5_000 + b"}", "a number has thousands of digits"),
     "half a pair beside other text": ('{"é": "\\ud800"}'.encode(), "a number or a text in it cannot be written back"),
-    "nested too deep": (b"[" * 200_000, "nested too deeply"),
+    "nested too deep": (b"[" * 200_000, "it is nested too deeply"),
     "UTF-16": ("{}".encode("utf-16"), "line 1: not UTF-8"),
     "a list": (b"\n []", "the document is not an object"),
     "hooks null": (b'{"hooks":\n null}', "hooks is not an object"),
