@@ -241,8 +241,8 @@ MUTATIONS = [
     Mutation(HOOK_LIST, "return _OURSELVES.fullmatch(ourselves) is not None", "return True", INSTALLED),
     Mutation(HOOK_LIST, "                more.append(handler)\n", "                pass\n", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
-    Mutation(HOOK_LIST, "                handler.clear()\n", "                continue\n", INSTALLED),
-    Mutation(HOOK_LIST, '"timeout": timeout} | handler)', '"timeout": timeout})', INSTALLED),
+    Mutation(HOOK_LIST, "            handler.clear()\n", "            continue\n", INSTALLED),
+    Mutation(HOOK_LIST, "                renewed |= handler ", "                pass ", INSTALLED),
     Mutation(
         HOOK_LIST,
         "_handlers(settings) if is_own(_command(handler))]",
