@@ -54,7 +54,7 @@ def demo(keep: Path | None) -> None:
             raise click.UsageError(
                 f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; the demo itself needs none"
             )
-    with _own_environment(backend, keep), _folder(keep) as project:
+    with _stage(backend, keep) as project:
         _sessions(project)
         _systems(project)
         if keep is not None:
@@ -188,21 +188,11 @@ def _hook(project: Path, event: str, transcript: Path | None) -> str:
 
 
 @contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
-    if keep is not None:
-        keep.mkdir(parents=True)
-        yield keep.absolute()
-        return
-    with tempfile.TemporaryDirectory(prefix="reflector-demo-") as folder:
-        yield Path(folder) / "shop"
-
-
-@contextmanager
-def _own_environment(backend: str, keep: Path | None) -> Iterator[None]:
+def _stage(backend: str, keep: Path | None) -> Iterator[Path]:
     """The demo is the same for everybody: none of the person's settings, nothing beside the demo's folder; where that
     is kept, the person's home knows its ledgers."""
     before = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="reflector-demo-home-") as home:
+    with tempfile.TemporaryDirectory(prefix="reflector-demo-") as home:
         for name in [name for name in os.environ if name.startswith(("REFLECTOR_", "CLAUDE_"))]:
             del os.environ[name]
         folders = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR")
@@ -210,7 +200,7 @@ def _own_environment(backend: str, keep: Path | None) -> Iterator[None]:
         if keep is None:
             os.environ["HOME"] = home
         try:
-            yield
+            yield Path(home, "shop") if keep is None else keep.absolute()
         finally:
             os.environ.clear()
             os.environ.update(before)

@@ -167,7 +167,7 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
     from reflector.sessions.spool import is_untouched
 
     root = place.folder()
-    setup = (git_setup.uninstall if out else git_setup.install)(root, dry_run=dry_run)
+    setup = git_setup.share(root, out=out, dry_run=dry_run)
     if dry_run:
         _show(setup.attributes)
         for sign, driver in (("-", setup.driver_before), ("+", setup.driver_after)):

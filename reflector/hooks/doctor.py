@@ -124,12 +124,9 @@ def _files(project: Project) -> Iterator[Check]:
         yield Check("permissions", f"others may read {names}", f"chmod -R go= {names}", fix)
     else:
         yield Check("permissions", f"{state} is yours alone")
-    if reason := locks.why_none(state):
-        text = f"no file can be locked in {state} ({reason})"
-        if project.config.ledger_url:
-            yield Check("locks", f"{text}; files among the temporary ones of this machine are locked instead")
-        else:
-            yield Check("locks", f"{text}, so its ledger cannot be written", _OTHER_LEDGER, is_error=True)
+    if not project.config.ledger_url and (reason := locks.why_none(state)):
+        text = f"no file can be locked in {state} ({reason}), so its ledger cannot be written"
+        yield Check("locks", text, _OTHER_LEDGER, is_error=True)
     free = shutil.disk_usage(state).free
     mend = "make room: what cannot be written is not counted" if free < _LITTLE_SPACE else ""
     yield Check("disk", f"{free / 2**30:.1f} GiB free for {state}", mend, is_error=bool(mend))
@@ -193,7 +190,7 @@ def _refused(project: Project, problem: Finding) -> Check:
 def _git(project: Project) -> Iterator[Check]:
     if is_shared(project.root):
         driver = git_setup.driver_of(project.root)
-        fix = Fix("sets the merge driver in this clone's git configuration", partial(git_setup.install, project.root))
+        fix = Fix("sets the merge driver in this clone's git configuration", partial(git_setup.share, project.root))
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
             yield Check("git", "playbook.json is shared without counters, and merged bullet by bullet")

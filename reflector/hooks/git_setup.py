@@ -49,54 +49,39 @@ def driver_of(root: Path) -> str | None:
     return found.decode("utf-8", "replace").rstrip("\n") if found is not None else None
 
 
-def install(root: Path, *, dry_run: bool = False) -> Setup:
-    """Share a project's playbook.json through git. Raises GitRefused, OSError."""
-    _needs_git(root)
-    path = attributes_file(root)
-    before = _read(path)
-    setup = Setup(
-        Change(path, before, before if is_shared(root) else _LINE + (before or b"")), driver_of(root), merge_driver()
-    )
-    if not dry_run and not setup.is_none:
-        # Attributes that name a driver which git does not know only make it merge line by line.
-        if not setup.attributes.is_none:
-            replace_file(path, setup.attributes.after or b"")
-        _set(root, "name", "playbook.json of reflector, bullet by bullet")
-        _set(root, "driver", merge_driver())
-    return setup
-
-
-def uninstall(root: Path, *, dry_run: bool = False) -> Setup:
-    """Take what `install` did out again. Raises GitRefused, OSError."""
-    _needs_git(root)
-    path = attributes_file(root)
-    before = _read(path)
-    after = b"".join(line for line in (before or b"").splitlines(keepends=True) if line.rstrip(b"\r\n") != _LINE[:-1])
-    setup = Setup(Change(path, before, after or None), driver_of(root), None)
-    if not dry_run:
-        if after:
-            replace_file(path, after)
-        else:
-            path.unlink(missing_ok=True)
-        if setup.driver_before is not None and ask_git(root, "config", "--local", "--remove-section", _SECTION) is None:
-            raise GitRefused(f"git cannot change the configuration of {root}; remove its section {_SECTION} by hand")
-    return setup
-
-
-def _needs_git(root: Path) -> None:
+def share(root: Path, *, out: bool = False, dry_run: bool = False) -> Setup:
+    """Share a project's playbook.json through git, or take `out` what that set up. Raises GitRefused, OSError."""
     if ask_git(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
         raise GitRefused(
             f"{root} is not a working tree that git knows; run `git init` there, or name another project with --project"
         )
-
-
-def _set(root: Path, key: str, value: str) -> None:
-    if ask_git(root, "config", "--local", f"{_SECTION}.{key}", value) is None:
-        raise GitRefused(f"git cannot write {_SECTION}.{key} into the configuration of {root}; check its permissions")
-
-
-def _read(path: Path) -> bytes | None:
+    path = attributes_file(root)
     try:
-        return read_bounded(path, _MOST)
+        before = read_bounded(path, _MOST)
     except FileNotFoundError:
-        return None
+        before = None
+    if out:
+        lines = (before or b"").splitlines(keepends=True)
+        after = b"".join(line for line in lines if line.rstrip(b"\r\n") != _LINE[:-1]) or None
+    else:
+        after = before if is_shared(root) else _LINE + (before or b"")
+    setup = Setup(Change(path, before, after), driver_of(root), None if out else merge_driver())
+    if dry_run or setup.is_none:
+        return setup
+    # Attributes that name a driver which git does not know only make it merge line by line.
+    if after is None:
+        path.unlink(missing_ok=True)
+    elif after != before:
+        replace_file(path, after)
+    if not out:
+        _configure(root, f"{_SECTION}.name", "playbook.json of reflector, bullet by bullet")
+        _configure(root, f"{_SECTION}.driver", merge_driver())
+    elif setup.driver_before is not None:
+        _configure(root, "--remove-section", _SECTION)
+    return setup
+
+
+def _configure(root: Path, *words: str) -> None:
+    if ask_git(root, "config", "--local", *words) is None:
+        what = f"git cannot change the configuration of {root} ({' '.join(words)})"
+        raise GitRefused(f"{what}; check its permissions, and run the same command again")
