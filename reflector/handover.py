@@ -106,15 +106,9 @@ def record(project: str, payload: dict[str, object], text: str) -> bytes:
             cwd = system.getcwd()
         except OSError:  # the folder is gone, and the file with it
             pass
-    return enclosed(project, size, text.encode(), cwd)
-
-
-def enclosed(project: str, transcript_bytes: str, payload: bytes, cwd: str = "") -> bytes:
-    """Return a record around a payload; `cwd` is where a relative path of its transcript begins, for the drain runs
-    elsewhere."""
     head = f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
-    begins = f'"cwd":{quoted(cwd)},' if cwd else ""
-    return f'{head}{begins}"transcript_bytes":{transcript_bytes},"payload":'.encode() + payload + b"}\n"
+    begins = f'"cwd":{quoted(cwd)},' if cwd else ""  # of a relative path, for the drain runs elsewhere
+    return f'{head}{begins}"transcript_bytes":{size},"payload":{text}}}\n'.encode()
 
 
 def quoted(text: str) -> str:

@@ -286,16 +286,10 @@ def hook() -> None:
         if len(raw) > handover.MAX_PAYLOAD:
             raise handover.Broken(f"more than {handover.MAX_PAYLOAD} bytes")
         payload, text = handover.decode(raw)
-    except handover.Broken as error:
+    except (handover.Broken, ImportError, OSError) as error:
         project = project_of({})
         path = deliver(project and keeper_of(project), None, raw[: handover.MAX_PAYLOAD])
         handover.complain(f"the payload is broken ({error}); kept as {path}")
-        return
-    except (ImportError, OSError) as error:
-        project = project_of({})
-        data = handover.enclosed(project, "null", raw.removeprefix(handover.BYTE_ORDER_MARK))
-        path = deliver(project, {"hook_event_name": ""}, data)  # the drain parses it again
-        handover.complain(f"the payload was not read ({error}); kept as {path}")
         return
     event = payload["hook_event_name"]
     project = project_of(payload)
