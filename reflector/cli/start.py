@@ -448,8 +448,7 @@ def _fix(checks: list[Check]) -> None:
         else:
             note(f"{check.name}: {check.fix.text}")
     if not done:
-        by_hand = next((one for one in checks if one.state == "error" and "reflector rebuild" in one.mend), None)
-        note(f"nothing that --fix can fix{f'; {by_hand.name}: {by_hand.mend}' if by_hand else ''}")
+        note("nothing that --fix can fix")
 
 
 def _print_checks(checks: list[Check]) -> None:

@@ -97,10 +97,7 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
     if calling:
         yield from _fired(project, calling)
     else:
-        own = CLAUDE.paths(project.root)["user"]
-        is_unread = any(one.path == own for one in refused)
-        mend = f"correct {own}, then reflector install" if is_unread else "reflector install"
-        yield Check("hooks", "no agent calls reflector", mend, is_error=True)
+        yield Check("hooks", "no agent calls reflector", "reflector install", is_error=True)
 
 
 def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:

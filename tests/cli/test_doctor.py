@@ -249,6 +249,6 @@ def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_
     assert (first["name"], first["state"], first["mend"]) == ("settings", "error", "did you mean 'idle_minutes'?")
     assert f"{path}: idle_minuts is not a setting" in first["text"]
     names = {one["name"] for one in checks}
-    assert {"python", "sqlite", "project", "permissions", "spool", "hooks", "prompt"} <= names
+    assert {"python", "sqlite", "project", "permissions", "spool", "hooks"} <= names
     assert not {"ledger", "backend"} & names  # which they are is a setting
     assert [one for one in checks if one["state"] == "error"] == []
