@@ -133,27 +133,19 @@ def _files(project: Project) -> Iterator[Check]:
 
 
 def _place(project: Project) -> Check:
-    """Return which project it is, and what else lies in its repository that would keep sessions from it."""
-    root = project.root.resolve().as_posix()
-    linked = locate.worktrees(root)
-    text = str(project.root)
-    if linked:
-        text += f"; {_counted(len(linked), 'linked worktree')} {'counts' if len(linked) == 1 else 'count'} here too"
-    apart = [path for path in linked if locate.is_project(path) and _has_ledger(path)]
-    outer = locate.find_project(str(Path(root).parent.as_posix()), Path.home().resolve().as_posix())
-    if outer != root and locate.is_project(outer) and not project.playbook_json.exists() and _has_ledger(root):
-        mend = f"rm -r {project.state_dir}, then reflector import-history; if it has bullets, see docs/git.md first"
-        return Check("project", f"{text} has a ledger without a playbook inside the project {outer}", mend)
-    if project.config.worktrees == "own" and linked:
+    """Return which project it is, and which of its worktrees have a ledger of their own."""
+    linked = locate.worktrees(project.root.resolve().as_posix())
+    if not linked:
+        return Check("project", str(project.root))
+    if project.config.worktrees == "own":
         return Check("project", f"{project.root}; linked worktrees have ledgers of their own")
-    if apart:
+    text = (
+        f"{project.root}; {_counted(len(linked), 'linked worktree')} {'counts' if len(linked) == 1 else 'count'} here"
+    )
+    if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text += f", but a ledger of its own lies in {', '.join(apart)}"
         return Check("project", text, "merge it, then remove it, as docs/git.md says")
     return Check("project", text)
-
-
-def _has_ledger(root: str) -> bool:
-    return (Path(root) / ".claude" / "reflector" / "ledger.db").exists()
 
 
 def _is_open_to_others(path: Path) -> bool:

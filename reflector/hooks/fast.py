@@ -232,17 +232,12 @@ def start_drain(project: str) -> None:
     if locate.environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
         return
     command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain", "--background"]
-    try:
-        null = system.open("/dev/null", system.O_RDWR)
-        # The agent waits for the end of every pipe it gave us, whoever holds it.
-        system.closerange(null + 1 if null > 2 else 3, 256)
-        streams = [(system.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
-        system.chdir("/")
-        system.posix_spawn(sys.executable, command, system.environ, file_actions=streams, setsid=True)
-    except NotImplementedError:  # a system that cannot spawn into a new session
-        from subprocess import DEVNULL, Popen
-
-        Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+    null = system.open("/dev/null", system.O_RDWR)
+    # The agent waits for the end of every pipe it gave us, whoever holds it.
+    system.closerange(null + 1 if null > 2 else 3, 256)
+    streams = [(system.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
+    system.chdir("/")
+    system.posix_spawn(sys.executable, command, system.environ, file_actions=streams, setsid=True)
 
 
 def note_fired(project: str, event: object) -> None:
@@ -322,7 +317,7 @@ def hook() -> None:
     if drain:
         try:
             start_drain(project)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, NotImplementedError) as error:
             what = "the drain was not started, the next hook or command starts it"
             handover.complain(f"{what}: {files.error_words(error)}")
 

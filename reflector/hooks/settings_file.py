@@ -70,8 +70,8 @@ def install_hooks(path: Path, form: Form, command: str, *, within: Path | None, 
     written.
     """
     _refuse_outside(path, within)
-    if not dry_run and not path.parent.exists():
-        path.parent.mkdir(mode=0o700 if within is None else 0o777, parents=True)
+    if not dry_run:
+        path.parent.mkdir(mode=0o700 if within is None else 0o777, parents=True, exist_ok=True)
     with _held(path), _refusing(path):
         before, backup = _read(path), backup_path(path)
         after = form.install(text := _text(before), command).encode()
