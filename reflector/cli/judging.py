@@ -18,12 +18,11 @@ from reflector.cli.output import counted, note, print_json, safe, short_id, shor
 from reflector.cli.sessions import DrainedJson, run_drain
 from reflector.config import BACKENDS
 from reflector.events.event import TRAJECTORY_RECORDED
-from reflector.ledger.store import BulletRow, Ledger, WindowRow
+from reflector.ledger.store import BulletRow, WindowRow
 from reflector.playbook.counting import Verdict
 from reflector.project import Project
 from reflector.reflection import standing
 from reflector.reflection.backends import backend_of
-from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES, Backend, BackendError, Reads, Request
 from reflector.reflection.recording import Reflected
 from reflector.reflection.reflection_events import failed
@@ -31,7 +30,7 @@ from reflector.reflection.reparsing import reparse
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation
 from reflector.sessions import last_session, locks
-from reflector.sessions.drain import Drained
+from reflector.sessions.drain import Drained, runner_of
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
@@ -89,9 +88,11 @@ def reflect(
 
         judge = Recording(judge, record)
     with place.reading() as ledger:
-        windows = _windows(ledger, sessions, judge, project)
+        runner = runner_of(project, ledger, judge)
+        windows = [*ledger.open_windows(), *runner.reopened()] if not sessions else []
+        windows += [window for given in sessions for window in ledger.windows(session_named(ledger, given))]
         if dry_run:
-            _show_prompts(ledger, judge, windows)
+            _show_prompts(runner, windows)
             return
     unjudged = [window for window in windows if window.state != "completed"]
     if not unjudged:
@@ -107,18 +108,10 @@ def reflect(
         raise click.exceptions.Exit(1)
 
 
-def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project: Project) -> list[WindowRow]:
-    if not sessions:
-        runner = Runner(ledger, judge, gate=Gate(project.config, project.root))
-        return [*ledger.open_windows(), *runner.reopened()]
-    return [window for given in sessions for window in ledger.windows(session_named(ledger, given))]
-
-
 def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> list[Reflected]:
     done: list[Reflected] = []
     with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
-        gate = Gate(project.config, project.root)
-        runner = Runner(ledger, judge, gate=gate, max_attempts=project.config.max_attempts)
+        runner = runner_of(project, ledger, judge)
         # While this command waited for the lock, another process may have gone on with some of them.
         chosen = {window.event_id for window in windows}
         for window in ledger.windows():
@@ -130,17 +123,16 @@ def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: 
     return done
 
 
-def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> None:
-    runner = Runner(ledger, judge)
+def _show_prompts(runner: Runner, windows: list[WindowRow]) -> None:
     for window in windows:
-        recorded = ledger.event(window.event_id)
+        recorded = runner.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
             note(f"{short_id(window.session_id)}: the session's event was redacted")
             continue
         if recorded.type == TRAJECTORY_RECORDED:
             note(f"{short_id(window.session_id)}: is a trajectory, whose prompts follow from each other's answers")
             continue
-        _show_prompt(judge, runner.request(runner.session(recorded)))
+        _show_prompt(runner.backend, runner.request(runner.session(recorded)))
     if not windows:
         note("No session waits to be judged; name one.")
 

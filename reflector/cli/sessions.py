@@ -210,16 +210,15 @@ def import_history(
         note(f"Nothing to import: no sessions {whose} lie in {where}.")
     elif not as_json:
         _show_plan(plan, dry_run=dry_run)
-    recorded: dict[Path, Imported] = {}
-    if plan and not dry_run:
+    if not dry_run:
         _confirm(plan, yes=yes)
-        recorded = {project.root: _record(project, files) for project, files in plan}
+    done = [_history(project, files, None if dry_run else _record(project, files)) for project, files in plan]
     if as_json:
-        print_json([_history(project, files, recorded.get(project.root)) for project, files in plan])
-    for done in recorded.values():
-        for path, error in done.failed:
-            note(f"reflector: {_error_words(path, error)}")
-    if any(done.failed for done in recorded.values()):
+        print_json(done)
+    failed = [one for history in done for one in history.failed]
+    for one in failed:
+        note(f"reflector: {one.error}")
+    if failed:
         raise click.exceptions.Exit(1)
 
 

@@ -39,6 +39,7 @@ from reflector.sessions.injection import keep_ranks, told_by_hook, write_injecti
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger, WindowRow
+    from reflector.reflection.protocol import Backend
     from reflector.reflection.recording import Reflected
     from reflector.reflection.runner import Retry, Runner
     from reflector.sessions.intake import Source, Taken, WindowMode
@@ -434,15 +435,15 @@ def _names(source: Source, found: Scan) -> set[str]:
     return {name for _, names in found.cited for name in names}.union(*(telling.bullets for telling in told))
 
 
-def runner_of(project: Project, ledger: Ledger) -> Runner:
-    """Return the runner that a project's settings ask for. Raises ConfigError."""
+def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) -> Runner:
+    """Return the runner that a project's settings ask for, with their judge or another one. Raises ConfigError."""
     from reflector.reflection.backends import backend_of
     from reflector.reflection.gate import Gate
     from reflector.reflection.runner import Runner
 
     return Runner(
         ledger,
-        backend_of(project.config, project.root),
+        judge or backend_of(project.config, project.root),
         gate=Gate(project.config, project.root),
         max_attempts=project.config.max_attempts,
     )
