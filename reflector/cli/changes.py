@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -61,68 +62,68 @@ class ChangesJson:
     undo: str | None
 
 
-#: The changes that a person wants, and of an undo the events that it takes back.
-_Wanted = tuple[Sequence[Change], Mapping[str, str] | None]
-
-
-def _change(place: Place, *changes: Change, why: str | None = None, dry_run: bool, as_json: bool) -> None:
-    """Make changes of live bullets, or show what they would do."""
-
-    def find(ledger: Ledger) -> _Wanted:
-        for name in (name for change in changes for name in change.about):
-            find_bullet(ledger, name, live=True)
-        return changes, None
-
-    _carry_out(place, find, why, dry_run=dry_run, as_json=as_json)
-
-
-def _carry_out(
-    place: Place,
-    find: Callable[[Ledger], _Wanted],
-    why: str | None = None,
-    *,
-    again: bool = False,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Make the changes that `find` returns for the ledger, or show what they would do."""
-    first = place.project().first_number
-    made: Sequence[Applied] = ()
+@contextmanager
+def _changing(place: Place, dry_run: bool) -> Iterator[Ledger]:
+    """The ledger, whose changes are written to playbook.json; for a dry run only to be asked."""
     if dry_run:
         with place.reading() as ledger:
-            steps = planned(ledger, find(ledger)[0], first=first, again=again)
+            yield ledger
     else:
         with place.pipeline() as pipeline:
-            changes, target = find(pipeline.ledger)
-            steps = planned(pipeline.ledger, changes, first=first, again=again)
-            made = apply(pipeline.ledger, changes, actor="human", reason=why, target=target, first=first, again=again)
+            yield pipeline.ledger
             pipeline.write()
+
+
+def _make(
+    place: Place,
+    ledger: Ledger,
+    changes: Sequence[Change],
+    why: str | None = None,
+    *,
+    targets: Mapping[str, str] | None = None,
+    again: bool = False,
+    dry_run: bool,
+) -> tuple[ChangesJson, list[str]]:
+    """Make changes, unless for a dry run, and return what they do, also in lines."""
+    first = place.project().first_number
+    steps = planned(ledger, changes, first=first, again=again)
+    made: Sequence[Applied] = ()
+    if not dry_run:
+        made = apply(ledger, changes, actor="human", reason=why, target=targets, first=first, again=again)
     shown = [
         ChangeJson(step.change, step.before, step.after, *((one.position, one.event_id) if one else (None, None)))
         for step, one in zip_longest(steps, made)
     ]
-    lines = [line for step in steps for line in step.lines]
-    otherwise = "Nothing was changed yet; leave --dry-run out to do it."
-    _print(place, shown, lines, [one.position for one in made], otherwise, as_json=as_json)
+    return _changes(place, shown, [one.position for one in made]), [line for step in steps for line in step.lines]
+
+
+def _changes(place: Place, changes: list[ChangeJson], positions: Sequence[int]) -> ChangesJson:
+    return ChangesJson(bool(positions), changes, place.command("undo", _span(positions)) if positions else None)
 
 
 def _print(
-    place: Place,
-    changes: list[ChangeJson],
+    done: ChangesJson,
     lines: Iterable[str],
-    positions: Sequence[int],
-    otherwise: str,
+    otherwise: str = "Nothing was changed yet; leave --dry-run out to do it.",
     *,
     as_json: bool,
 ) -> None:
     """Print what changes did, and the command that undoes them; what is said `otherwise` where none was made."""
-    undo = place.command("undo", _span(positions)) if positions else None
     if as_json:
-        print_json(ChangesJson(bool(positions), changes, undo))
+        print_json(done)
         return
     for line in lines:
         click.echo(safe(line))
-    note(f"Undo: {undo}" if undo else otherwise)
+    note(f"Undo: {done.undo}" if done.undo else otherwise)
+
+
+def _change(place: Place, *changes: Change, why: str | None = None, dry_run: bool, as_json: bool) -> None:
+    """Make changes of live bullets, or show what they would do."""
+    with _changing(place, dry_run) as ledger:
+        for name in (name for change in changes for name in change.about):
+            find_bullet(ledger, name, live=True)
+        done = _make(place, ledger, changes, why, dry_run=dry_run)
+    _print(*done, as_json=as_json)
 
 
 def _span(positions: Sequence[int]) -> str:
@@ -154,13 +155,11 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    change, before = Change("add", section=section, text=text), []  # type: Change, list[Bullet]
-
-    def find(ledger: Ledger) -> _Wanted:
-        before.extend(ledger.bullets())
-        return [change], None
-
-    _carry_out(place, find, dry_run=dry_run, as_json=as_json)
+    change = Change("add", section=section, text=text)
+    with _changing(place, dry_run) as ledger:
+        before = ledger.bullets()
+        done = _make(place, ledger, [change], dry_run=dry_run)
+    _print(*done, as_json=as_json)
     for line in alike_to(change, before):
         note(line)
 
@@ -240,12 +239,11 @@ def merge(
     if len(names) < 2:
         raise click.UsageError(f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one")
 
-    def find(ledger: Ledger) -> _Wanted:
+    with _changing(place, dry_run) as ledger:
         first, *_ = [find_bullet(ledger, name, live=True) for name in names]
-        said = first.text if text is None else text
-        return [Change("merge", None, names, section or first.section, said)], None
-
-    _carry_out(place, find, dry_run=dry_run, as_json=as_json)
+        change = Change("merge", None, names, section or first.section, first.text if text is None else text)
+        done = _make(place, ledger, [change], dry_run=dry_run)
+    _print(*done, as_json=as_json)
 
 
 @click.command()
@@ -264,17 +262,16 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
     """
     with place.reading() as ledger:
         named = last_change(ledger) if what is None else _named(ledger, what)
-
-    def find(ledger: Ledger) -> _Wanted:
-        found = undoing(ledger, named if isinstance(named, list) else [])
-        return found.changes, found.targets
-
-    if isinstance(named, list):
-        _carry_out(place, find, why or "undone", again=True, dry_run=dry_run, as_json=as_json)
-    elif dry_run:
-        raise click.UsageError("--dry-run shows changes of bullets; `reflector list --counting` shows other counts")
-    else:
+    if isinstance(named, Target):
+        if dry_run:
+            raise click.UsageError("--dry-run shows changes of bullets; `reflector list --counting` shows other counts")
         _take_back(place, named, why, as_json=as_json)
+        return
+    with _changing(place, dry_run) as ledger:
+        found = undoing(ledger, named)
+        why = why or "undone"
+        done = _make(place, ledger, found.changes, why, targets=found.targets, again=True, dry_run=dry_run)
+    _print(*done, as_json=as_json)
 
 
 def _named(ledger: Ledger, what: str) -> list[Event] | Target:
@@ -329,7 +326,7 @@ def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) 
         if not changed and not lessons:
             note("No counter moved: nothing of it had counted, or it is out for another reason as well.")
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in changed]
-    _print(place, shown, lines, positions, "It was so already.", as_json=as_json)
+    _print(_changes(place, shown, positions), lines, "It was so already.", as_json=as_json)
 
 
 @click.command()
