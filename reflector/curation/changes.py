@@ -196,7 +196,7 @@ def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
         return "a merge is of different bullets, or of one whose place new words take"
     if len(names) > MOST_SOURCES:
         return f"a merge is of at most {MOST_SOURCES} bullets, these are {len(names)}"
-    return next((what for name in names if (what := _not_live(rows, name))), None)
+    return next((what for name in names if (what := gone(rows, name))), None)
 
 
 def _named_fault(rows: Rows, change: Change) -> str | None:
@@ -208,7 +208,7 @@ def _named_fault(rows: Rows, change: Change) -> str | None:
     if change.kind == "restore" and row is not None and row.status != "merged":
         return f"{name} is in the playbook" if row.status == "live" else None
     if row is None or row.status != "live":
-        return _not_live(rows, name)
+        return gone(rows, name)
     if change.kind == "move" and row.section == change.section:
         return f"{name} is in {SECTIONS[row.section]} already"
     if change.kind == "unmerge" and not _sources(rows, name):
@@ -222,7 +222,8 @@ def _named_fault(rows: Rows, change: Change) -> str | None:
     return None
 
 
-def _not_live(rows: Rows, name: str) -> str | None:
+def gone(rows: Rows, name: str) -> str | None:
+    """Return why a bullet is not live, with the way out; None where it is."""
     row = rows.get(name)
     if row is None:
         return f"no bullet is or was called {name!r}; see `reflector list --all`"

@@ -18,7 +18,7 @@ from itertools import combinations
 from typing import Any, Final, Literal
 
 from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import Applied, Step, apply, fault
+from reflector.curation.changes import Applied, Step, apply, fault, gone
 from reflector.curation.undoing import approved, undoing
 from reflector.events import event as ev
 from reflector.events.changes import MAX_QUOTE, MOST_QUOTES, TRUSTS
@@ -229,8 +229,7 @@ def sweep(ledger: Ledger) -> list[Proposal]:
 
     Returns them as they are now. The playbook's lock must be held. Raises LedgerError.
     """
-    _, gone = _swept(ledger, ledger.rows())
-    return gone
+    return _swept(ledger, ledger.rows())[1]
 
 
 def _swept(ledger: Ledger, rows: Sequence[BulletRow]) -> tuple[list[Proposal], list[Proposal]]:
@@ -277,7 +276,7 @@ def _unwanted(
     if change.text is not None:
         if len(change.text) > MOST_TEXT:
             return f"the text has {len(change.text):,} characters; a proposed bullet has at most {MOST_TEXT}"
-        if what := _injected(ledger, rows, change):
+        if what := _injected(rows, change):
             return what
         words = same_words(change.text)
         no = [one for one in known if one.state == "rejected" and same_words(one.change.text or "") == words]
@@ -295,19 +294,15 @@ def _unwanted(
     return None
 
 
-def _injected(ledger: Ledger, rows: Sequence[BulletRow], change: Change) -> str | None:
+def _injected(rows: Sequence[BulletRow], change: Change) -> str | None:
     """Why a text is none that was learned: a bullet says it, or said it."""
     words = same_words(change.text or "")
     same = [row for row in rows if row.name not in change.about and same_words(row.text) == words]
-    for row in sorted(same, key=lambda row: row.status != "live"):
-        if row.status == "live":
-            return f"{row.name} says this already"
-        gone = [e for e in ledger.events(types=[ev.BULLET_REMOVED]) if (e.data or {}).get("name") == row.name]
-        if row.status == "removed":
-            at = f" at position {gone[-1].position}" if gone else ""
-            return f"{row.name} said this and was removed{at}; bring it back with `reflector undo {row.name}`"
-        return f"{row.name} said this and was merged into {row.removed_into}"
-    return None
+    if not same:
+        return None
+    first = min(same, key=lambda row: row.status != "live")
+    why = gone({first.name: first}, first.name)
+    return f"{first.name} says this already" if why is None else f"a bullet said this: {why}"
 
 
 def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:

@@ -186,13 +186,18 @@ def _append(ledger: Ledger, event: Callable[..., NewEvent], key: Key | None) -> 
         except Conflict as conflict:  # observed before, in other words
             return Appended(made.event_id, conflict.position, added=False)
         return answer
+    head = ledger.head()
+    return append_next(ledger, head.position, lambda number: event(head.origin, number))
+
+
+def append_next(ledger: Ledger, number: int, made: Callable[[int], NewEvent]) -> Appended:
+    """Append the event of a number, or of the first one above it that no other process took. Raises LedgerError."""
     while True:
-        head = ledger.head()
         with suppress(Conflict):
-            (answer,) = ledger.append([event(head.origin, head.position)])
-            if answer.added:
-                return answer
-        # Another process had the same thing to say at the same head, which has moved by that.
+            (appended,) = ledger.append([made(number)])
+            if appended.added:
+                return appended
+        number += 1
 
 
 def said(data: Mapping[str, Any]) -> list[str]:

@@ -8,8 +8,7 @@ reflection counts for its step when its prompt is built, not when the gate is as
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count
@@ -18,13 +17,12 @@ from typing import Any
 from uuid import uuid4
 
 from reflector.events import event as ev
-from reflector.events.event import Appended, Event, NewEvent, identity
+from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MOST_TOLD
-from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figures, lesson_book
 from reflector.lessons.outcomes import score_improvement
-from reflector.lessons.recording import lesson_event, observe_outcome, record_told, relevant, said
+from reflector.lessons.recording import append_next, lesson_event, observe_outcome, record_told, relevant, said
 from reflector.mistakes import check_share, check_whole
 from reflector.quality.policy import PRESETS, Decision, ReflectionTrigger, Signs
 from reflector.reflection.prompts import find_template
@@ -159,7 +157,7 @@ class ReflectionEngine:
             event_id = identity(ev.REFLECTION_ANSWERED, decision_id, number)
             return self._event(ev.REFLECTION_ANSWERED, event_id, {**data, "iteration": number}, decision_id)
 
-        self._append_next(len(answers) + 1, made)
+        append_next(self.journal, len(answers) + 1, made)
         if result.failure:
             failed = {"stage": "parse", "message": result.failure, "attempts": 1}
             event_id = identity(ev.REFLECTION_FAILED, decision_id, len(answers) + 1)
@@ -267,19 +265,10 @@ class ReflectionEngine:
         def made(number: int) -> NewEvent:
             return self._event(ev.GATE_DECIDED, identity(ev.GATE_DECIDED, self.task, self._step, number), data)
 
-        return self._append_next(len(self._decisions(self._step)) + 1, made).event_id
+        return append_next(self.journal, len(self._decisions(self._step)) + 1, made).event_id
 
     def _event(self, type_: str, event_id: str, data: dict[str, Any], target: str = "") -> NewEvent:
         return NewEvent(type_, event_id, data, _ACTOR, session_id=self.task, target_id=target or None)
-
-    def _append_next(self, number: int, made: Callable[[int], NewEvent]) -> Appended:
-        """Append the event of a number, or of the first one above it that no other process took meanwhile."""
-        while True:
-            with suppress(Conflict):
-                (appended,) = self.journal.append([made(number)])
-                if appended.added:
-                    return appended
-            number += 1
 
     def _decisions(self, step: int | None = None) -> list[Event]:
         """Return the decisions about a step of the task, or about all steps of all tasks."""

@@ -112,9 +112,8 @@ def test_what_could_never_be_applied_is_refused_with_the_way_out(told: Ledger, c
 
 def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
     apply(told, [Change("remove", "mis-001")], actor="human")
-    at = told.head().position
     with pytest.raises(
-        ProposalRefused, match=f"mis-001 said this and was removed at position {at}; bring it back with `ref"
+        ProposalRefused, match=r"said this: mis-001 was removed \(deleted\); bring it back with `reflector"
     ):
         proposed(told, new("NO", "oth"))
 
