@@ -80,7 +80,7 @@ def _sessions(project: Path) -> None:
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
     _say("What happened, append-only and hash-chained; silence proves it:")
-    _run(project, "log", "-n", "6")
+    _run(project, "log", "-n", "4")
     _run(project, "verify")
 
 

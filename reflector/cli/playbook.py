@@ -93,6 +93,16 @@ class Uses:
         return self.standing.why_demoted(row.bullet) if row.status == "live" else None
 
 
+def worth(row: BulletRow, shown: Observed) -> str:
+    """Return the share helpful with its interval, for a line of its own; "" without any verdict."""
+    if shown.share is None:
+        return ""
+    low, high = (f"{end:.0%}" for end in interval(*shown))
+    verdicts = f"{sum(shown):g} verdict{'' if sum(shown) == 1 else 's'}"
+    more = ", baseline left out" if row.helpful + row.harmful > sum(shown) else ""
+    return f"share helpful: {shown.share:.0%} of {verdicts} (90% interval: {low} to {high}){more}"
+
+
 #: How `list` may be ordered.
 _ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None, Observed]], Any]] = {
     "best": lambda one: (-lower(*one[2]), best_first(one[0].bullet)),

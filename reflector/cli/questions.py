@@ -30,7 +30,7 @@ from reflector.cli.output import (
     table,
     terminal,
 )  # fmt: skip
-from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet
+from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet, worth
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.playbook.names import SECTIONS, is_name
@@ -95,6 +95,8 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     click.echo(safe(row.bullet.line))
     notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "")
     click.echo(safe(", ".join(filter(None, notes))))
+    if share := worth(row, uses.shown[row.name]):
+        click.echo(share)
     click.echo()
     covered = (asked.then or Past(asked.ledger)).covered()
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
@@ -195,6 +197,7 @@ def blame(asked: Question, name: str) -> None:
     beginning, shows that lesson's outcomes.
     """
     from reflector.audit.blame import blame as steps_of
+    from reflector.audit.citations import observed, use
 
     if not is_name(name) and set(name) <= set("0123456789abcdef"):
         from reflector.cli.lessons import show_lesson
@@ -211,6 +214,8 @@ def blame(asked: Question, name: str) -> None:
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
     elif row.end:
         click.echo(safe(f"It was {row.end}."))
+    if share := worth(row, observed(asked.ledger, asked.then, use(asked.ledger, asked.then, name))[name]):
+        click.echo(share)
     if steps:
         click.echo()
     several = any(step.name != name for step in steps)
