@@ -37,7 +37,7 @@ from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
-from reflector.proof.verify import wrong_triggers
+from reflector.proof.schema import wrong_triggers
 from reflector.reflection.backends import described
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.resources import resource_dir
@@ -216,7 +216,9 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield from _unread(ledger, project)
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
-    if wrong := wrong_triggers(ledger):
+    with ledger.asking() as sql:
+        wrong = wrong_triggers(sql)
+    if wrong:
         yield Check("triggers", f"missing or changed: {', '.join(wrong)}", "reflector rebuild --mend", is_error=True)
     else:
         yield Check("triggers", "changes of history are refused by the database")

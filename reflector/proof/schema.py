@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from reflector.ledger import migration
 from reflector.ledger.errors import LedgerAway
@@ -27,9 +27,12 @@ _MEND = "find out who changed it, then run `reflector rebuild --mend`"
 
 def schema_findings(sql: Statements) -> Iterator[Finding]:
     """Yield everything in the schema and in its version that is not as it was made."""
-    for name, what in wrong_triggers(sql):
+    for name, (what, table) in wrong_triggers(sql).items():
         if what == _STRANGE:
-            remedy = f"find out who made it, then drop it: {_drop(sql, name)}"
+            remedy = f"find out who made it, then drop it: DROP TRIGGER {name}"
+            if sql.postgres:
+                quoted = sql.execute("SELECT quote_ident(?)", name).fetchone()[0]
+                remedy = f"find out who made it, then drop it: DROP TRIGGER {quoted} ON {table}"
             yield Finding("trigger", None, f"the trigger {name} {what}", remedy)
         else:
             refused = "so the database itself no longer refuses changes"
@@ -40,86 +43,80 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
         yield _changed("table", "alembic_version", f"holds {versions!r}, not one row with {migration.HEAD_REVISION}")
 
 
-def _drop(sql: Statements, name: str) -> str:
-    """Return the statement that drops a trigger; PostgreSQL's names its table."""
-    found = []
-    if sql.postgres:
-        query = (
-            "SELECT 'DROP TRIGGER ' || quote_ident(t.tgname) || ' ON ' || t.tgrelid::regclass::text"
-            " FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
-            " WHERE NOT t.tgisinternal AND t.tgname = ? AND c.relnamespace = current_schema()::regnamespace"
-        )
-        found = [str(row[0]) for row in sql.execute(query, name).fetchall()]
-    return "; ".join(found) or f"DROP TRIGGER {name}"
-
-
 def _changed(kind: str, name: str, what: str) -> Finding:
     remedy = _MEND if kind == "view" else "find out who changed it, then restore a backup"
     return Finding("schema", None, f"the {kind} {name} {what}", remedy)
 
 
-def wrong_triggers(sql: Statements) -> Iterator[tuple[str, str]]:
-    """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
-    dialect = "postgresql" if sql.postgres else "sqlite"
+class _Trigger(NamedTuple):
+    """An enabled trigger, as the catalogue shows it; the last two are those of PostgreSQL's function."""
+
+    table: str
+    statement: str
+    body: str | None = None
+    settings: list[str] | None = None
+
+
+def wrong_triggers(sql: Statements) -> dict[str, tuple[str, str]]:
+    """Return (what is wrong, its table) of each trigger that is missing, disabled, changed, or not the ledger's, by
+    name: a look at the schema, no event is read."""
 
     def ask(query: str) -> Any:
         return sql.execute(query).fetchone()
 
-    ours, schema = triggers_of(dialect, ask)
-    wrong = dict(_differing_triggers(ours, _standing_triggers(sql), dialect, schema))
+    ours, schema = triggers_of("postgresql" if sql.postgres else "sqlite", ask)
+    wrong = _differing_triggers(ours, _standing_triggers(sql), schema)
     if sql.postgres and (event := migration.event_table(ask)) != "event":
         # Those of a worker fire. Citus puts a statement's there only when it moves the shard, and refuses TRUNCATE of
         # a shard itself.
         standing = _worker_triggers(sql, schema, event)
         there = {name: text for name, text in ours.items() if name in standing or "FOR EACH ROW" in text}
-        found = _differing_triggers(there, standing, dialect, schema)
-        wrong = {name: what if what == _STRANGE else f"{what} on its worker" for name, what in found} | wrong
-    yield from wrong.items()
+        found = _differing_triggers(there, standing, schema).items()
+        wrong = {
+            name: (what if what == _STRANGE else f"{what} on its worker", table) for name, (what, table) in found
+        } | wrong
+    return wrong
 
 
-#: (statement, body and settings of PostgreSQL's function) of each enabled trigger of the ledger, by name.
-_Standing = dict[str, tuple[str, str | None, list[str] | None]]
-
-
-def _differing_triggers(
-    ours: dict[str, str], standing: _Standing, dialect: str, schema: str
-) -> Iterator[tuple[str, str]]:
+def _differing_triggers(ours: dict[str, str], standing: dict[str, _Trigger], schema: str) -> dict[str, tuple[str, str]]:
+    wrong = {}
+    settings = [f"search_path={schema}, pg_temp"] if schema else None
     for name, text in ours.items():
-        wanted = _wanted(text, dialect)
-        if name not in standing:
-            yield name, "is missing or disabled"
-            continue
-        statement, body, settings = standing[name]
-        if (statement, body) != (wanted if wanted[1] is not None else (wanted[0], body)):
-            yield name, "was changed"
-        elif dialect == "postgresql" and settings != [f"search_path={schema}, pg_temp"]:
+        statement, body = text[text.index("CREATE TRIGGER") :], _BODY.search(text)
+        one = standing.get(name)
+        if one is None:
+            wrong[name] = "is missing or disabled", ""
+        elif one.statement != _squeezed(statement) or (body and one.body != _squeezed(body[1])):
+            wrong[name] = "was changed", one.table
+        elif one.settings != settings:
             # A table of the same name elsewhere on the search path would be looked at in the place of the ledger's.
-            yield name, f"does not look for its tables in {schema} alone"
-    for name in standing.keys() - ours.keys():
-        yield name, _STRANGE
+            wrong[name] = f"does not look for its tables in {schema} alone", one.table
+    return wrong | {name: (_STRANGE, standing[name].table) for name in standing.keys() - ours.keys()}
 
 
+#: The body of a trigger's function; it may be one that another trigger defines.
+_BODY: Final = re.compile(r"\$\$(.*)\$\$", re.DOTALL)
 #: (name, statement, body, settings, table) of each enabled trigger in a schema.
-_TRIGGERS = (
+_TRIGGERS: Final = (
     "SELECT t.tgname, pg_get_triggerdef(t.oid, true) AS statement, p.prosrc, p.proconfig, c.relname"
     " FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
     " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = {schema}::regnamespace"
 )
 
 
-def _standing_triggers(sql: Statements) -> _Standing:
+def _standing_triggers(sql: Statements) -> dict[str, _Trigger]:
     if not sql.postgres:
-        rows = sql.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        return {name: (_squeezed(statement), None, None) for name, statement in rows}
+        rows = sql.execute("SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        return {name: _Trigger(table, _squeezed(statement)) for name, table, statement in rows}
     rows = sql.execute(_TRIGGERS.format(schema="current_schema()")).fetchall()
     return {
-        name: (_squeezed(statement), _squeezed(body), settings)
+        name: _Trigger(table, _squeezed(statement), _squeezed(body), settings)
         for name, statement, body, settings, table in rows
         if table in LEDGER_TABLES
     }
 
 
-def _worker_triggers(sql: Statements, schema: str, event: str) -> _Standing:
+def _worker_triggers(sql: Statements, schema: str, event: str) -> dict[str, _Trigger]:
     """Return the triggers of a ledger's shards, which have the shard's number in their names, under those of ours.
 
     Raises LedgerAway if the worker does not answer.
@@ -130,27 +127,18 @@ def _worker_triggers(sql: Statements, schema: str, event: str) -> _Standing:
     answers, told = sql.execute(query, command).fetchone()
     if not answers:
         raise LedgerAway(f"the worker that holds the table {event} does not answer ({told}); start it, then try again")
-    standing: _Standing = {}
+    standing = {}
     for one in json.loads(told or "[]") or ():
-        _, _, number = one["relname"].rpartition("_")
+        table, _, number = one["relname"].rpartition("_")
         if number.isdigit():
             statement = one["statement"].replace(f"{schema}.", "").replace(f"_{number} ", " ")
             name = one["tgname"].removesuffix(f"_{number}")
-            standing[name] = (_squeezed(statement), _squeezed(one["prosrc"]), one["proconfig"])
+            standing[name] = _Trigger(table, _squeezed(statement), _squeezed(one["prosrc"]), one["proconfig"])
     return standing
 
 
-def _wanted(text: str, dialect: str) -> tuple[str, str | None]:
-    """Return what the catalogue shows for a trigger's SQL; it may use a function that another one defines."""
-    statement = text[text.index("CREATE TRIGGER") :]
-    if dialect == "sqlite":
-        return _squeezed(statement), None
-    body = re.search(r"\$\$(.*)\$\$", text, re.DOTALL)
-    return _squeezed(statement.rstrip().rstrip(";")), _squeezed(body[1]) if body else None
-
-
 def _squeezed(sql: str | None) -> str:
-    return " ".join((sql or "").split())
+    return " ".join((sql or "").split()).removesuffix(";")
 
 
 _OBJECTS = (

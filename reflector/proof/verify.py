@@ -23,10 +23,9 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.proof.reading import RESTORE, savepoint, unreadable
 from reflector.proof.schema import schema_findings
-from reflector.proof.schema import wrong_triggers as _wrong_triggers
 from reflector.proof.walk import Walk
 
-__all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening", "wrong_triggers"]
+__all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening"]
 
 
 #: What is not looked at where a known head is given, and how a person is told.
@@ -163,12 +162,6 @@ def _damage(engine: Engine) -> list[Finding]:
             what = f"SQLite cannot read its file to the end ({_first_line(error)})"
             found.append(Finding("database", None, what, _RESTORE_FILE))
     return found
-
-
-def wrong_triggers(ledger: Ledger) -> list[str]:
-    """Return the names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
-    with ledger.asking() as sql:
-        return [name for name, _ in _wrong_triggers(sql)]
 
 
 _RESTORE_FILE = "restore a backup of the ledger"
