@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from reflector.events import event as ev
+from reflector.events.event import MERGED, SCHEMA_VERSION, came_through, is_place
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.rows import Stored, object_in
 from reflector.playbook.names import is_name
@@ -128,7 +128,7 @@ def line_of(text: str | bytes, origin: str) -> tuple[Stored, dict[str, Any] | No
     names = {**_ATTRIBUTES, **{name: field for name, field in _OPTIONAL.items() if name in value}}
     texts = {field: _text(value, name) for name, field in names.items() if field not in fields}
     stored = Stored(**dict.fromkeys(_OPTIONAL.values()) | texts | fields)  # type: ignore[arg-type]
-    if stored.type not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
+    if stored.type not in EVENT_TYPES or version > SCHEMA_VERSION:
         raise NotALine(f"this reflector knows no {stored.type[:60]!r} of version {version}; upgrade reflector")
     if not _is_time(stored.recorded_at):
         form = "in the form of 2026-01-02T03:04:05.000000Z"
@@ -147,23 +147,17 @@ def _object(text: str | bytes) -> dict[str, Any]:
 
 
 def _meta(text: str) -> dict[str, Any]:
-    try:
-        meta = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise NotALine(f"meta is not JSON ({error})") from error
-    if not isinstance(meta, dict):
-        raise NotALine(f"meta is {_shown(meta)}, it must be an object")
-    came: Any = meta.get("merged")
-    while came is not None:
-        if not isinstance(came, dict) or not _is_place(came):
-            raise NotALine("what its meta says under merged is not a place in another ledger")
-        came = came.get("merged")
+    meta, fault = object_in(text)
+    if fault:
+        raise NotALine(f"meta is {_shown(text)}: {fault}")
+    places = [meta, *came_through(meta)]
+    if MERGED in places[-1] or not all(map(_is_place, places[1:])):
+        raise NotALine("what its meta says under merged is not a place in another ledger")
     return meta
 
 
 def _is_place(came: Mapping[str, Any]) -> bool:
-    times = (came.get("recorded_at"), came.get("moment", came.get("recorded_at")))
-    return ev.is_place(came) and all(map(_is_time, times))
+    return is_place(came) and all(_is_time(came[key]) for key in ("recorded_at", "moment") if key in came)
 
 
 def _is_time(value: object) -> bool:

@@ -178,16 +178,15 @@ def _loaded(ledger: Ledger, header: Header, events: Iterator[Checked], progress:
         last = write(sql, events, progress)
         if last is not None and last.type == LEDGER_MOVED:
             raise WrongLine(last.position + 1, "here the playbook moved to another ledger; import that one's export")
-        if last is not None and last.recorded_at > _soon():
+        # A clock may be a minute ahead of this one.
+        soon = (datetime.now(UTC) + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if last is not None and last.recorded_at > soon:
             raise WrongLine(last.position + 1, f"it was recorded at {last.recorded_at}, which is still to come")
-        become(sql, header, last)
+        update = "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+        recorded_at = last.recorded_at if last is not None else writing.recorded_at
+        sql.execute(update, header.origin, header.position, header.chain, recorded_at, sql.id)
         rebuild(sql)
     return ledger.head()
-
-
-def _soon() -> str:
-    """Return the time in a minute: a clock may be ahead of this one by that much."""
-    return (datetime.now(UTC) + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:
@@ -276,12 +275,3 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
         check_facts(gone.event, kept, foreign=True)
     except LedgerError as error:
         raise WrongLine(one.number, str(error)) from error
-
-
-def become(sql: Statements, header: Header, last: Stored | None) -> None:
-    """Give the empty playbook the origin of the one that was loaded, and its head."""
-    update = (
-        "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = coalesce(?, recorded_at) WHERE id = ?"
-    )
-    recorded_at = last.recorded_at if last is not None else None
-    sql.execute(update, header.origin, header.position, header.chain, recorded_at, sql.id)
