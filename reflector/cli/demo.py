@@ -48,7 +48,7 @@ def demo(keep: Path | None) -> None:
         raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
-        from reflector.reflection.backends.clients.settings import KEY_VARIABLES, model_settings
+        from reflector.reflection.backends.model import KEY_VARIABLES, model_settings
 
         if model_settings().key is None:  # of the person's settings the demo takes these variables alone
             raise click.UsageError(

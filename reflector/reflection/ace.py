@@ -116,12 +116,12 @@ async def run_reflector(
 
 
 async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]) -> str:
-    from reflector.reflection.backends.clients.settings import Tries, model_settings
+    from reflector.reflection.backends.model import Tries, model_settings
 
     settings = model_settings()
     if settings.key is None:
         return ""
-    from reflector.reflection.backends.clients.anthropic import AnthropicClient
+    from reflector.reflection.backends.anthropic import AnthropicClient
     from reflector.reflection.excerpt import compose
     from reflector.reflection.prompts import find_template
 

@@ -17,8 +17,8 @@ from typing import Any
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from reflector.reflection.backends.clients.anthropic import AnthropicClient
-from reflector.reflection.backends.clients.settings import ModelSettings
+from reflector.reflection.backends.anthropic import AnthropicClient
+from reflector.reflection.backends.model import ModelSettings
 
 KEY = "key-of-the-tests-0001"
 MODEL = "claude-sonnet-5-5"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from reflector.prices import Usage
-from reflector.reflection.backends.clients.anthropic import AnthropicClient
-from reflector.reflection.backends.clients.settings import Reply, Tries, model_settings
+from reflector.reflection.backends.anthropic import AnthropicClient
+from reflector.reflection.backends.model import Reply, Tries, model_settings
 from reflector.reflection.protocol import BackendError
 from tests.reflection.api import KEY, MODEL, TOO_LONG, Api, Behaviour, error, raw, serving, sound
 

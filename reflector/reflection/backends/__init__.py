@@ -36,9 +36,8 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
             raise ConfigError(f"fixtures is {config.fixtures!r}: {error}") from None
         return FixturesBackend((project or Path()) / path)
     if config.backend == "anthropic":
-        from reflector.reflection.backends.clients.anthropic import AnthropicClient
-        from reflector.reflection.backends.clients.settings import model_settings
-        from reflector.reflection.backends.model import ModelBackend
+        from reflector.reflection.backends.anthropic import AnthropicClient
+        from reflector.reflection.backends.model import ModelBackend, model_settings
 
         return ModelBackend(AnthropicClient(model_settings(config)), project, template, config.request_tokens)
     raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
@@ -47,7 +46,7 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
 def described(config: Config, project: Path, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Return the backend in force in words, and how it gets what it lacks; "" where it lacks nothing."""
     if config.backend == "anthropic":
-        from reflector.reflection.backends.clients.settings import model_settings
+        from reflector.reflection.backends.model import model_settings
 
         settings = model_settings(config, environ)
         if settings.key is None:

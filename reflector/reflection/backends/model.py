@@ -1,21 +1,27 @@
-"""The backend that asks a model.
+"""The backend that asks a model: which one, where, with whose key, and what comes of a question.
 
 Invariant: one answer takes one deadline and at most `MAX_RETRIES` requests, and what was answered is never thrown
 away. Where a question is too long for its model, half of it is asked, never the same again; what the answers took is
 added up, and one that the window's end cut short counts if no better one follows. All stay within the allowance.
+
+What is set nearer wins: a flag or REFLECTOR_MODEL, then the variables that agents and the ACE tool use, then the
+configuration's files, then our default. A key is never shown, stored or logged.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from reflector.config import Config
 from reflector.playbook.bullet import sections_text
 from reflector.prices import Usage, cost
-from reflector.reflection.backends.clients.settings import MAX_RETRIES, MAX_TOKENS, Reply, Tries
 from reflector.reflection.excerpt import compose, estimate_tokens
 from reflector.reflection.prompts import TemplateError, find_template, read_template
 from reflector.reflection.protocol import Answer, BackendError, Prompt, Request
@@ -24,8 +30,92 @@ from reflector.text.secrets import quote, redact
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
-    from reflector.reflection.backends.clients.anthropic import AnthropicClient
     from reflector.reflection.truth.asking import Question
+
+DEFAULT_MODEL = "claude-sonnet-5-5"
+MODEL_VARIABLES = ("AGENTIC_CONTEXT_MODEL", "ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL")
+KEY_VARIABLES = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
+URL_VARIABLES = ("AGENTIC_CONTEXT_BASE_URL", "ANTHROPIC_BASE_URL")
+
+#: Requirements A-15 and A-16: the retries are requests for one answer, whatever they are for.
+MAX_TOKENS = 4096
+MAX_RETRIES = 3
+REQUEST_SECONDS = 30.0
+BASE_DELAY = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How a model is asked.
+
+    key              the credential, None where there is none
+    bearer           True where the credential is a token for the Authorization header, not an API key
+    base_url         None for Anthropic's own
+    request_seconds  longest wait for one request
+    deadline         longest wait for an answer in seconds, retries and pauses included
+    """
+
+    model: str
+    key: str | None = field(repr=False)
+    bearer: bool
+    base_url: str | None
+    request_seconds: float = REQUEST_SECONDS
+    deadline: float = 110.0
+
+
+@dataclass(slots=True)
+class Tries:
+    """What a question has used up, in whatever form it was put: requests, and seconds since the first of them."""
+
+    made: int = 0
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.begun
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's text, why it ended there, and the tokens that it took.
+
+    request_id  by which the API knows the request; None where it has no ids
+    """
+
+    text: str
+    model: str
+    stop_reason: str
+    usage: Usage
+    request_id: str | None = None
+
+
+def model_settings(config: Config | None = None, environ: Mapping[str, str] | None = None) -> ModelSettings:
+    """Return the settings in force; `config` has what files, REFLECTOR_* variables and flags say."""
+    environ = os.environ if environ is None else environ
+    config = Config() if config is None else config
+    nearer = config.model if config.is_near("model") else ""
+    variable, key = _first(KEY_VARIABLES, environ)
+    url = config.base_url if config.is_near("base_url") else ""
+    return ModelSettings(
+        model=nearer or _first(MODEL_VARIABLES, environ)[1] or config.model or DEFAULT_MODEL,
+        key=key or config.api_key or None,
+        bearer=variable == "ANTHROPIC_AUTH_TOKEN",
+        base_url=url or _first(URL_VARIABLES, environ)[1] or config.base_url or None,
+        deadline=float(config.deadline_seconds),
+    )
+
+
+def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the first of these variables that is set: (name, value), else ("", "")."""
+    return next(((name, environ[name].strip()) for name in names if environ.get(name, "").strip()), ("", ""))
+
+
+class Client(Protocol):
+    """Who sends questions to a model."""
+
+    async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
+        """Send one question; all its texts but the last are the same for many. Raises BackendError and nothing else."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +127,7 @@ class ModelBackend:
     request_tokens  most tokens of one request
     """
 
-    client: AnthropicClient
+    client: Client
     project: Path | None = None
     template: Path | None = None
     request_tokens: int = 100_000

@@ -27,7 +27,7 @@ import anthropic
 import httpx2
 
 from reflector.prices import Usage
-from reflector.reflection.backends.clients.settings import (
+from reflector.reflection.backends.model import (
     BASE_DELAY,
     MAX_RETRIES,
     MAX_TOKENS,

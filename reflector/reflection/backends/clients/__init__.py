@@ -1,1 +1,0 @@
-"""Who asks a model: each client sends one question and returns a `Reply`."""
