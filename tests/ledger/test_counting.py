@@ -6,13 +6,12 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
-from reflector.events.state import MAX_TAGS
 from reflector.ledger.errors import AlreadyRetracted
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
 from . import sql
-from .events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
+from .events import about, added, adopted, changed, imported, reflected, retracted, tagged, trajectory, window
 
 
 def _counts(ledger: Ledger) -> dict[str, tuple[int, int]]:
@@ -25,7 +24,8 @@ UP, DOWN, NEUTRAL = ("pat-001", "helpful"), ("pat-001", "harmful"), ("pat-001", 
 _ONE, _TWO, _OF_TWO = window(1), window(2), window(3, "s2")
 _FIRST = reflected("r1", _ONE, UP, UP, DOWN)
 _LATER = reflected("r2", _TWO, UP, UP, DOWN)
-_MANY = reflected("r9", _ONE, *[UP] * MAX_TAGS)
+_RUN = trajectory()
+_LEARNED = reflected("r9", _RUN, UP)
 _AGAIN = [retracted(_ONE)]
 for _ in range(6):
     _AGAIN.append(retracted(_AGAIN[-1]))
@@ -77,8 +77,8 @@ HISTORIES: dict[str, tuple[list[list[NewEvent]], tuple[int, int]]] = {
         [[retracted(_TWO)], _FIRST[:2], [retracted(_FIRST[0])], _FIRST[2:]],
         (3, 1),
     ),
-    "a reflection has as many tags as the runner keeps": ([_MANY], (3 + MAX_TAGS, 1)),
-    "all of its many tags are retracted": ([_MANY, [retracted(_ONE)]], (3, 1)),
+    "a trajectory is judged": ([[_RUN, *_LEARNED]], (4, 1)),
+    "a trajectory is retracted": ([[_RUN, *_LEARNED], [retracted(_RUN)]], (3, 1)),
     "a new baseline": ([_FIRST, [_recounted(10, 1)], reflected("r2", _ONE, DOWN)], (10, 2)),
     "what is behind a new baseline is retracted and taken back": (
         [_FIRST, [_recounted(10, 1)], [retracted(_FIRST[0])], [retracted(retracted(_FIRST[0]))]],
