@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reflector.config import Config
-    from reflector.curator.wishes import Wish
     from reflector.ledger.store import Ledger
     from reflector.reflection.runner import Runner
     from reflector.transcripts.message import Message
 
 
-def gatherer(config: Config) -> Callable[[Message], Iterable[Wish]] | None:
-    """Return what finds what people ask for in messages; None where nobody wants to know."""
-    if not config.wishes:
-        return None
-
-    def gather(message: Message) -> Iterable[Wish]:
-        if message.origin not in ("human", "refusal"):
-            return ()
-        from reflector.curator.wishes import wishes
-
-        return wishes([message])
-
-    return gather
-
-
 def hear(
-    config: Config, ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence[Wish]] | None = None
+    config: Config, ledger: Ledger, window_ids: Iterable[str], said: Mapping[str, Sequence[Message] | None]
 ) -> str:
     """Hear what people ask for in windows; return what to tell the person, "" for nothing.
 
-    `known` are the wishes of windows that were read before.
+    `said` is what they said in windows that were read before.
     The playbook's lock must be held. Raises LedgerError.
     """
     if not config.wishes:
         return ""
     from reflector.curator.listening import hear as run
 
-    return _waiting(run(ledger, window_ids, known))
+    return _waiting(run(ledger, window_ids, said))
 
 
 def ask(ledger: Ledger, runner: Runner) -> str:

@@ -20,7 +20,8 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike
-from reflector.reflection.window import is_retracted, own_messages
+from reflector.reflection.window import is_retracted, keys_of, own_messages
+from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
 from .wishes import Wish, wishes
@@ -28,10 +29,10 @@ from .wishes import Wish, wishes
 ACTOR = "rules"
 
 
-def hear(ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence[Wish]] | None = None) -> int:
+def hear(ledger: Ledger, window_ids: Iterable[str], said: Mapping[str, Sequence[Message] | None]) -> int:
     """Record what people ask for in recorded windows, and propose it; return how many proposals wait because of it.
 
-    The playbook's lock must be held. `known` are the wishes of windows that were read before; of the others, a
+    The playbook's lock must be held. `said` is what people said in windows that were read before; of the others, a
     transcript that cannot be read says nothing. Raises LedgerError.
     """
     proposed = 0
@@ -40,8 +41,9 @@ def hear(ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence
         if window is None or window.type != ev.SESSION_RECORDED or window.data is None or window.data.get("agent_id"):
             continue
         try:
-            heard = (known or {}).get(window_id)
-            heard = list(wishes(own_messages(window))) if heard is None else heard
+            own, people = frozenset(keys_of(window)), said.get(window_id)
+            messages = own_messages(window) if people is None else (one for one in people if one.key in own)
+            heard = list(wishes(messages))
         except (OSError, UnknownTranscript):
             continue
         for wish in heard:

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from reflector.config import ConfigError
 from reflector.curation.adoption import PlaybookRefused, of_another
@@ -254,8 +254,8 @@ class Pipeline:
         self.done, self.notes, self.reflected = done, done.notes, done.reflected
         #: Whether a server lets us ask and nothing more.
         self.only_reads = False
-        #: What people said in each window, as far as it is asked for.
-        self.heard: dict[str, Sequence[Any]] = {}
+        #: What people said in each window; None of a large one, which is read once more.
+        self.heard: dict[str, Sequence[Message] | None] = {}
         #: The messages of each window as it was scanned.
         self._held: dict[str, Sequence[Message]] = {}
 
@@ -271,13 +271,12 @@ class Pipeline:
 
         Raises ValueError when it is recorded here and not in the user's ledger.
         """
-        from reflector import curator
         from reflector.sessions.intake import take_in
 
         source = replace(source, told=partial(told_by_hook, self.project.root))
-        taken = take_in(self.ledger, source, window=window, gather=curator.gatherer(self.project.config))
+        taken = take_in(self.ledger, source, window=window)
         if taken.event_id is not None:
-            self.heard[taken.event_id] = taken.gathered
+            self.heard[taken.event_id] = taken.found.people
             self._held[taken.event_id] = taken.found.messages
         if self.users is not None:
             self.users.take(source, taken.found, window=window, beside={row.name for row in self.ledger.rows()})
@@ -369,7 +368,6 @@ class Users:
 
         A transcript that may have come with the project is recorded only if a person names it. Raises ValueError.
         """
-        from reflector import curator
         from reflector.sessions.intake import safe_id, take_in
 
         if source.trigger != "ingest" and self._may_have_come_along(source.path):
@@ -386,10 +384,9 @@ class Users:
                 own = {row.name for row in pipeline.ledger.rows()}.difference(beside)
                 if not known and not own.intersection(_names(source, found)):
                     return
-                gather = curator.gatherer(pipeline.project.config)
-                taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside, gather=gather)
+                taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
                 if taken.event_id is not None:
-                    pipeline.heard[taken.event_id] = taken.gathered
+                    pipeline.heard[taken.event_id] = taken.found.people
         except _TROUBLE as error:
             raise ValueError(f"the user's playbook recorded nothing: {error}") from error
 

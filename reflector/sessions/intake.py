@@ -30,7 +30,7 @@ from reflector.text.secrets import quote
 from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
 from reflector.transcripts.discovery import find_transcript
 from reflector.transcripts.message import Tally
-from reflector.transcripts.reading import Gatherer, Place, Scan, UnknownTranscript, scan
+from reflector.transcripts.reading import Place, Scan, UnknownTranscript, scan
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = 200
@@ -69,7 +69,6 @@ class Taken:
     """What an intake found. `event_id` is None when no record was new.
 
     found     the scan of the transcript
-    gathered  what was to be known of what people said in the window
     """
 
     session_id: str
@@ -77,7 +76,6 @@ class Taken:
     records: int
     cited: tuple[str, ...]
     found: Scan
-    gathered: tuple[Any, ...] = ()
 
 
 def source_of(delivery: Delivery) -> Source | None:
@@ -105,13 +103,13 @@ def source_of(delivery: Delivery) -> Source | None:
     )
 
 
-def _read(source: Source, place: Place | None, gather: Gatherer | None) -> Scan:
+def _read(source: Source, place: Place | None) -> Scan:
     """Scan a source from a place on if the record that the place names is there; else all of it."""
     if place is not None:
-        found = scan(source.path, source.limit, start=place.offset, gather=gather)
+        found = scan(source.path, source.limit, start=place.offset)
         if found.places[:1] == (place._replace(passed=0),):
             return found
-    return scan(source.path, source.limit, gather=gather)
+    return scan(source.path, source.limit)
 
 
 def _place(ledger: Ledger, source: Source) -> tuple[list[Event], Place] | None:
@@ -135,7 +133,6 @@ def take_in(
     window: WindowMode = "new",
     found: Scan | None = None,
     beside: Collection[str] | None = None,
-    gather: Gatherer | None = None,
 ) -> Taken:
     """Record the source's window in the ledger, with what it cites and what it was told.
 
@@ -147,7 +144,7 @@ def take_in(
     Raises OSError for a file that cannot be read, UnknownTranscript for one that is not a transcript, and
     LedgerError.
     """
-    take = partial(_take_in, ledger, source, window, beside, gather, found)
+    take = partial(_take_in, ledger, source, window, beside, found)
     try:
         return take()
     except Conflict:  # another machine recorded the same window a moment ago, and its records are seen by now
@@ -159,12 +156,11 @@ def _take_in(
     source: Source,
     window: WindowMode,
     beside: Collection[str] | None,
-    gather: Gatherer | None,
     found: Scan | None,
 ) -> Taken:
     known = _place(ledger, source) if window == "new" else None
     if found is None or (found.start and (known is None or found.start != known[1].offset)):
-        found = _read(source, known[1] if known else None, gather)
+        found = _read(source, known[1] if known else None)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     seen = ledger.seen(found.keys)
     before: list[Event] = []
@@ -175,7 +171,7 @@ def _take_in(
         for earlier_one in reversed(before):
             others.difference_update(keys_of(earlier_one) if others else ())
         if others:  # records of another session
-            return _take_in(ledger, source, window, beside, gather, _read(source, None, gather))
+            return _take_in(ledger, source, window, beside, _read(source, None))
     agent_id = (before[-1].data or {})["agent_id"] if found.start else safe_id(source.agent_id or found.agent_id)
     nothing = Taken(session_id, None, 0, (), found)
     keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
@@ -245,8 +241,7 @@ def _take_in(
     appended, *_ = ledger.append([event, *tellings])
     if not appended.added:
         return nothing
-    gathered = tuple(one for one in found.gathered if one.key in own)
-    return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), found, gathered)
+    return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), found)
 
 
 class _Course:

@@ -19,7 +19,7 @@ import os
 import stat
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -56,9 +56,6 @@ _WRAPPED = (
     ),
 )
 
-#: Returns what is to be known of a message whose role is "user"; each thing has its `key`.
-Gatherer = Callable[[Message], Iterable[Any]]
-
 
 class UnknownTranscript(ValueError):
     """The file is readable, and is not a transcript that reflector knows."""
@@ -93,7 +90,7 @@ class Scan:
     start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not consumed
     sha256       hex digest of the bytes between
     places       where a later reading can begin
-    gathered     what was to be known of the messages whose role is "user"
+    people       what people said; None where the messages are too many to be kept
     messages     all of them where one cites and they are few enough to be kept, else none
     """
 
@@ -114,16 +111,13 @@ class Scan:
     sha256: str
     tally: Tally
     places: tuple[Place, ...]
-    gathered: tuple[Any, ...]
+    people: tuple[Message, ...] | None
     messages: tuple[Message, ...] = ()
 
 
-def scan(
-    path: str | PathLike[str], limit: int | None = None, *, start: int = 0, gather: Gatherer | None = None
-) -> Scan:
+def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
     """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat memory.
 
-    `gather` is given the messages whose role is "user", perhaps without what tools answered.
     Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for what a line contains.
     """
     with _opened(path) as transcript:
@@ -133,7 +127,6 @@ def scan(
         conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
         cited: list[tuple[int, tuple[str, ...]]] = []
         told: list[tuple[int, Telling]] = []
-        gathered: list[Any] = []
         places: list[Place] = []
         answered: int | None = None
         first = last = ended_at = ""
@@ -151,8 +144,6 @@ def scan(
                 conversation.heard.clear()
             if names := citations_of(message):
                 cited.append((key, tuple(names)))
-            if gather is not None and message.role == "user":
-                gathered += gather(message)
             first, last = first or message.uuid, message.uuid
             ended_at = max(ended_at, message.timestamp)
     return Scan(
@@ -173,7 +164,7 @@ def scan(
         sha256=given.digest.hexdigest(),
         tally=tally,
         places=tuple(places),
-        gathered=tuple(gathered),
+        people=None if conversation.brief else tuple(one for one in held if one.origin in ("human", "refusal")),
         messages=tuple(held) if cited else (),
     )
 
