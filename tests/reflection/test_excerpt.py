@@ -97,14 +97,6 @@ def test_what_follows_a_citation_is_worth_more_than_other_messages_and_of_those_
     assert numbers[12:] == [*range(60 - len(numbers[12:]), 60)]
 
 
-def test_a_long_output_keeps_its_head_its_error_and_its_end() -> None:
-    output = "line\n" * 900 + "TypeError: total is None\n" + "line\n" * 900 + "1 failed"
-    found = cut([says("Fix it.", "human"), runs("pytest"), answers(output), says("Hm.")])
-    shown = found.turns[2]["tool_results"][0]["output"]
-    assert (shown[:4], "TypeError: total is None" in shown, shown[-8:]) == ("line", True, "1 failed")
-    assert set(found.left_out) == {"output_characters"}
-
-
 @pytest.mark.parametrize("field", ["text", "thinking"])
 def test_a_long_text_is_cut_around_its_citation(field: str) -> None:
     text = "before " * 20_000 + "here [pat-001] decided it" + " after" * 20_000

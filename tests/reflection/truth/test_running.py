@@ -23,7 +23,7 @@ from reflector.reflection.reparsing import reparse
 from reflector.reflection.runner import Runner
 from reflector.reflection.truth.asking import Question
 from reflector.reflection.truth.running import TrajectoryRefused
-from tests.ledger.events import added, adopted, retracted
+from tests.ledger.events import added
 from tests.reflection.test_runner import counters
 from tests.reflection.truth.cases import Model, attempt, insight, insights, script, verdict
 
@@ -155,23 +155,6 @@ def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
     again = Model(*[insights("again")] * (iterations - bool(said)), verdict())
     assert run(store, again, attempt(["pat-001"]), iterations).insights == [insight("again")]
     assert (counters(sums)["pat-001"], states(sums)) == ((1, 0), ["completed"])
-
-
-def test_tags_count_under_every_policy_and_can_be_retracted(store: LedgerPlaybooks, sums: Ledger) -> None:
-    for number in range(3):
-        run(store, Model(insights("a"), verdict()), attempt(["pat-001"], query=f"Task {number}."))
-    assert counters(sums)["pat-001"] == (3, 0)
-    sums.append([adopted("once_per_session")])
-    assert counters(sums)["pat-001"] == (3, 0)
-    target = added()
-    object.__setattr__(target, "event_id", next(sums.events(types=[ev.TRAJECTORY_RECORDED])).event_id)
-    sums.append([retracted(target)])
-    assert counters(sums)["pat-001"] == (2, 0)
-    # Its prose can be erased, and its counts stay.
-    sums.redact_all([event.event_id for event in sums.events() if event.type in TYPES[:4]], reason="GDPR", actor="me")
-    assert "Task 0." not in str([event.data for event in sums.events()])
-    assert counters(sums)["pat-001"] == (2, 0)
-    assert list(verify(sums)) == []
 
 
 def test_secrets_reach_neither_the_ledger_nor_a_model_that_is_asked_through_it(
