@@ -204,10 +204,21 @@ class Place:
             yield pipeline
         self._note(pipeline.notes)
 
+    @contextmanager
+    def changing(self, project: Project | None = None, *, dry_run: bool = False) -> Iterator[Ledger]:
+        """The project's ledger, and playbook.json is written as it says at the end; for a dry run only to be asked."""
+        if dry_run:
+            with self.reading() as ledger:
+                yield ledger
+            return
+        with self.pipeline(project) as pipeline:
+            yield pipeline.ledger
+            pipeline.write()
+
     def write(self, project: Project) -> None:
         """Write the project's playbook.json as its ledger says; waits as `pipeline` does."""
-        with self.pipeline(project) as pipeline:
-            pipeline.write()
+        with self.changing(project):
+            pass
 
     @contextmanager
     def reading(self) -> Iterator[Ledger]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -62,18 +61,6 @@ class ChangesJson:
     undo: str | None
 
 
-@contextmanager
-def _changing(place: Place, dry_run: bool) -> Iterator[Ledger]:
-    """The ledger, whose changes are written to playbook.json; for a dry run only to be asked."""
-    if dry_run:
-        with place.reading() as ledger:
-            yield ledger
-    else:
-        with place.pipeline() as pipeline:
-            yield pipeline.ledger
-            pipeline.write()
-
-
 def _make(
     place: Place,
     ledger: Ledger,
@@ -119,7 +106,7 @@ def _print(
 
 def _change(place: Place, *changes: Change, why: str | None = None, dry_run: bool, as_json: bool) -> None:
     """Make changes of live bullets, or show what they would do."""
-    with _changing(place, dry_run) as ledger:
+    with place.changing(dry_run=dry_run) as ledger:
         for name in (name for change in changes for name in change.about):
             find_bullet(ledger, name, live=True)
         done = _make(place, ledger, changes, why, dry_run=dry_run)
@@ -156,7 +143,7 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
     change = Change("add", section=section, text=text)
-    with _changing(place, dry_run) as ledger:
+    with place.changing(dry_run=dry_run) as ledger:
         before = ledger.bullets()
         done = _make(place, ledger, [change], dry_run=dry_run)
     _print(*done, as_json=as_json)
@@ -239,7 +226,7 @@ def merge(
     if len(names) < 2:
         raise click.UsageError(f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one")
 
-    with _changing(place, dry_run) as ledger:
+    with place.changing(dry_run=dry_run) as ledger:
         first, *_ = [find_bullet(ledger, name, live=True) for name in names]
         change = Change("merge", None, names, section or first.section, first.text if text is None else text)
         done = _make(place, ledger, [change], dry_run=dry_run)
@@ -267,7 +254,7 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
             raise click.UsageError("--dry-run shows changes of bullets; `reflector list --counting` shows other counts")
         _take_back(place, named, why, as_json=as_json)
         return
-    with _changing(place, dry_run) as ledger:
+    with place.changing(dry_run=dry_run) as ledger:
         found = undoing(ledger, named)
         why = why or "undone"
         done = _make(place, ledger, found.changes, why, targets=found.targets, again=True, dry_run=dry_run)
@@ -307,8 +294,7 @@ def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) 
     """Take evidence out of the count, put it back, or put the policy in force that was before."""
     event = target.events[0]
     reason = why or f"undid {f'session {target.id}' if target.kind == 'session' else f'position {event.position}'}"
-    with place.pipeline() as pipeline:
-        ledger = pipeline.ledger
+    with place.changing() as ledger:
         before, head = ledger.rows(), ledger.head().position
         if event.type == ev.POLICY_ADOPTED:
             adopted = counts.adopt(ledger, Past(ledger, event.position - 1).counting, reason=reason)
@@ -318,7 +304,6 @@ def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) 
             positions = [one.position for one in take(ledger, target.events, reason)]
         changed = counts.moved(before, ledger.rows())
         lessons = changed_lessons(ledger, head, positions[-1]) if positions else []
-        pipeline.write()
     at = positions[0] if positions else None
     shown = [ChangeJson(None, [old.bullet], [new.bullet], at, None) for old, new in changed]
     if not as_json:

@@ -172,10 +172,9 @@ def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_ask
 
 
 def _reparse(place: Place, sessions: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
-    with place.pipeline() as pipeline:
-        chosen: list[str | None] = [session_named(pipeline.ledger, given) for given in sessions]
-        found = [one for id in chosen or [None] for one in reparse(pipeline.ledger, session_id=id, dry_run=dry_run)]
-        pipeline.write()
+    with place.changing() as ledger:
+        chosen: list[str | None] = [session_named(ledger, given) for given in sessions]
+        found = [one for id in chosen or [None] for one in reparse(ledger, session_id=id, dry_run=dry_run)]
     if as_json:
         print_json(found)
         return
@@ -302,9 +301,8 @@ def _line(who: str, text: str, most: int | None) -> str:
 
 def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
     """Record a verdict; returns its position."""
-    with place.pipeline() as pipeline:
-        recorded = standing.judge(pipeline.ledger, one, verdict, why)
-        pipeline.write()
+    with place.changing() as ledger:
+        recorded = standing.judge(ledger, one, verdict, why)
         answered = Reflected(one.window.event_id, "completed", f"{one.name} {verdict}", one.window.session_id)
-        last_session.leave(pipeline.project.root, [answered], only=True)
+        last_session.leave(place.project().root, [answered], only=True)
     return recorded.position

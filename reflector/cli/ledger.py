@@ -339,9 +339,8 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
     once; once_per_session: of one session. `reflector list --counting POLICY` shows what it would change.
     """
     if name is not None:
-        with place.pipeline() as pipeline:
-            appended = adopt(pipeline.ledger, name, reason=why)
-            pipeline.write()
+        with place.changing() as opened:
+            appended = adopt(opened, name, reason=why)
         if appended is None:
             note(f"{name} is in force already.")
         else:
@@ -374,10 +373,9 @@ def assert_(place: Place, name: str, counters: str) -> None:
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (helpful, harmful)):
         raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
-    with place.pipeline() as pipeline:
-        find_bullet(pipeline.ledger, name, live=True)
-        appended = pipeline.ledger.assert_counters(name, int(helpful), int(harmful), actor="human")
-        pipeline.write()
+    with place.changing() as opened:
+        find_bullet(opened, name, live=True)
+        appended = opened.assert_counters(name, int(helpful), int(harmful), actor="human")
     click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")
 
 

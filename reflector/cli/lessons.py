@@ -157,8 +157,8 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
     from reflector.lessons.book import lesson_book
     from reflector.playbook.change import Change
 
-    with place.pipeline() as pipeline:
-        one = lesson_book(pipeline.ledger).named(id)
+    with place.changing() as ledger:
+        one = lesson_book(ledger).named(id)
         if not one.is_tellable:
             raise click.UsageError(f"lesson {short_id(one.id)} is {one.state if one.banked else 'evicted'}; see `show`")
         where = section or ("mis" if one.kind == "mistake" else "pat")
@@ -166,10 +166,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
         reason = why or f"confidence {one.confidence:.2f}, {worth}"
         change = Change("add", section=where, text=visible(one.text))
         # A person promotes it, in words that a model or a rule found.
-        proposal = propose(
-            pipeline.ledger, change, origin="human", trust="agent", reason=reason, actor="human", lesson=one.id
-        )
-        pipeline.write()
+        proposal = propose(ledger, change, origin="human", trust="agent", reason=reason, actor="human", lesson=one.id)
     id = short_id(proposal.id)
     click.echo(f"proposal {id} {proposal.state}; decide with `{place.command('proposals approve', id)}`")
 
@@ -185,12 +182,11 @@ def outcome(place: Place, lesson_id: str, said: str, why: str, source: str) -> N
     from reflector.lessons.book import lesson_book
     from reflector.lessons.recording import observe_outcome
 
-    with place.pipeline() as pipeline:
-        before = lesson_book(pipeline.ledger).named(lesson_id)
+    with place.changing() as ledger:
+        before = lesson_book(ledger).named(lesson_id)
         kind = SAID.get(said, said)
-        observe_outcome(pipeline.ledger, before.id, kind, why, source=source)
-        after = lesson_book(pipeline.ledger).named(before.id)
-        pipeline.write()
+        observe_outcome(ledger, before.id, kind, why, source=source)
+        after = lesson_book(ledger).named(before.id)
     click.echo(
         f"{short_id(after.id)}: worth {before.effectiveness:.2f} → {after.effectiveness:.2f}, "
         f"confidence {before.confidence:.2f} → {after.confidence:.2f}, {after.state}"

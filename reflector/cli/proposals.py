@@ -101,8 +101,8 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
     `text` is another text of one that is approved, else the reason.
     """
     refused = []
-    with place.pipeline() as pipeline:
-        ledger, first = pipeline.ledger, pipeline.project.first_number
+    with place.changing() as ledger:
+        first = place.project().first_number
         for id in ids:
             try:
                 proposal = proposing.find(ledger, id)
@@ -118,7 +118,6 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
             for line in (line for step in steps for line in step.lines):
                 click.echo(safe(line))
             note(f"Undo: {place.command('undo', str(applied.position))}")
-        pipeline.write()
     if refused:
         raise click.ClickException("\n".join(refused))
 
@@ -130,11 +129,10 @@ def decide(place: Place) -> None:
 
     Each decision is written at once. `k` keeps the bullets of a merge apart for good, `u` undoes your last decision.
     """
-    with place.pipeline() as pipeline:
-        for gone in proposing.sweep(pipeline.ledger):
+    with place.changing() as ledger:
+        for gone in proposing.sweep(ledger):
             note(f"Fell away: {gone.change.line}. {gone.why}")
-        waiting = [one.id for one in proposing.proposals(pipeline.ledger)]
-        pipeline.write()
+        waiting = [one.id for one in proposing.proposals(ledger)]
     number, decided = 0, []  # type: int, list[str]
     while number < len(waiting):
         with place.reading() as ledger:
@@ -150,12 +148,11 @@ def decide(place: Place) -> None:
                 if not decided:
                     note("You have decided nothing yet.")
                     continue
-                with place.pipeline() as pipeline:
-                    last = proposing.find(pipeline.ledger, decided[-1])
-                    proposing.reopen(pipeline.ledger, last, first=pipeline.project.first_number)
-                    pipeline.write()
+                with place.changing() as ledger:
+                    last = proposing.find(ledger, decided[-1])
+                    proposing.reopen(ledger, last, first=place.project().first_number)
                     number = waiting.index(decided.pop())
-                    waiting[number] = proposing.proposals(pipeline.ledger)[-1].id  # it waits again, as a new event
+                    waiting[number] = proposing.proposals(ledger)[-1].id  # it waits again, as a new event
                 continue
             if word != "later":
                 _decide(place, *_decision(one, word))
@@ -254,10 +251,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     merges: dict[frozenset[str], str] = {}
     states: list[str] = []
     if not dry_run:
-        with place.pipeline() as pipeline:
-            merges = _merges(pipeline.ledger, pairs)
-            states = _removals(pipeline.ledger, found, at_once=config.prune == "apply")
-            pipeline.write()
+        with place.changing() as ledger:
+            merges = _merges(ledger, pairs)
+            states = _removals(ledger, found, at_once=config.prune == "apply")
     answer = FoundJson(
         [
             shaped(

@@ -175,11 +175,9 @@ def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
 
 
 def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -> Merged:
-    with place.pipeline() as pipeline:
-        first = pipeline.project.first_number
-        with _lines(file, "reading") as (lines, done):
-            merged = merge(pipeline.ledger, lines, rename=rename, ours=ours, first=first, progress=done)
-        pipeline.write()
+    first = place.project().first_number
+    with place.changing() as ledger, _lines(file, "reading") as (lines, done):
+        merged = merge(ledger, lines, rename=rename, ours=ours, first=first, progress=done)
     if not quiet:
         click.echo(merged.head)
         for old, new in merged.renamed.items():
