@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import apply, fault, planned
+from reflector.curation.changes import apply, fault
 from reflector.curation.proposals import approve, find, proposals, propose, reopen
 from reflector.curation.undoing import last_change, undoing, undone
 from reflector.events import event as ev
@@ -115,21 +115,6 @@ def test_changes_that_are_made_together_are_all_made_or_none(ledger: Ledger) -> 
     assert ledger.head() == head
     one, two = apply(ledger, [Change("move", "pat-001", section="oth"), Change("remove", "pat-002")], actor="human")
     assert ledger.at([one.position])[0].recorded_at == ledger.at([two.position])[0].recorded_at
-
-
-def test_a_preview_says_what_is_made_then(ledger: Ledger) -> None:
-    first, second = window(1, "s1"), window(2, "s1")
-    ledger.append([added("pat-001", "One.", helpful=2), added("pat-002", "Two."), first, second])
-    ledger.append(reflected("aa", first, ("pat-001", "helpful"), ("pat-002", "helpful")))
-    change = Change("merge", names=("pat-001", "pat-002"), section="mis", text="Both.")
-    (step,) = planned(ledger, [change])
-    assert step.lines == [
-        "- [pat-001] helpful=3 harmful=0 :: One. (PATTERNS & APPROACHES)",
-        "- [pat-002] helpful=1 harmful=0 :: Two. (PATTERNS & APPROACHES)",
-        f"+ [mis-001] helpful={step.after[0].helpful} harmful=0 :: Both. (MISTAKES TO AVOID)",
-    ]
-    apply(ledger, [change], actor="human")
-    assert ledger.bullets() == step.after
 
 
 def test_counts_that_came_since_a_recount_stay_when_it_is_undone(ledger: Ledger) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from reflector.events.event import LESSON_RECORDED
-from reflector.exchange.transfer import exported
 from reflector.gated import (
     FILE_NAME,
     STAGE_ORDINAL,
@@ -121,14 +120,6 @@ def test_a_secret_in_an_answer_is_not_kept(ledger: Ledger) -> None:
     (kept,) = lessons(ledger)
     assert kept["text"] == "use [redacted:github-token]"
     assert kept["entry"] == entry_id("AgentA", 1, 0, kept["text"])
-
-
-def test_what_is_erased_is_not_written_again(ledger: Ledger) -> None:
-    write_entries(ledger, [entry("Jane Doe called")], ops_cap=1, turn=1)
-    (event,) = ledger.events(types=[LESSON_RECORDED])
-    ledger.redact(event.event_id, reason="GDPR", actor="human")
-    assert write_entries(ledger, [entry("Jane Doe called")], ops_cap=1, turn=1).written == 0
-    assert "Jane" not in "".join(exported(ledger))
 
 
 def test_a_summary_is_found_by_later_retrieval_and_not_before_it_is_written(ledger: Ledger) -> None:
