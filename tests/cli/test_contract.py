@@ -90,26 +90,17 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["show", "nothing"], "See 'reflector log'."),
         (["log", "--session", "nothing"], "See 'reflector log'."),
         (["log", "--type", "tagged"], "bullet.tagged"),
-        (["log", "-n", "-1"], "x>=0"),
         (["add", "habits", "Be kind."], "pat (PATTERNS & APPROACHES), mis (MISTAKES TO AVOID)"),
         (["list", "--as-of", "soon"], "2026-11-21T09:14"),
-        (["list", "--as-of", "99"], "ends at"),
-        (["list", "--as-of", "2026-13-01"], "not a time"),
         (["diff", "1"], "A..B"),
-        (["diff", "1..0"], "write 0..1"),
         (["list", "--counting", "twice"], "once_per_session"),
         (["log", "--follow", "--until", "1"], "--until"),
+        (["log", "--follow"], "no ledger to follow"),
         (["verify", "--anchor", "7"], "POSITION:CHAIN"),
-        (["verify", "--anchor", "/etc/hostname"], "POSITION:CHAIN"),
-        (["export", "--format", "xml"], "ndjson"),
-        (["completion", "tcsh"], "fish"),
         (["--project", "/no/such/folder", "list"], "--project"),
-        (["ingest"], "FILE"),
         (["undo", "nothing", "--why", "x"], "reflector log"),
         (["redact", "1", "--why", "x"], "--yes"),
         (["ledger", "assert", "pat-001", "7"], "such as 7/2"),
-        (["ledger", "assert", "pat-01", "7/2"], "Did you mean pat-001?"),
-        (["import", "/no/such/file"], "/no/such/file"),
         (["revise", "pat-02", "--to-user"], "Did you mean pat-002?"),
         (["revise", "pat-002"], "TEXT, --section SECTION or --to-user"),
         (["revise", "pat-002", "New.", "--to-user"], "--to-user moves the bullet as it is"),
@@ -121,11 +112,6 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, argume
     assert ran.out == ""
     assert wanted in ran.err
     assert "Traceback" not in ran.err
-
-
-def test_a_wrong_setting_exits_2(agent: Agent) -> None:
-    (agent.claude / "reflector.toml").write_text("backned = 'rules'")
-    assert "did you mean 'backend'?" in agent.call("list", code=2).err
 
 
 @pytest.mark.parametrize(("gone", "now"), MOVED.items())
@@ -202,10 +188,11 @@ def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent) -> None:
 
 
 def test_a_short_name_suggests_the_bullet_that_it_is_short_for(agent: Agent) -> None:
-    bullets = [{"name": f"pat-{number:03}", "text": f"Advice {number}."} for number in (1, 10, 11, 51)]
-    agent.write_playbook({"PATTERNS & APPROACHES": bullets})
-    for typed in ("pat-1", "PAT-01", "pat1", "pat_001", "pat 001"):
-        assert "Did you mean pat-001?" in agent.call("show", typed, code=2).err
+    agent.write_playbook(
+        {"OTHERS": [{"name": f"oth-{number:03}", "text": f"Advice {number}."} for number in (1, 10, 11)]}
+    )
+    for typed in ("oth-1", "OTH-01", "oth1", "oth_001", "oth 001"):
+        assert "Did you mean oth-001?" in agent.call("show", typed, code=2).err
 
 
 def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent: Agent) -> None:

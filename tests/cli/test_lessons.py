@@ -15,7 +15,13 @@ def ids(agent: Agent) -> list[str]:
     """Two lessons with outcomes, one without."""
     with agent.open_ledger() as ledger:
         first = record_lesson(
-            ledger, "mistake", "Add auth middleware", actor="engine", task="api", mistake="forgot auth", tags=["web"]
+            ledger,
+            "mistake",
+            "Add \x1b[31mauth middleware",
+            actor="engine",
+            task="api",
+            mistake="forgot auth",
+            tags=["web"],
         )
         second = record_lesson(ledger, "reflection", "Look at the file first", actor="erl", issue="guessed the path")
         third = record_lesson(ledger, "summary", "we talked about tests", actor="agent")
@@ -90,14 +96,3 @@ def test_diff_and_stats_show_what_became_of_lessons(agent: Agent, ids: list[str]
     assert {one["id"] for one in agent.json("diff", f"{at}..")["lessons"]} == set(ids)
     assert agent.json("stats")["lessons"]["average_lesson_effectiveness"] == 0.68
     assert re.search(r"^lessons stored +1$", agent.call("stats").out, re.MULTILINE)
-
-
-def test_a_lesson_with_a_control_character_is_promoted_without_it(agent: Agent) -> None:
-    with agent.open_ledger() as ledger:
-        id = record_lesson(ledger, "reflection", "Look \x1b[31mfirst", actor="erl")
-        observe_outcome(ledger, id, "success", source="human")
-    agent.call("lessons", "promote", id)
-    (proposal,) = agent.json("proposals")
-    assert proposal["change"]["text"] == "Look first"
-    assert "after 1 outcome" in proposal["reason"]
-    assert "outcomes" not in proposal["reason"]

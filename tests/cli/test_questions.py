@@ -70,12 +70,6 @@ def test_what_comes_is_told_as_it_comes_and_ctrl_c_ends_it_quietly(agent: Agent)
     assert first["position"] < second["position"]
 
 
-def test_there_must_be_something_to_follow(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-    agent = Agent(tmp_path / "project", tmp_path)
-    assert "no ledger to follow" in agent.call("--project", agent.project, "log", "--follow", code=2).err
-
-
 def test_an_upgrade_that_takes_long_is_told_once_and_a_terminal_shows_a_bar(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

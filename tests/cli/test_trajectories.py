@@ -110,11 +110,8 @@ def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(agent: Agen
 def test_what_is_no_trajectory_is_named_and_the_others_are_recorded(agent: Agent) -> None:
     bad: list[tuple[str | dict[str, Any], str]] = [
         ("not JSON", "is not JSON"),
-        ('{"query": ', "is not JSON"),
         ("42", "is not a trajectory"),
-        ("{}", "is not a trajectory"),
         ({"status": "done"}, "status: Input should be 'success' or 'failure'"),
-        ({"reasoning_steps": "one"}, "reasoning_steps"),
         ({"test_report": {"failed": 1}}, "test_report is not a text"),
         ({"generated_answer": "\ud800"}, ""),
         ("[" * 100_000, "is not JSON"),
@@ -135,12 +132,6 @@ def test_a_file_without_a_trajectory_is_named(agent: Agent) -> None:
         assert f"{name} is empty" in lab(agent, name, code=2).err
         assert f"{name} is empty" in lab(agent, name, write("t.json", GOOD), code=1).err
     assert log(agent).count("trajectory.recorded") == 1
-
-
-def test_control_characters_of_a_trajectory_reach_no_terminal(agent: Agent) -> None:
-    path = write("t.json", {**GOOD, "used_bullet_ids": ["\x1b[31mred\x07"], "test_report": f"{RED} \x1b]0;x\x07"})
-    told = lab(agent, path)
-    assert "\x1b" not in told.out + told.err + sums(agent, "log").out
 
 
 def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_the_trajectory_open(
