@@ -65,7 +65,6 @@ lint: $(STAMP)   ## ruff, formatting and types
 
 docs: $(STAMP)   ## write what is generated: docs/commands.md, keys.md and schema.json, tables of ledger-format.md
 	$(BIN)/python -m tests.schemas
-	$(BIN)/python -m tests.reference
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,6 @@
-"""What is generated from the commands: docs/schema.json and docs/keys.md from the answers' types, docs/commands.md.
+"""What is generated in docs/: schema.json and keys.md from the answers' types, commands.md, tables of ledger-format.md.
+
+Such a table stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 
 `python -m tests.schemas` writes them, `python -m tests.schemas --check` names those that are not what it would write.
 """
@@ -10,7 +12,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache
@@ -21,6 +23,9 @@ from typing import Any
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 from pydantic.json_schema import GenerateJsonSchema
+
+from reflector.events.kinds import Field
+from reflector.events.registry import EVENT_TYPES
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: The type of each document, in reflector/cli, by the command that prints it with --json.
@@ -245,11 +250,46 @@ applies in every project ([reference.md](reference.md#playbooks)). A name or an 
 and says the new one."""
 
 
+def _event_types() -> list[str]:
+    rows = [
+        f"| `{name}` | {one.since} | {one.meaning} | {one.target.event if one.target else ''} |"
+        for name, one in EVENT_TYPES.items()
+    ]
+    return ["| type | since | says | target |", "|---|---|---|---|", *rows]
+
+
+def _prose() -> list[str]:
+    rows = [
+        f"| `{name}` | {'yes' if one.all_prose else ''} | {', '.join(_prose_of(one.fields))} |"
+        for name, one in EVENT_TYPES.items()
+        if one.holds_prose
+    ]
+    return ["| type | wholly | prose |", "|---|---|---|", *rows]
+
+
+def _prose_of(fields: Mapping[str, Field], before: str = "") -> list[str]:
+    found: list[str] = []
+    for name, field in fields.items():
+        found += [f"`{before}{name}`"] if field.prose is not None else []
+        found += _prose_of(field.within, f"{before}{name}.")
+    return found
+
+
+def ledger_format() -> str:
+    """Return docs/ledger-format.md with its tables as the event types say them."""
+    page = (DOCS / "ledger-format.md").read_text("utf-8")
+    for name, rows in {"event types": _event_types(), "prose": _prose()}.items():
+        start, mark, rest = page.partition(f"<!-- generated: {name} -->\n\n")
+        page = "".join([start, mark, *(f"{row}\n" for row in rows), rest[rest.index("\n<!-- end -->") :]])
+    return page
+
+
 def written() -> dict[Path, str]:
     """Return each generated file with what it is to hold."""
     made = schema()
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    return {DOCS / "schema.json": text, DOCS / "keys.md": keys(made), DOCS / "commands.md": commands()}
+    pages = {"keys.md": keys(made), "commands.md": commands(), "ledger-format.md": ledger_format()}
+    return {DOCS / name: content for name, content in {"schema.json": text, **pages}.items()}
 
 
 if __name__ == "__main__":
