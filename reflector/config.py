@@ -252,9 +252,7 @@ def _over(config: Config, values: Mapping[str, Any], layer: Layer, place: Path |
             config = replace(config, layers={**config.layers, key: layer})
             continue
         if key not in SETTINGS:
-            near = _nearest(key, SETTINGS)
-            hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(SETTINGS)}"
-            raise ConfigError(f"{where} is not a setting; {hint}")
+            raise ConfigError(f"{where} is not a setting; {_hint(key, 'settings', SETTINGS)}")
         wanted = type(SETTINGS[key].default)
         is_list = wanted is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value)
         if type(value) is not wanted and not is_list:
@@ -267,11 +265,12 @@ def _over(config: Config, values: Mapping[str, Any], layer: Layer, place: Path |
     return config
 
 
-def _nearest(word: str, known: Iterable[str]) -> list[str]:
-    """Return the known word that is most like this one, if any is."""
+def _hint(word: str, what: str, known: Iterable[str]) -> str:
+    """Return the known word that is most like this one, in words; else all of them."""
     from difflib import get_close_matches
 
-    return get_close_matches(word, list(known), n=1)
+    near = get_close_matches(word, list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else f"the {what} are {', '.join(known)}"
 
 
 _KINDS: dict[type, str] = {
@@ -305,9 +304,7 @@ _CHOICES: dict[str, Iterable[str]] = {
 
 def _check(key: str, value: Any, where: str) -> None:
     if key == "backend" and value not in BACKENDS:
-        near = _nearest(value, BACKENDS)
-        hint = f"did you mean {near[0]!r}?" if near else f"the backends are {', '.join(BACKENDS)}"
-        raise ConfigError(f"{where} is {value!r}, which is not a backend; {hint}")
+        raise ConfigError(f"{where} is {value!r}, which is not a backend; {_hint(value, 'backends', BACKENDS)}")
     if key in _CHOICES and value not in _CHOICES[key]:
         raise ConfigError(f"{where} is {value!r}; {key} is one of {', '.join(_CHOICES[key])}")
     if key in _LEAST and not _LEAST[key] <= value <= _MOST:

@@ -48,54 +48,19 @@ class Run:
 
 
 @dataclass(slots=True)
-class _Applied:
-    """A lesson that the turn cites.
-
-    ended  how each test command ended last, also before the citation
-    seen   how each had ended when the agent changed something after the citation
-    last   the last run of each after the citation, the newest last
-    since  something was changed after the newest run
-    """
-
-    ended: dict[str, bool]
-    seen: set[tuple[str, bool]] = field(default_factory=set)
-    last: dict[str, Run] = field(default_factory=dict)
-    since: bool = False
-
-    def change(self) -> None:
-        self.seen.update(self.ended.items())
-        self.since = True
-
-    def take(self, run: Run) -> None:
-        self.last.pop(run.command, None)
-        self.last[run.command], self.since = run, False
-        self.ended[run.command] = run.passed
-
-    def verdict(self) -> Run | None:
-        """Return the newest run that turned; None where none did or another command says the opposite.
-
-        A failure counts only as the last word: who went on after it may have mended it.
-        """
-        runs = list(self.last.values())
-        turned = [run for run in runs if (run.command, not run.passed) in self.seen]
-        if not turned:
-            return None
-        if all(run.passed for run in runs):
-            return turned[-1]
-        is_last_word = turned[-1] is runs[-1] and not self.since
-        return turned[-1] if is_last_word and not any(run.passed for run in turned) else None
-
-
-@dataclass(slots=True)
 class _Chain:
-    """One conversation while it is read: what its last test runs said, and the turn that goes on.
+    """One conversation while it is read.
 
-    over  the agent's last words ask for no call, so the turn is over
+    ended    how each test command ended last, before the turn that goes on
+    steps    what the turn did: the lesson that it cites, how a test ended, None for a change
+    calls    the tests whose results are to come
+    over     the agent's last words ask for no call, so the turn is over
+    excused  the agent said since the newest test that a failure was expected
     """
 
     ended: dict[str, bool] = field(default_factory=dict)
+    steps: list[str | Run | None] = field(default_factory=list)
     calls: dict[str, Step] = field(default_factory=dict)
-    applied: dict[str, _Applied] = field(default_factory=dict)
     over: bool = False
     excused: bool = False
 
@@ -104,36 +69,60 @@ class _Chain:
         self.over = bool(said) and not message.calls
         self.excused = self.excused or _is_expected(said)
         for name in cited_names(message.text, CITED_LESSON):
-            if name not in self.applied and not opened(name, Bullet(name, "", ""), 0, (), said).declined:
-                self.applied[name] = _Applied(dict(self.ended))
+            if name not in self.steps and not opened(name, Bullet(name, "", ""), 0, (), said).declined:
+                self.steps.append(name)
         for call in message.calls:
             step = read_call(call)
             if step.kind == "test" and _tests_only(step.command):
                 self.calls[call.id] = step
             elif step.kind in ("change", "revert"):
-                for one in self.applied.values():
-                    one.change()
+                self.steps.append(None)
 
     def result(self, message: Message, result: ToolResult) -> None:
         step = self.calls.pop(result.call_id, None)
-        if step is None:
-            return
-        outcome = read_result(step, result.text[:_MOST_READ], result.is_error)
-        if outcome.ending not in ("passes", "fails"):
-            return
-        command, passed = step.command.split("|")[0].replace("2>&1", " ").strip(), outcome.ending == "passes"
-        for one in self.applied.values():
-            one.take(Run(message.key, message.timestamp, command, passed, outcome.quote))
-        self.ended[command] = passed
-        self.excused = False
+        outcome = read_result(step, result.text[:_MOST_READ], result.is_error) if step is not None else None
+        if step is not None and outcome is not None and outcome.ending in ("passes", "fails"):
+            command, passed = step.command.split("|")[0].replace("2>&1", " ").strip(), outcome.ending == "passes"
+            self.steps.append(Run(message.key, message.timestamp, command, passed, outcome.quote))
+            self.excused = False
 
     def end_turn(self) -> Iterator[tuple[str, Run]]:
         """Yield (lesson, run) for each lesson that the turn's tests speak of, and begin the next turn."""
-        for name, one in self.applied.items() if self.over else ():
-            run = one.verdict()
-            if run is not None and (run.passed or not self.excused):
-                yield name.removeprefix("lesson "), run
-        self.calls, self.applied, self.over, self.excused = {}, {}, False, False
+        for place, step in enumerate(self.steps):
+            if isinstance(step, Run):
+                self.ended[step.command] = step.passed
+            elif step is not None and self.over:
+                run = _turned(dict(self.ended), self.steps[place + 1 :])
+                if run is not None and (run.passed or not self.excused):
+                    yield step.removeprefix("lesson "), run
+        self.steps, self.calls, self.over, self.excused = [], {}, False, False
+
+
+def _turned(ended: dict[str, bool], steps: Iterable[str | Run | None]) -> Run | None:
+    """Return the newest run that ends otherwise than before a change; None where none does or another command says the
+    opposite. `ended` is how each command had ended before these steps.
+
+    A failure counts only as the last word: who went on after it may have mended it.
+    """
+    before: set[tuple[str, bool]] = set()
+    last: dict[str, Run] = {}
+    is_changed = False
+    for step in steps:
+        if isinstance(step, Run):
+            last.pop(step.command, None)
+            last[step.command], is_changed = step, False
+            ended[step.command] = step.passed
+        elif step is None:
+            before.update(ended.items())
+            is_changed = True
+    runs = list(last.values())
+    turned = [run for run in runs if (run.command, not run.passed) in before]
+    if not turned:
+        return None
+    if all(run.passed for run in runs):
+        return turned[-1]
+    is_last_word = turned[-1] is runs[-1] and not is_changed
+    return turned[-1] if is_last_word and not any(run.passed for run in turned) else None
 
 
 def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
