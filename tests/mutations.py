@@ -184,7 +184,7 @@ MUTATIONS = [
     Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
     Mutation(TAKEN, "_cited_names(found, own)", "_cited_names(found, frozenset(found.keys))", INTAKE),
     Mutation(TAKEN, "for name in names if name in known))", "for name in names if name in ()))", INTAKE),
-    Mutation(TAKEN, "if found.places[:1] == (place._replace(passed=0),):", "if True:", RESUMED),
+    Mutation(TAKEN, "if found.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
     Mutation(TAKEN, "if place >= self._end - FOLLOWED)", "if place == self._end)", RESUMED),
     Mutation("reflector/reflection/rules/follow.py", "chain.at - one.at > FOLLOWED", "chain.at < one.at", RESUMED),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),

@@ -107,7 +107,7 @@ def _read(source: Source, place: Place | None) -> Scan:
     """Scan a source from a place on if the record that the place names is there; else all of it."""
     if place is not None:
         found = scan(source.path, source.limit, start=place.offset)
-        if found.places[:1] == (place._replace(passed=0),):
+        if found.places[:1] == [place._replace(passed=0)]:
             return found
     return scan(source.path, source.limit)
 

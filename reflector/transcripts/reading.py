@@ -21,7 +21,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BufferedReader, FileIO
 from os import PathLike, fspath
@@ -74,11 +74,13 @@ class Place(NamedTuple):
     passed: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scan:
     """What one pass over a transcript found.
 
     agent        the name that the sessions of its agent are recorded under
+    start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not consumed
+    sha256       hex digest of the bytes between
     keys         record keys of all messages, in the order of `messages`
     cited        (key, names) of the model's records that cite
     told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
@@ -87,32 +89,30 @@ class Scan:
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
     ended_at     the largest timestamp as written (their order in the file is not by time)
-    start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not consumed
-    sha256       hex digest of the bytes between
     places       where a later reading can begin
     people       what people said; None where the messages are too many to be kept
     messages     all of them where one cites and they are few enough to be kept, else none
     """
 
     agent: str
-    keys: array[int]
-    cited: tuple[tuple[int, tuple[str, ...]], ...]
-    told: tuple[tuple[int, Telling], ...]
-    answered: int | None
-    session_id: str
-    agent_id: str
-    cwd: str
-    version: str
-    first_uuid: str
-    last_uuid: str
-    ended_at: str
     start: int
-    bytes: int
-    sha256: str
-    tally: Tally
-    places: tuple[Place, ...]
-    people: tuple[Message, ...] | None
-    messages: tuple[Message, ...] = ()
+    bytes: int = 0
+    sha256: str = ""
+    tally: Tally = field(default_factory=Tally)
+    keys: array[int] = field(default_factory=lambda: array("q"))
+    cited: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    told: list[tuple[int, Telling]] = field(default_factory=list)
+    answered: int | None = None
+    session_id: str = ""
+    agent_id: str = ""
+    cwd: str = ""
+    version: str = ""
+    first_uuid: str = ""
+    last_uuid: str = ""
+    ended_at: str = ""
+    places: list[Place] = field(default_factory=list)
+    people: list[Message] | None = None
+    messages: list[Message] = field(default_factory=list)
 
 
 def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
@@ -121,52 +121,33 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
     Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for what a line contains.
     """
     with _opened(path) as transcript:
-        given = transcript.input(start, limit)
-        tally, conversation, keys = Tally(), transcript.format.converse(), array("q")
+        found = Scan(transcript.format.agent, start)
+        given, conversation = transcript.input(start, limit), transcript.format.converse()
         size = os.fstat(given.fileno()).st_size
         conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
-        cited: list[tuple[int, tuple[str, ...]]] = []
-        told: list[tuple[int, Telling]] = []
-        places: list[Place] = []
-        answered: int | None = None
-        first = last = ended_at = ""
-        held: list[Message] = []
-        for message in transcript.messages(given, conversation, tally):
-            key = message.key
-            if message.offset == conversation.rested_at and (not places or len(keys) - places[-1].passed >= _APART):
-                places.append(Place(message.offset, key, len(keys)))
-            keys.append(key)
+        for message in transcript.messages(given, conversation, found.tally):
+            key, places, passed = message.key, found.places, len(found.keys)
+            if message.offset == conversation.rested_at and (not places or passed - places[-1].passed >= _APART):
+                places.append(Place(message.offset, key, passed))
+            found.keys.append(key)
             if not conversation.brief:
-                held.append(message)
+                found.messages.append(message)
             if message.origin == "model":
-                answered = key
-                told += ((key, telling) for telling in conversation.heard)
+                found.answered = key
+                found.told += ((key, telling) for telling in conversation.heard)
                 conversation.heard.clear()
             if names := citations_of(message):
-                cited.append((key, tuple(names)))
-            first, last = first or message.uuid, message.uuid
-            ended_at = max(ended_at, message.timestamp)
-    return Scan(
-        agent=transcript.format.agent,
-        keys=keys,
-        cited=tuple(cited),
-        told=tuple(told),
-        answered=answered,
-        session_id=conversation.session_id,
-        agent_id=conversation.agent_id,
-        cwd=conversation.cwd,
-        version=conversation.version,
-        first_uuid=first,
-        last_uuid=last,
-        ended_at=ended_at,
-        start=start,
-        bytes=given.tell(),
-        sha256=given.digest.hexdigest(),
-        tally=tally,
-        places=tuple(places),
-        people=None if conversation.brief else tuple(one for one in held if one.origin in ("human", "refusal")),
-        messages=tuple(held) if cited else (),
-    )
+                found.cited.append((key, tuple(names)))
+            found.first_uuid, found.last_uuid = found.first_uuid or message.uuid, message.uuid
+            found.ended_at = max(found.ended_at, message.timestamp)
+        found.session_id, found.agent_id = conversation.session_id, conversation.agent_id
+        found.cwd, found.version = conversation.cwd, conversation.version
+        found.bytes, found.sha256 = given.tell(), given.digest.hexdigest()
+    if not conversation.brief:
+        found.people = [one for one in found.messages if one.origin in ("human", "refusal")]
+    if not found.cited:
+        found.messages.clear()
+    return found
 
 
 def read_messages(

@@ -102,7 +102,7 @@ def test_a_scan_sees_the_messages_that_are_read(begin: Callable[..., Session], t
     read = messages(path)
     assert list(found.keys) == [message.key for message in read]
     assert len(set(found.keys)) == len(found.keys)
-    assert found.cited == tuple((one.key, tuple(citations_of(one))) for one in read if citations_of(one))
+    assert found.cited == [(one.key, tuple(citations_of(one))) for one in read if citations_of(one)]
     assert [names for _, names in found.cited] == [("pat-001",)]
     assert (found.agent, found.bytes) == (begin().agent, path.stat().st_size)
     assert found.session_id.removeprefix("ses_") == SESSION
@@ -244,7 +244,7 @@ def _read(path: Path) -> bool:
     tally = Tally()
     read = list(read_messages(path, tally=tally))
     assert (list(found.keys), found.tally) == ([message.key for message in read], tally)
-    assert found.cited == tuple((one.key, tuple(citations_of(one))) for one in read if citations_of(one))
+    assert found.cited == [(one.key, tuple(citations_of(one))) for one in read if citations_of(one)]
     assert found.sha256 == sha256(path.read_bytes()).hexdigest()
     return True
 
