@@ -197,7 +197,7 @@ MUTATIONS = [
         PIPELINE,
     ),
     Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
-    Mutation(PIPED, "spool.heard_at_ns(stop) <= oldest:", "spool.heard_at_ns(stop) >= oldest:", PIPELINE),
+    Mutation(PIPED, "if not oldest < stop.received_at_ns <= now:", "if oldest < stop.received_at_ns <= now:", PIPELINE),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
     # Verify.
     Mutation(WALK, "(_digest_of_tag(data) if is_tag else digest(data)) != of", "False", VERIFY),

@@ -138,9 +138,10 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
 
     root, done = pipeline.project.root, pipeline.done
     spool.tidy(root, everything=retry == "all")
-    oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
+    now = time.time_ns()
+    oldest = now - pipeline.project.config.idle_minutes * 60_000_000_000
     for stop in spool.pending_for(root, "waiting", done):  # of sessions whose end never came
-        if spool.heard_at_ns(stop) <= oldest:
+        if not oldest < stop.received_at_ns <= now:
             spool.claim(stop)
     deliveries = spool.pending_for(root, aside=done)
     for delivery in deliveries:

@@ -17,7 +17,7 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     spool/failed/           deliveries that could not be recorded; `<same name>.error` says why, how often
 
 A delivery in `failed/` becomes pending again by itself after a growing pause, `MOST_ATTEMPTS` times at most. A time in
-the future is not a reason to wait: a clock that was ahead and is right again delays nothing longer.
+the future is not a reason to wait: a clock that was ahead and is right again delays nothing.
 """
 
 from __future__ import annotations
@@ -377,18 +377,6 @@ def is_over(attempts: int, failed_at_ns: int) -> bool:
     """True where the pause after a failed attempt is over: 1, 2, 4 … minutes, a day at most; never after the last."""
     pause = min(_FIRST_NS << max(attempts - 1, 0), _LONGEST_NS)
     return attempts < MOST_ATTEMPTS and not 0 <= time.time_ns() - failed_at_ns < pause
-
-
-def heard_at_ns(delivery: Delivery) -> int:
-    """Return when a delivery was received, nanoseconds since the epoch.
-
-    A time in the future counts from when it is first looked at, which the time of its file keeps.
-    """
-    now, heard = time.time_ns(), delivery.received_at_ns
-    with suppress(FileNotFoundError):  # recorded meanwhile
-        if heard > now and (heard := delivery.path.stat().st_mtime_ns) > now:
-            os.utime(delivery.path)
-    return min(heard, now)
 
 
 def is_untouched(project: Project) -> bool:
