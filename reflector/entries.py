@@ -173,11 +173,11 @@ def admit(place: Place) -> None:
 
 def _is_known(place: Place, entry: Entry | None) -> bool:
     """Return whether a file is this person's ledger; one that lies in the place of theirs gives way to it."""
+    if entry is not None and entry.file == _NOWHERE:  # whoever made it may have been killed before it had a table
+        return True
     known = entries()
     ends = {one.root: copied(Path(one.root)) for one in known}
     seen = look(place.file, place.playbook, {end.position for end in ends.values()})
-    if entry is not None and entry.file == _NOWHERE:
-        return True
     if entry is not None and _goes_on(seen, entry, ends[entry.root]):
         if (behind := ends[entry.root].position - seen.position) > 0:
             tell(f"{place.file} lacks {behind:,} of the events of its copy, which is kept")

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from reflector import entries
+from reflector.project import Project
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.test_locate import git
@@ -233,6 +237,19 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, s
         if done.returncode == 0:
             break
     assert done.returncode == 0
+
+
+def test_a_ledger_whose_making_was_killed_before_it_had_a_table_is_made(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    with patch.dict(os.environ, agent.env(), clear=True):
+        project = Project.at(agent.project)
+        project.make_state_dir()
+        entries.admit(project.place)
+    with closing(sqlite3.connect(agent.ledger)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    assert agent.ledger.stat().st_size > 0
+    agent.counted()
+    assert agent.counters()["pat-001"] == (1, 0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")

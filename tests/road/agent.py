@@ -39,19 +39,6 @@ BULLETS = {
 }
 
 
-#: Attributes of a CloudEvent whose names the specification allows, and what `log --json` calls them.
-_NAMES = {
-    "id": "event_id",
-    "time": "recorded_at",
-    "schemaversion": "schema_version",
-    "occurredat": "occurred_at",
-    "sessionid": "session_id",
-    "reflectionid": "reflection_id",
-    "targetid": "target_id",
-    "datahash": "data_hash",
-}
-
-
 @dataclass(frozen=True)
 class Ran:
     """A command that ended."""
@@ -205,10 +192,8 @@ class Agent:
 
     def events(self, type_: str | None = None) -> list[dict[str, Any]]:
         """Every event, or those of one type."""
-        header, *lines = self.call("export", "--format", "ndjson").out.splitlines()
-        assert json.loads(header)["type"] == "ledger.exported"
-        events = [_event(json.loads(line)) for line in lines]
-        return [event for event in events if type_ in (None, event["type"])]
+        events: list[dict[str, Any]] = json.loads(self.call("log", "-n", "0", "--json").out)
+        return sorted((one for one in events if type_ in (None, one["type"])), key=lambda one: int(one["position"]))
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         """Wait until the drains that hooks started have done something, which `holds` sees."""
@@ -220,10 +205,3 @@ class Agent:
     def deliveries(self) -> list[str]:
         """Names of what lies in the spool, pending, waiting, failed or broken."""
         return sorted(str(path.relative_to(self.spool)) for path in self.spool.rglob("*.json"))
-
-
-def _event(line: dict[str, Any]) -> dict[str, Any]:
-    """An exported event under the names of `log --json`, with what it lacks as None."""
-    absent = dict.fromkeys(("session_id", "reflection_id", "target_id", "data"))
-    event = {**absent, **{_NAMES.get(name, name): value for name, value in line.items()}}
-    return {**event, "meta": json.loads(event["meta"])}
