@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.processes import HOOK
+from tests.road.agent import Agent
 
 
-@dataclass
-class Project:
+class Project(Agent):
     """A project folder, and the environment that a hook of it runs in."""
 
-    path: Path
-    home: Path
-    environ: dict[str, str] = field(default_factory=dict)
-
     @property
-    def claude(self) -> Path:
-        return self.path / ".claude"
-
-    @property
-    def state(self) -> Path:
-        return self.claude / "reflector"
-
-    @property
-    def spool(self) -> Path:
-        return self.state / "spool"
+    def path(self) -> Path:
+        return self.project
 
     @property
     def fallback(self) -> Path:
@@ -40,17 +26,9 @@ class Project:
 
     def start(self, command: list[str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
         """A hook that runs, or another command in its place."""
-        base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.path)}
-        base["TMPDIR"] = str(self.path.parent)
-        options.setdefault("cwd", self.path)
-        return subprocess.Popen(
-            command or HOOK,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=base | {"REFLECTOR_NO_SPAWN": "1"} | self.environ,
-            **options,
-        )
+        env = {**self.env(), "REFLECTOR_NO_SPAWN": "1", **self.environ}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen(command or HOOK, env=env, **pipes, **{"cwd": self.path, **options})
 
     def hook(self, payload: dict[str, Any] | bytes, **options: Any) -> tuple[bytes, bytes]:
         """Run the hook to its end; what it wrote to stdout and stderr. It exits 0, always."""
@@ -64,8 +42,7 @@ class Project:
         """One section of (name, text, helpful, harmful)."""
         entries = [dict(zip(("name", "text", "helpful", "harmful"), bullet, strict=True)) for bullet in bullets]
         self.claude.mkdir(parents=True, exist_ok=True)
-        document = {"version": "1.0", "last_updated": None, "sections": {title: entries}}
-        (self.claude / "playbook.json").write_text(json.dumps(document), "utf-8")
+        super().write_playbook({title: entries})
 
 
 @pytest.fixture
