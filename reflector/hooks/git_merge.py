@@ -62,11 +62,9 @@ def _bullets(path: Path) -> tuple[Bullet, ...] | None:
 
 def _is_rebase() -> bool:
     """Whether git is putting commits of ours on top of others, by its folders: git does not tell a driver."""
-    for name in ("rebase-merge", "rebase-apply"):
-        done = subprocess.run(["git", "rev-parse", "--git-path", name], capture_output=True, check=False)
-        if done.returncode == 0 and Path(os.fsdecode(done.stdout.rstrip(b"\n"))).exists():
-            return True
-    return False
+    paths = ["--git-path", "rebase-merge", "--git-path", "rebase-apply"]
+    done = subprocess.run(["git", "rev-parse", *paths], capture_output=True, check=False)
+    return any(Path(os.fsdecode(line)).exists() for line in done.stdout.splitlines())
 
 
 def _marked(ours: bytes, theirs: bytes) -> bytes:
