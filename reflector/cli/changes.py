@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from reflector.audit.targets import Target, target_named
 from reflector.cli.app import Place
-from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.options import BULLET, SECTION, dry_run_option, json_option, why_option
 from reflector.cli.output import note, print_json, safe
 from reflector.cli.playbook import find_bullet
@@ -36,6 +35,9 @@ from reflector.playbook.duplicates import near
 from reflector.playbook.names import is_name
 from reflector.project import Project
 from reflector.text.secrets import quote
+
+if TYPE_CHECKING:
+    from reflector.audit.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,7 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
     """
     with place.reading() as ledger:
         named = last_change(ledger) if what is None else _named(ledger, what)
-    if isinstance(named, Target):
+    if not isinstance(named, list):
         if dry_run:
             raise click.UsageError("--dry-run shows changes of bullets; `reflector list --counting` shows other counts")
         _take_back(place, named, why, as_json=as_json)
@@ -263,6 +265,8 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
 
 def _named(ledger: Ledger, what: str) -> list[Event] | Target:
     """Return the changes of bullets that a person named, or the target that is something else."""
+    from reflector.audit.targets import Target, target_named
+
     what = what.strip().strip("[]")
     if is_name(what) and ledger.row(what) is not None:
         return last_change(ledger, what)
@@ -292,6 +296,8 @@ def _named(ledger: Ledger, what: str) -> list[Event] | Target:
 
 def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) -> None:
     """Take evidence out of the count, put it back, or put the policy in force that was before."""
+    from reflector.cli.lessons import changed_lessons, print_changed
+
     event = target.events[0]
     reason = why or f"undid {f'session {target.id}' if target.kind == 'session' else f'position {event.position}'}"
     with place.changing() as ledger:

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,7 +53,7 @@ def json_of(value: Any) -> Any:
     """Return a value as JSON has it: a dataclass by the fields of its repr, whose names lose a `_` at their end; a
     head and a path as they are typed, a change as events have it, a bullet with its section's title, an event without
     the packed keys of its window's records."""
-    if isinstance(value, Path | Head | Decimal):
+    if isinstance(value, Path | Head):
         return str(value)
     if isinstance(value, Change):
         return value.to_data()
@@ -69,7 +68,7 @@ def json_of(value: Any) -> Any:
         return {key: json_of(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [json_of(one) for one in value]
-    return value
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def shaped(kind: type[T], value: object, **more: Any) -> T:
