@@ -330,14 +330,13 @@ def edit(place: Place) -> None:
     """
     project = place.project()
     file = project.playbook_json
-    editor = chosen_editor(str(file))
     with place.pipeline() as pipeline:
         opened = pipeline.ledger.head().position
     if not file.exists():
         raise click.ClickException(f"there is no bullet to edit; add the first with `{place.command('add')}`")
     given = file.read_bytes()
     while True:
-        _open(file, editor)
+        edited(f"edit {file}", file=file)
         with project.open_ledger() as ledger:
             before = ledger.head().position
             edited_from(ledger, project, opened, given)
@@ -356,28 +355,20 @@ def edit(place: Place) -> None:
     note(f"Undo: {place.command('undo', _span([event.position for event in events]))}")
 
 
-def _open(file: Path, editor: str) -> None:
-    try:
-        click.edit(filename=str(file), editor=editor)
-    except click.ClickException as error:
-        is_missing = isinstance(error.__cause__, OSError)
-        what = f"the editor {editor} cannot be started; set EDITOR or VISUAL, such as EDITOR=nano"
-        raise click.ClickException(what if is_missing else error.format_message()) from error
+def edited(otherwise: str, text: str | None = None, *, file: Path | None = None) -> str | None:
+    """Return a text as a person left it in their editor, None if it was not saved; a file is edited where it is.
 
-
-def chosen_editor(what: str) -> str:
-    """Return the person's editor, or one that is there. Raises UsageError, which says to edit `what` instead."""
-    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not chosen and not sys.stdin.isatty():
+    Raises ClickException; `otherwise` is what a person without an editor can do.
+    """
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         # One that needs a terminal would wait for it for ever.
-        way = f"name one that needs none in $EDITOR, or edit {what}"
-        raise click.UsageError(f"there is no terminal for an editor; {way}")
-    from shutil import which
-
-    found = chosen or next((name for name in ("editor", "nano", "vi", "vim") if which(name)), None)
-    if found is None:
-        raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")
-    return found
+        raise click.UsageError(
+            f"there is no terminal for an editor; name one that needs none in $EDITOR, or {otherwise}"
+        )
+    try:
+        return click.edit(text, filename=None if file is None else str(file))
+    except click.ClickException as error:
+        raise click.ClickException(f"{error.format_message()}; set EDITOR or VISUAL, such as EDITOR=nano") from error
 
 
 def asked(menu: str) -> str:

@@ -15,7 +15,7 @@ import click
 
 from reflector.audit.citations import Due, due
 from reflector.cli.app import Place
-from reflector.cli.changes import alike_to, asked, chosen_editor
+from reflector.cli.changes import alike_to, asked, edited
 from reflector.cli.options import dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, shaped, short_id, short_time, table
 from reflector.curation import proposals as proposing
@@ -168,7 +168,7 @@ def _decision(one: Proposal, word: str) -> tuple[_Word, list[str], str | None]:
     """Return the decision of a key: another text is written in an editor, a reason on a line."""
     text = None
     if word == "edit":
-        text = click.edit(one.change.text or "", editor=chosen_editor(f"with `proposals approve {short_id(one.id)}`"))
+        text = edited(f"use `proposals approve {short_id(one.id)} --text`", one.change.text or "")
         if text is None:
             raise click.ClickException("The text was not saved, so nothing was decided.")
         text = " ".join(text.split())
