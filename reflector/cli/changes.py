@@ -366,7 +366,10 @@ def edited(otherwise: str, text: str | None = None, *, file: Path | None = None)
             f"there is no terminal for an editor; name one that needs none in $EDITOR, or {otherwise}"
         )
     try:
-        return click.edit(text, filename=None if file is None else str(file))
+        if file is None:
+            return click.edit(text)
+        click.edit(filename=str(file))
+        return None
     except click.ClickException as error:
         raise click.ClickException(f"{error.format_message()}; set EDITOR or VISUAL, such as EDITOR=nano") from error
 
