@@ -95,8 +95,8 @@ APP, ARGUMENTS = (f"reflector/cli/{name}.py" for name in ("app", "options"))
 UNDOING, CHANGES, PROPOSALS, PLAYBOOK_FILE = (
     f"reflector/curation/{name}.py" for name in ("undoing", "changes", "proposals", "playbook_file")
 )
-CITATION, FINDINGS, OUTCOMES, PEOPLE, STEPS = (
-    f"reflector/reflection/rules/{name}.py" for name in ("citation", "findings", "outcomes", "people", "steps")
+CITATION, FINDINGS, PEOPLE, STEPS = (
+    f"reflector/reflection/rules/{name}.py" for name in ("citation", "findings", "people", "steps")
 )
 WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING = (
     f"reflector/reflection/{name}.py" for name in ("window", "standing", "runner", "recording", "gate", "spending")
@@ -401,8 +401,8 @@ MUTATIONS = [
     Mutation(FINDINGS, "proof = None if red else own[-1]", "proof = own[-1]", RULES),
     Mutation(FINDINGS, 'if side == "helpful" and unread(citation):', "if False:", RULES),
     Mutation(FINDINGS, "    if len(decided) == 1:\n", "    if decided:\n", RULES),
-    Mutation(OUTCOMES, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
-    Mutation(OUTCOMES, '"tidy", "admin", "plan"):', '"tidy", "admin", "plan") and False:', RULES),
+    Mutation(STEPS, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
+    Mutation(STEPS, '"tidy", "admin", "plan"):', '"tidy", "admin", "plan") and False:', RULES),
     Mutation(PEOPLE, "if len(line) > 12 and _LOG_LINE.match(line):", "if False:", RULES),
     Mutation(PEOPLE, "if not is_english(opening):", "if False:", RULES),
     Mutation(STEPS, "return min(kinds, key=_KINDS.index", "return max(kinds, key=_KINDS.index", RULES),

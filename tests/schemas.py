@@ -56,7 +56,7 @@ ANSWERS = {
     "import-history": "list[sessions.HistoryJson]",
     "drain": "sessions.DrainedJson",
     "reflect": "sessions.DrainedJson",
-    "reflect --reparse": "list[reparsing.Reparsed]",
+    "reflect --reparse": "list[standing.Reparsed]",
     "judge": "list[judging.CitationJson]",
     "redact --where": "transfer.RedactedJson",
     "import FILE": "transfer.ImportedJson",
@@ -144,7 +144,7 @@ def _modules() -> dict[str, Any]:
     elsewhere = {
         **{name: f"reflector.audit.{name}" for name in ("blame", "doubles", "session")},
         "event": "reflector.events.event",
-        "reparsing": "reflector.reflection.reparsing",
+        "standing": "reflector.reflection.standing",
     }
     names = {name for answer in ANSWERS.values() for name in re.findall(r"(\w+)\.\w+", answer)}
     found = {name: import_module(elsewhere.get(name, f"reflector.cli.{name}")) for name in names}

@@ -26,9 +26,8 @@ from reflector.reflection.backends import backend_of
 from reflector.reflection.protocol import OUTAGES, Backend, BackendError, Reads, Request
 from reflector.reflection.recording import Reflected
 from reflector.reflection.reflection_events import failed
-from reflector.reflection.reparsing import reparse
 from reflector.reflection.runner import Runner
-from reflector.reflection.standing import OpenCitation
+from reflector.reflection.standing import OpenCitation, reparse
 from reflector.sessions import last_session, locks
 from reflector.sessions.drain import Drained, runner_of
 from reflector.text.secrets import quote

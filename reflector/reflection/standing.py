@@ -1,4 +1,4 @@
-"""What a session says of a bullet in the end: by a later reading of it, or by a person.
+"""What a session says of a bullet in the end: by a later reading of it, by a person, or by a better parser.
 
 Invariant: a session says one thing of a bullet, that of the last window for which it was judged. The same verdict
 again adds no tag. Another one adds its tag, and a retraction takes the earlier tag out of the count in the same
@@ -9,6 +9,11 @@ it takes the verdicts that others gave the bullet in that session out of the cou
 says of the citation is out as well. Where the verdict is taken back, so are these, and what gave way to it is as it was
 before. What a person retracted stays retracted, so a later window does not say it again. What a person put back stays
 in the count beside what later windows say.
+
+An answer is never asked for twice to be read twice. Where today's parser reads other tags in it than those that count,
+the old reflection is retracted and the new reading appended in the same transaction; where nothing differs, nothing is.
+Answers of a backend that rereads are left out: they say of a session what its tags say only together. So are those
+about trajectories, which are insights and verdicts, each to a question of its own.
 """
 
 from __future__ import annotations
@@ -16,18 +21,22 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from reflector.events import event as ev
-from reflector.events.event import Appended, Event, NewEvent
-from reflector.ledger.store import Ledger
+from reflector.events.event import Appended, Event, NewEvent, identity
+from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.counting import VERDICTS, Verdict
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import Parsed, ParsedTag
+from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, parse_answer
+from reflector.reflection.backends import REREADING
 from reflector.reflection.protocol import Answer, Backend
-from reflector.reflection.window import Given, Session, is_retracted, names_in, own_messages, retractions
+from reflector.reflection.window import Given, Session, is_retracted, names_in, own_messages, retractions, tags_of
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message
+
+Change = Literal["read", "changed", "same", "unreadable"]
 
 _MAX_WHY = 500
 _JUDGED = "a person judged it: {}"
@@ -215,3 +224,69 @@ def _retraction(ledger: Ledger, given: Given, reason: str, actor: str, reflectio
     """Return what takes a verdict out of the count; of one that was retracted and put back, what put it back."""
     last = [given.tag, *retractions(ledger, given.tag.event_id)][-1].event_id
     return events_of.retraction(given.tag, reason, actor, reflection_id=reflection_id, target=last)
+
+
+@dataclass(frozen=True, slots=True)
+class Reparsed:
+    """What today's parser makes of a window's answers.
+
+    reading  read (it could not be read before), changed, same, unreadable
+    before   the tags as they count, `after` as they would: (name, tag), unusable ones left out
+    """
+
+    window_id: str
+    session_id: str | None
+    reading: Change
+    before: tuple[tuple[str, str], ...]
+    after: tuple[tuple[str, str], ...]
+
+
+def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = False) -> Iterator[Reparsed]:
+    """Read the recorded answers of every window, or of one session's, oldest first. Raises LedgerError."""
+    for window in ledger.windows(session_id):
+        recorded = ledger.event(window.event_id)
+        if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:
+            continue
+        story = ledger.targeting(window.event_id)
+        # The last answer that is neither redacted nor one of the parts in which older versions asked.
+        answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING]
+        whole = [event for event in answers if event.data is not None and event.data.get("parts", 1) == 1]
+        if whole:
+            yield _reparse(ledger, window, recorded, story, whole[-1], dry_run=dry_run)
+
+
+def _reparse(
+    ledger: Ledger, window: WindowRow, recorded: Event, story: list[Event], given: Event, *, dry_run: bool
+) -> Reparsed:
+    parsed = parse_answer((given.data or {})["answer"])
+    old = _last_reading(ledger, story)
+    before = _tags_of(ledger, old) if old is not None else ()
+    usable = (tag for tag in parsed.tags if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS)
+    after = tuple((str(tag.name), str(tag.tag)) for tag in usable)
+    if parsed.failed:
+        return Reparsed(window.event_id, window.session_id, "unreadable", before, before)
+    if old is not None and before == after:
+        return Reparsed(window.event_id, window.session_id, "same", before, after)
+    reflection_id = given.reflection_id or ""
+    events: list[NewEvent] = []
+    if old is not None:
+        reflection_id = identity("reflection", window.event_id, given.actor, "parser", PARSER_VERSION, old.event_id)
+        events.append(events_of.retraction(old, f"read again by parser {PARSER_VERSION}", "reparse"))
+    status = {row.name: row.status for row in ledger.rows()}
+    events += events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags)
+    if not dry_run:
+        ledger.append([*events, *overruled(ledger, Session.read(ledger, recorded), events)])
+    return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)
+
+
+def _last_reading(ledger: Ledger, story: Sequence[Event]) -> Event | None:
+    """Return the reflection that was read last and was not retracted."""
+    read = [event for event in reversed(story) if event.type == ev.REFLECTION_COMPLETED]
+    return next((event for event in read if not retractions(ledger, event.event_id)), None)
+
+
+def _tags_of(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
+    """Return (name, tag) of the tags that were read with a reflection."""
+    found: list[Any] = [event.data or {} for event in tags_of(ledger, completed)]
+    usable = (one for one in found if one.get("disposition") not in ("malformed", "unknown_tag"))
+    return tuple((one.get("name"), one.get("tag")) for one in usable)

@@ -18,8 +18,7 @@ from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.citation import opened
-from reflector.reflection.rules.outcomes import read_result
-from reflector.reflection.rules.steps import CHECKS, Step, read_call
+from reflector.reflection.rules.steps import CHECKS, Step, read_call, read_result
 from reflector.reflection.rules.wordings import first, wordings
 from reflector.reflection.window import Session, SessionText
 from reflector.sessions.intake import iso_time

@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.rules.outcomes import RunEnd
 from reflector.reflection.rules.people import Remark, content_words
-from reflector.reflection.rules.steps import CHECKS, Kind, Step, files_in
+from reflector.reflection.rules.steps import CHECKS, Kind, RunEnd, Step, files_in
 from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
 

@@ -15,9 +15,8 @@ from functools import cached_property
 
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.citation import Citation, Heard, Ran, checked, opened
-from reflector.reflection.rules.outcomes import RunEnd, read_result
 from reflector.reflection.rules.people import concedes, read_remark
-from reflector.reflection.rules.steps import Step, read_call
+from reflector.reflection.rules.steps import RunEnd, Step, read_call, read_result
 from reflector.reflection.rules.wordings import first, wordings
 from reflector.transcripts.citations import BEFORE, FOLLOWED, citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.reflection.rules.outcomes import read_result
-from reflector.reflection.rules.steps import Step, read_call
+from reflector.reflection.rules.steps import Step, read_call, read_result
 from reflector.transcripts.message import ToolCall
 
 #: How a call ended, whether its result was flagged as an error, its command, and what it printed.

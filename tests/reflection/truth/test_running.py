@@ -19,8 +19,8 @@ from reflector.proof.verify import verify
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, BackendError
-from reflector.reflection.reparsing import reparse
 from reflector.reflection.runner import Runner
+from reflector.reflection.standing import reparse
 from reflector.reflection.truth.asking import Question
 from reflector.reflection.truth.running import TrajectoryRefused
 from tests.ledger.events import added
