@@ -136,7 +136,7 @@ MUTATIONS = [
     Mutation(PROJECTION, " AND state <> 'completed'", "", TABLES),
     Mutation(COUNTERS, 'if self.counting() != "as_applied":', "if False:", TABLES),
     Mutation(PROJECTION, "active = 1 - active", "active = 0", TABLES),
-    Mutation(PROJECTION, "position > recounted_at\n", "position >= 0\n", TABLES),
+    Mutation(PROJECTION, "at > recounted_at and by", "at >= 0 and by", TABLES),
     Mutation(PROJECTION, "                self._uncount(name)\n", "                pass\n", TABLES),
     Mutation(PROJECTION, "        self._covers.clear()\n", "", TABLES),
     # Bullets merged by reference.
@@ -215,8 +215,8 @@ MUTATIONS = [
     Mutation(COMPARED, 'yield position, f"{name} is in the table, and the events have none there"', "pass", VERIFY),
     Mutation(COMPARED, "if got == wanted:", "if got and wanted and got[:key] == wanted[:key]:", VERIFY),
     Mutation(COMPARED, "if tuple(row) == wanted:", "if True:", VERIFY),
-    Mutation(PROJECTION, "position > recounted_at\n", "position > 0\n", TABLES),
-    Mutation(PROJECTION, "                    and not self._covered([event_id])\n", "", TABLES),
+    Mutation(PROJECTION, "at > recounted_at and by", "at > 0 and by", TABLES),
+    Mutation(PROJECTION, " and by is None and", " and", TABLES),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # The gated step.
     Mutation(GATE, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),

@@ -78,9 +78,9 @@ class Answers:
     groups: dict[Key, Group] = field(default_factory=lambda: defaultdict(Group))
 
     def dump(self) -> list[Any]:
-        """Return the counts as JSON holds them."""
-        groups = [[*key, *_dumped(group)] for key, group in sorted(self.groups.items()) if group != Group()]
-        return [self.windows, self.sessions, self.states, _dumped(self.stray), groups]
+        """Return the counts as lists, as JSON holds them, but for costs."""
+        groups = [[*key, *astuple(group)[1:]] for key, group in sorted(self.groups.items()) if group != Group()]
+        return [self.windows, self.sessions, self.states, [*astuple(self.stray)[1:]], groups]
 
     @classmethod
     def load(cls, state: Any) -> Answers:
@@ -89,10 +89,6 @@ class Answers:
         found = cls(windows, sessions, dict(states), _loaded(stray))
         found.groups.update({(model, template, day): _loaded(counts) for model, template, day, *counts in groups})
         return found
-
-
-def _dumped(group: Group) -> list[Any]:
-    return [str(value) if isinstance(value, Decimal) else value for value in astuple(group)[1:]]
 
 
 def _loaded(counts: Sequence[Any]) -> Group:

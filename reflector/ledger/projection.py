@@ -325,22 +325,17 @@ class Projector:
         where = "tag.position = ?" if only is not None else "tag.position BETWEEN ? AND ? AND tag.reflection_id = ?"
         values = (only,) if only is not None else (after + 1, after + MAX_TAGS, reflection_id)
         rows = self.sql.run(
-            "SELECT tag.position, tag.name, event.event_id, coalesce(bullet.recounted_at, 0) FROM tag"  # noqa: S608
+            "SELECT tag.position, tag.name, coalesce(bullet.recounted_at, 0), retraction.event_id FROM tag"  # noqa: S608
             " JOIN event ON event.playbook_id = tag.playbook_id AND event.position = tag.position"
             " LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name"
+            " LEFT JOIN retraction ON retraction.playbook_id = tag.playbook_id"
+            " AND retraction.target_id = event.event_id AND retraction.active = 1"
             f" WHERE tag.playbook_id = ? AND tag.tag <> 0 AND {where}",
             *values,
         ).fetchall()
         changes = [
-            (
-                int(
-                    position > recounted_at
-                    and not (whole and after < position <= after + MAX_TAGS)
-                    and not self._covered([event_id])
-                ),
-                position,
-            )
-            for position, _, event_id, recounted_at in rows
+            (int(at > recounted_at and by is None and not (whole and after < at <= after + MAX_TAGS)), at)
+            for at, _, recounted_at, by in rows
         ]
         if changes:
             self.sql.change("tag", "active = {active}", "position = {position}", ("active", "position"), changes)

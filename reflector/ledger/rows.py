@@ -19,21 +19,6 @@ from reflector.playbook.bullet import Bullet
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """Where a playbook's history ends: position 0 and the genesis chain before the first event."""
-
-    playbook: str
-    origin: str
-    position: int
-    chain: str
-    recorded_at: str
-
-    def __str__(self) -> str:
-        """Return the head as it is published."""
-        return f"{self.position}:{self.chain}"
-
-
-@dataclass(frozen=True, slots=True)
 class Anchor:
     """A head that was published earlier."""
 
@@ -43,6 +28,15 @@ class Anchor:
     def __str__(self) -> str:
         """Return the head as it is published."""
         return f"{self.position}:{self.chain}"
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Anchor):
+    """Where a playbook's history ends: position 0 and the genesis chain before the first event."""
+
+    playbook: str
+    origin: str
+    recorded_at: str
 
 
 @dataclass(frozen=True, slots=True)

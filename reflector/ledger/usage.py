@@ -354,7 +354,7 @@ def is_sound(sql: Statements) -> bool:
 
 
 def _json(state: list[Any]) -> Any:
-    return json.loads(json.dumps(state))
+    return json.loads(json.dumps(state, default=str))
 
 
 def _known(sql: Statements) -> tuple[int, int, list[Any]]:
@@ -382,6 +382,6 @@ def _advanced(ledger: Reader) -> list[Any]:
             "INSERT INTO cached_usage (playbook_id, code_version, position, state) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"
             " position = excluded.position, state = excluded.state",
-            *(_VERSION, head, json.dumps(state, ensure_ascii=False, separators=(",", ":"))),
+            *(_VERSION, head, json.dumps(state, ensure_ascii=False, separators=(",", ":"), default=str)),
         )
     return state

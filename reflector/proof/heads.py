@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Final
 
 from reflector.events.event import (
@@ -48,11 +49,11 @@ def head_at(ledger: Reader, position: int) -> Head:
     """Return the head as it was after the event at a position; 0 is the genesis. Raises NoAnchor for one to come."""
     head = ledger.head()
     if position == 0:
-        return Head(head.playbook, head.origin, 0, genesis(head.playbook, head.origin), head.recorded_at)
+        return replace(head, position=0, chain=genesis(head.playbook, head.origin))
     found = ledger.at([position])
     if not found:
         raise NoAnchor(f"position {position} is not in the ledger, which ends at {head.position}")
-    return Head(head.playbook, head.origin, position, found[0].chain, found[0].recorded_at)
+    return replace(head, position=position, chain=found[0].chain, recorded_at=found[0].recorded_at)
 
 
 def is_head(text: str) -> bool:
