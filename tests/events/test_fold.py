@@ -127,13 +127,6 @@ def test_a_tag_counts_only_when_it_is_whole(data: dict[str, Any], expected: obje
     assert sum(counters(added("pat-001"), Event("bullet.tagged", data))) == (expected is not None)
 
 
-def test_a_tag_in_front_of_its_bullet_or_of_a_recount_is_not_counted() -> None:
-    recounted = Event("bullet.recounted", {"name": "pat-001", "helpful": 5, "harmful": 5})
-    assert counters(tag("pat-001"), added("pat-001", 1), tag("pat-001")) == (2, 0)
-    assert counters(added("pat-001"), tag("pat-001"), recounted, tag("pat-001", "harmful")) == (5, 6)
-    assert counters(added("pat-001"), recounted, tag("pat-001"), recounted) == (5, 5)
-
-
 @given(st.integers(0, 3000))
 def test_retractions_upon_retractions_alternate_however_many(height: int) -> None:
     events = [added("pat-001"), tag("pat-001", event_id="x")]
@@ -157,21 +150,6 @@ def test_the_policy_adopted_last_is_in_force_and_an_unknown_one_is_not() -> None
 
 def test_a_missing_id_never_makes_two_tags_one() -> None:
     assert {member(counting, "e1", None, None) for counting in COUNTINGS} == {"e1"}
-
-
-def test_the_time_of_the_last_change_is_that_of_the_last_event_that_says_something_about_bullets() -> None:
-    events = at(
-        added("pat-001"),
-        Event("session.recorded", {}),
-        completed("r1"),
-        tag("pat-001", "neutral", "neutral"),
-        Event("bullet.asserted", {"name": "pat-001", "helpful": 0, "harmful": 0}),
-        Event("event.redacted", {}),
-    )
-    book = fold(events)
-    assert (book.updated_at, book.position) == ("t001", 6)
-    assert fold([*events, *at(tag("pat-001"), start=7)]).updated_at == "t007"
-    assert fold([*events, *at(retracted("e4"), start=7)]).updated_at == "t007"
 
 
 _NAMES = st.sampled_from(["pat-001", "pat-002"])

@@ -6,6 +6,7 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
+from reflector.events.registry import fold
 from reflector.ledger.errors import AlreadyRetracted
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -15,9 +16,12 @@ from .events import about, added, adopted, changed, imported, reflected, retract
 
 
 def _counts(ledger: Ledger) -> dict[str, tuple[int, int]]:
-    """The counters, after a look that the tables say what the events say."""
+    """The counters, after a look that the tables and the fold say what the events say."""
     assert list(verify(ledger)) == []
-    return {row.name: (row.helpful, row.harmful) for row in ledger.rows()}
+    counts, book = {row.name: (row.helpful, row.harmful) for row in ledger.rows()}, fold(ledger.events())
+    assert {name: book.counters(name) for name in book.entries} == counts
+    assert (book.updated_at, book.position) == (ledger.updated_at(), ledger.head().position)
+    return counts
 
 
 UP, DOWN, NEUTRAL = ("pat-001", "helpful"), ("pat-001", "harmful"), ("pat-001", "neutral", "neutral")
@@ -163,6 +167,7 @@ def test_the_time_of_the_last_change_is_that_of_the_last_event_that_changes_some
         changed_at = ledger.head().recorded_at
         ledger.append(reflected(f"after-{number}", _ONE, NEUTRAL, ("x", "y", "malformed")))
         assert ledger.updated_at() == changed_at
+        _counts(ledger)
     ledger.rebuild()
     assert ledger.updated_at() == changed_at
 
