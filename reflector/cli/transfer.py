@@ -32,10 +32,10 @@ from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import Progress, checked, exported, lines_of, load
 from reflector.files import read_bounded
 from reflector.ledger.rows import Head
+from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump, dump_skillbook
 from reflector.playbook.markdown import load_any
 from reflector.playbook.names import SECTIONS
-from reflector.reflection.ace import format_playbook
 from reflector.sessions import locks
 from reflector.sessions.spool import drop_words
 
@@ -235,8 +235,7 @@ def export(place: Place, form: str, moment: str | None) -> None:
         if form == "json":
             _print_file(dump(of.bullets(), then.updated_at if then else ledger.updated_at()))
         elif form == "md":
-            document = json.loads(dump(of.bullets(), None))
-            click.echo(safe(format_playbook(document, template="{key_points}")))
+            click.echo(safe(sections_text(of.bullets())))
         elif form == "skillbook":
             _print_file(dump_skillbook(of.bullets()))
         elif form == "csv":
