@@ -1,49 +1,30 @@
-"""`reflector lessons`: what was learned, what it is worth and what came of it; `reflector lab`, for developers."""
+"""`reflector lessons`: what was learned, what it is worth and what came of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import FILE, LESSON, PATH, SECTION, Question, question, why_option
-from reflector.cli.output import (
-    counted,
-    event_table,
-    note,
-    os_error_words,
-    progress,
-    safe,
-    shaped,
-    short_id,
-    table,
-)  # fmt: skip
-from reflector.config import BACKENDS
+from reflector.cli.options import LESSON, SECTION, Question, question, why_option
+from reflector.cli.output import counted, event_table, safe, shaped, short_id, table
 from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.events.lessons import LESSON_KINDS, POLARITY
-from reflector.mistakes import Mistake
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import Ledger
+from reflector.lessons import recall as recalling
+from reflector.lessons.book import BACKGROUND, Lesson, LessonPolicy, lesson_book
+from reflector.lessons.recording import observe_outcome
+from reflector.playbook.change import Change
 from reflector.text.bounds import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from reflector.events.event import Event
-    from reflector.ledger.store import Ledger
-    from reflector.lessons.book import Lesson, LessonPolicy
-    from reflector.project import Project
-    from reflector.reflection.protocol import Backend
-    from reflector.reflection.recording import Reflected
-    from reflector.reflection.truth.asking import Case, Talk
-    from reflector.reflection.truth.builder import Language, PromptBuilder
-    from reflector.reflection.truth.trajectory_files import Entry
 
 _STATES = ("active", "decayed", "archived", "needs_review", "retracted")
 #: What people and agents say of a lesson, as a kind of outcome.
 SAID = {"good": "success", "bad": "failure"}
-_MOST_PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +68,6 @@ class ToldJson(LessonJson):
 @question
 def lessons(asked: Question, due: bool, **wanted: str | None) -> None:
     """List what was learned, and how its worth moved; recall, promote or judge it."""
-    from reflector.lessons.book import lesson_book
-
     book = lesson_book(asked.playbook)
     found = [
         one
@@ -114,7 +93,6 @@ def lessons(asked: Question, due: bool, **wanted: str | None) -> None:
 
 def show_lesson(asked: Question, id: str) -> None:
     """Print a lesson, and everything that happened to it."""
-    from reflector.lessons.book import BACKGROUND, lesson_book
 
     def life(event_id: str) -> Iterator[Event]:
         for event in asked.ledger.targeting(event_id):
@@ -154,8 +132,6 @@ def show_lesson(asked: Question, id: str) -> None:
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
     """Propose a lesson as a bullet; `reflector proposals approve` decides."""
     from reflector.curation.proposals import propose
-    from reflector.lessons.book import lesson_book
-    from reflector.playbook.change import Change
 
     with place.changing() as ledger:
         one = lesson_book(ledger).named(id)
@@ -179,9 +155,6 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
 @click.pass_obj
 def outcome(place: Place, lesson_id: str, said: str, why: str, source: str) -> None:
     """Record what happened after a lesson was applied."""
-    from reflector.lessons.book import lesson_book
-    from reflector.lessons.recording import observe_outcome
-
     with place.changing() as ledger:
         before = lesson_book(ledger).named(lesson_id)
         kind = SAID.get(said, said)
@@ -214,9 +187,7 @@ def recall(asked: Question, query: str, k: int) -> None:
 
     Prints nothing where nothing fits well enough. Calls no network.
     """
-    from reflector.lessons.recall import recall as ask
-
-    found = ask(query, k, of=asked.playbook)
+    found = recalling.recall(query, k, of=asked.playbook)
     scores = ({name: getattr(one, name) for name in ("score", "words", "cosine")} for one in found)
     if asked.answers([shaped(RecalledJson, one.document, **of) for one, of in zip(found, scores, strict=True)]):
         return
@@ -235,8 +206,6 @@ def recall(asked: Question, query: str, k: int) -> None:
 
 def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any]]:
     """Return the lessons whose worth or state two positions differ in, as JSON has them."""
-    from reflector.ledger.as_of import Past
-    from reflector.lessons.book import lesson_book
 
     def view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
         told = one.is_tellable and one.confidence >= policy.threshold
@@ -262,167 +231,3 @@ def print_changed(lessons: list[dict[str, Any]]) -> None:
         )
         click.secho(f"lesson {short_id(one['id'])}  {how or 'learned'}", bold=True)
         click.echo(safe(f"  {' '.join(one['text'].split())}"))
-
-
-@click.group()
-def lab() -> None:
-    """Measure and try what developers of reflector work on."""
-
-
-@lab.command(short_help="Judge trajectories of tasks that have a right answer.")
-@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
-@click.option("--dataset", help="The dataset whose playbook was used; default: the one that each trajectory names.")
-@click.option("--ground-truth", type=FILE, help="The right answer, for trajectories that bring none.")
-@click.option("--test-report", type=FILE, help="JUnit XML or any text, for trajectories that bring none.")
-@click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
-@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
-@click.option("--language", type=click.Choice(["en", "ja"]), default="en", show_default=True, help="Of our prompts.")
-@click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
-@click.pass_obj
-def trajectory(
-    place: Place,
-    files: tuple[Path, ...],
-    dataset: str | None,
-    ground_truth: Path | None,
-    test_report: Path | None,
-    iterations: int,
-    backend: str | None,
-    language: Language,
-    record: Path | None,
-) -> None:
-    """Record trajectories of tasks that have a right answer, and judge them; safe to repeat.
-
-    FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset, generated_answer,
-    reasoning_steps, used_bullet_ids and status (success or failure), and may bring its own ground_truth and
-    test_report. Each dataset has a playbook of its own: 'reflector --dataset NAME list'. What cannot be read or judged
-    is named, the others are recorded, and the exit code is 1.
-    """
-    from reflector.reflection.backends import backend_of
-    from reflector.reflection.backends.fixtures import Recording
-    from reflector.reflection.truth.asking import Case
-    from reflector.reflection.truth.builder import ReflectorPromptBuilder
-    from reflector.reflection.truth.datasets import checked_dataset
-
-    project = place.whole_project(backend=backend)
-    dataset = dataset if dataset is not None else place.dataset
-    if dataset is not None:
-        checked_dataset(dataset)
-    judge: Backend = backend_of(project.config, project.root)
-    if record is not None:
-        judge = Recording(judge, record)
-    builder = ReflectorPromptBuilder(project=project.root, language=language)
-    truth, report = _text(ground_truth), _text(test_report)
-    notes: list[str] = []
-    failed: list[str] = []
-    cases: dict[str, list[tuple[str, Case]]] = {}
-    for one in _read(files, failed):
-        name = dataset or one.trajectory.dataset
-        right = truth if one.ground_truth is None else one.ground_truth
-        said = report if one.test_report is None else one.test_report
-        cases.setdefault(name, []).append((one.where, Case(one.trajectory, right, said, name, iterations)))
-    rows = []
-    with progress(sum(map(len, cases.values())), "judging") as bar:
-        for name, of_one in cases.items():
-            try:
-                own = place.of_dataset(project, name, backend=backend)
-            except Mistake as mistake:
-                failed += [f"{where}: {mistake}" for where, _ in of_one]
-                bar.update(len(of_one))
-                continue
-            for where, ran in _judge(place, own, judge, builder, of_one):
-                bar.update(1)
-                if isinstance(ran, Mistake):
-                    failed.append(f"{where}: {ran}")
-                    continue
-                talk, reflected = ran
-                told = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in talk.evaluations)
-                if reflected is None:
-                    told = f"recorded before{told and ': '}{told}"
-                else:
-                    into = failed if reflected.outcome == "failed" else notes
-                    into += [f"{where}: {problem}" for problem in talk.problems[:_MOST_PROBLEMS]]
-                    told = told or reflected.outcome
-                rows.append((Path(where).name, name, len(talk.insights), told))
-    if rows:
-        table(("trajectory", "dataset", "insights", "verdicts"), rows, numbers=("insights",))
-    for line in [*notes, *failed]:
-        note(f"reflector: {line}")
-    if failed:
-        raise click.exceptions.Exit(1)
-
-
-def _text(path: Path | None) -> str:
-    """Return a file's text. Raises click.UsageError for one that is too long or not text, and OSError."""
-    from reflector.files import read_bounded
-    from reflector.reflection.truth.trajectory_files import MAX_ENTRY
-
-    if path is None:
-        return ""
-    try:
-        return read_bounded(path, MAX_ENTRY).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
-
-
-def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Entry]:
-    """Yield the trajectories of all files; what is none goes to `failed`. Raises a usage error where all are empty."""
-    from reflector.reflection.truth.trajectory_files import entries_in
-
-    empty = []
-    for path in files:
-        is_empty = True
-        try:
-            for found in entries_in(path):
-                is_empty = False
-                if isinstance(found, str):
-                    failed.append(found)
-                else:
-                    yield found
-            empty += [f"{path} is empty; write a trajectory into it (docs/embedding.md)"] * is_empty
-        except OSError as error:
-            failed.append(os_error_words(error, path))
-    if len(empty) == len(files):
-        raise click.UsageError("; ".join(empty))
-    failed += empty
-
-
-def _judge(
-    place: Place, project: Project, judge: Backend, builder: PromptBuilder, cases: list[tuple[str, Case]]
-) -> Iterator[tuple[str, tuple[Talk, Reflected | None] | Mistake]]:
-    """Yield the place of each trajectory of a dataset with how it was judged, or why it is not recorded."""
-    from reflector.reflection.gate import Gate
-    from reflector.reflection.protocol import OUTAGES
-    from reflector.reflection.recording import Recorder
-    from reflector.reflection.truth.agent import run_recorded
-    from reflector.sessions import locks
-
-    place.write(project)
-    away = False
-    with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
-        recorder = Recorder(ledger, judge, gate=Gate(project.config, project.root))
-        for where, case in cases:
-            try:
-                said, reflected = run_recorded(recorder, builder, case, ask=not away)
-            except Mistake as mistake:
-                yield where, mistake
-                continue
-            away = away or (reflected is not None and reflected.stage in OUTAGES)
-            yield where, (said, reflected)
-    place.write(project)
-
-
-@lab.command(short_help="Measure the gated reflection step on a fixed turn.")
-@click.option("-c", "--config", metavar="FILE", help="YAML, TOML or JSON; or an example: rulebased, fixtures.")
-@click.option("-n", "--repeats", type=click.IntRange(1, 1_000_000), default=1, help="So many runs; the last is shown.")
-@click.option("--raw-time", is_flag=True, help="Show the milliseconds that it took; 0.0 without it, and with CI=true.")
-def bench(config: str | None, repeats: int, raw_time: bool) -> None:
-    """Measure the gated reflection step on a fixed turn; writes nothing.
-
-    Prints one JSON object, the same on every machine.
-    """
-    from reflector.gating.config import GatedConfig
-    from reflector.gating.log import canonical_line
-    from reflector.gating.measure import measure, read_config
-
-    settings = GatedConfig(allow_reflection=True) if config is None else read_config(config)
-    click.echo(canonical_line(measure(settings, repeats=repeats, raw_time=raw_time)))

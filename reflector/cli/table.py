@@ -74,7 +74,7 @@ HIDDEN: Final[dict[str, Entry]] = {
     "head": Entry("ledger", "head", (">> heads.txt",)),
     "session": Entry("questions", "show", ("5f2a91c0",)),
     "outcome": Entry("lessons", "outcome", ("3fa2c1d0 good --why 'the tests pass'",)),
-    "lab": Entry("lessons", "lab", ("trajectory --dataset sums trajectories.jsonl",)),
+    "lab": Entry("lab", "lab", ("trajectory --dataset sums trajectories.jsonl",)),
 }
 
 COMMANDS: Final = {name: entry for group in (*GROUPS.values(), HIDDEN) for name, entry in group.items()}

@@ -1,0 +1,184 @@
+"""`reflector lab`, for developers: trajectories of tasks that have a right answer, and the measure of the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import FILE, PATH
+from reflector.cli.output import note, os_error_words, progress, table
+from reflector.config import BACKENDS
+from reflector.files import read_bounded
+from reflector.gating.config import GatedConfig
+from reflector.gating.log import canonical_line
+from reflector.gating.measure import measure, read_config
+from reflector.mistakes import Mistake
+from reflector.project import Project
+from reflector.reflection.backends import backend_of
+from reflector.reflection.backends.fixtures import Recording
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import OUTAGES, Backend
+from reflector.reflection.recording import Recorder
+from reflector.reflection.truth.agent import run_recorded
+from reflector.reflection.truth.asking import Case
+from reflector.reflection.truth.builder import Language, ReflectorPromptBuilder
+from reflector.reflection.truth.datasets import checked_dataset
+from reflector.reflection.truth.trajectory_files import MAX_ENTRY, Entry, entries_in
+from reflector.sessions import locks
+
+_MOST_PROBLEMS = 20
+
+
+@click.group()
+def lab() -> None:
+    """Measure and try what developers of reflector work on."""
+
+
+@lab.command(short_help="Judge trajectories of tasks that have a right answer.")
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
+@click.option("--dataset", help="The dataset whose playbook was used; default: the one that each trajectory names.")
+@click.option("--ground-truth", type=FILE, help="The right answer, for trajectories that bring none.")
+@click.option("--test-report", type=FILE, help="JUnit XML or any text, for trajectories that bring none.")
+@click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@click.option("--language", type=click.Choice(["en", "ja"]), default="en", show_default=True, help="Of our prompts.")
+@click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
+@click.pass_obj
+def trajectory(
+    place: Place,
+    files: tuple[Path, ...],
+    dataset: str | None,
+    ground_truth: Path | None,
+    test_report: Path | None,
+    iterations: int,
+    backend: str | None,
+    language: Language,
+    record: Path | None,
+) -> None:
+    """Record trajectories of tasks that have a right answer, and judge them; safe to repeat.
+
+    FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset, generated_answer,
+    reasoning_steps, used_bullet_ids and status (success or failure), and may bring its own ground_truth and
+    test_report. Each dataset has a playbook of its own: 'reflector --dataset NAME list'. What cannot be read or judged
+    is named, the others are recorded, and the exit code is 1.
+    """
+    project = place.whole_project(backend=backend)
+    dataset = dataset if dataset is not None else place.dataset
+    if dataset is not None:
+        checked_dataset(dataset)
+    judge: Backend = backend_of(project.config, project.root)
+    if record is not None:
+        judge = Recording(judge, record)
+    builder = ReflectorPromptBuilder(project=project.root, language=language)
+    truth, report = _text(ground_truth), _text(test_report)
+    told = _Told()
+    cases: dict[str, list[tuple[str, Case]]] = {}
+    for one in _read(files, told.failed):
+        name = dataset or one.trajectory.dataset
+        right = truth if one.ground_truth is None else one.ground_truth
+        said = report if one.test_report is None else one.test_report
+        cases.setdefault(name, []).append((one.where, Case(one.trajectory, right, said, name, iterations)))
+    with progress(sum(map(len, cases.values())), "judging") as bar:
+        for name, of_one in cases.items():
+            try:
+                own = place.of_dataset(project, name, backend=backend)
+            except Mistake as mistake:
+                told.failed += [f"{where}: {mistake}" for where, _ in of_one]
+                continue
+            _judge(place, own, judge, builder, of_one, told, bar)
+    if told.rows:
+        table(("trajectory", "dataset", "insights", "verdicts"), told.rows, numbers=("insights",))
+    for line in [*told.notes, *told.failed]:
+        note(f"reflector: {line}")
+    if told.failed:
+        raise click.exceptions.Exit(1)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is printed: a row of each trajectory that was judged, what is worth a note, and what failed."""
+
+    rows: list[tuple[str, str | None, int, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+def _judge(
+    place: Place,
+    project: Project,
+    judge: Backend,
+    builder: ReflectorPromptBuilder,
+    cases: list[tuple[str, Case]],
+    told: _Told,
+    bar: Any,
+) -> None:
+    """Judge the trajectories of a dataset, each with the place that it was read from."""
+    place.write(project)
+    is_away = False
+    with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+        recorder = Recorder(ledger, judge, gate=Gate(project.config, project.root))
+        for where, case in cases:
+            bar.update(1)
+            try:
+                talk, reflected = run_recorded(recorder, builder, case, ask=not is_away)
+            except Mistake as mistake:
+                told.failed.append(f"{where}: {mistake}")
+                continue
+            verdicts = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in talk.evaluations)
+            if reflected is None:
+                verdicts = f"recorded before{verdicts and ': '}{verdicts}"
+            else:
+                is_away = is_away or reflected.stage in OUTAGES
+                into = told.failed if reflected.outcome == "failed" else told.notes
+                into += [f"{where}: {problem}" for problem in talk.problems[:_MOST_PROBLEMS]]
+                verdicts = verdicts or reflected.outcome
+            told.rows.append((Path(where).name, case.dataset, len(talk.insights), verdicts))
+    place.write(project)
+
+
+def _text(path: Path | None) -> str:
+    """Return a file's text. Raises click.UsageError for one that is too long or not text, and OSError."""
+    if path is None:
+        return ""
+    try:
+        return read_bounded(path, MAX_ENTRY).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Entry]:
+    """Yield the trajectories of all files; what is none goes to `failed`. Raises a usage error where all are empty."""
+    empty = []
+    for path in files:
+        is_empty = True
+        try:
+            for found in entries_in(path):
+                is_empty = False
+                if isinstance(found, str):
+                    failed.append(found)
+                else:
+                    yield found
+            empty += [f"{path} is empty; write a trajectory into it (docs/embedding.md)"] * is_empty
+        except OSError as error:
+            failed.append(os_error_words(error, path))
+    if len(empty) == len(files):
+        raise click.UsageError("; ".join(empty))
+    failed += empty
+
+
+@lab.command(short_help="Measure the gated reflection step on a fixed turn.")
+@click.option("-c", "--config", metavar="FILE", help="YAML, TOML or JSON; or an example: rulebased, fixtures.")
+@click.option("-n", "--repeats", type=click.IntRange(1, 1_000_000), default=1, help="So many runs; the last is shown.")
+@click.option("--raw-time", is_flag=True, help="Show the milliseconds that it took; 0.0 without it, and with CI=true.")
+def bench(config: str | None, repeats: int, raw_time: bool) -> None:
+    """Measure the gated reflection step on a fixed turn; writes nothing.
+
+    Prints one JSON object, the same on every machine.
+    """
+    settings = GatedConfig(allow_reflection=True) if config is None else read_config(config)
+    click.echo(canonical_line(measure(settings, repeats=repeats, raw_time=raw_time)))
