@@ -402,7 +402,7 @@ MUTATIONS = [
     Mutation(FINDINGS, 'if side == "helpful" and unread(citation):', "if False:", RULES),
     Mutation(FINDINGS, "    if len(decided) == 1:\n", "    if decided:\n", RULES),
     Mutation(STEPS, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
-    Mutation(STEPS, '"tidy", "admin", "plan"):', '"tidy", "admin", "plan") and False:', RULES),
+    Mutation(STEPS, '("look", "tidy", "admin"):', '("look", "tidy", "admin") and False:', RULES),
     Mutation(PEOPLE, "if len(line) > 12 and _LOG_LINE.match(line):", "if False:", RULES),
     Mutation(PEOPLE, "if not is_english(opening):", "if False:", RULES),
     Mutation(STEPS, "return min(kinds, key=_KINDS.index", "return max(kinds, key=_KINDS.index", RULES),

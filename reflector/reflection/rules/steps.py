@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a wording that is broken at column 110 can neither be read nor searched for.
-"""What a tool call does (look, change, check, run, ship, tidy, ask another agent), and how it ended.
+"""What a tool call does (look, change, check, run, ship, tidy), and how it ended.
 
 Invariant: the kind depends on the call alone. Reading proves nothing however well it goes, so a
 command that cannot be placed is `run`, never `check`.
@@ -20,13 +20,13 @@ from reflector.transcripts.message import ToolCall
 
 #: Kinds whose success is proof of something.
 Check = Literal["test", "types", "lint", "build", "ci"]
-_Work = Literal["install", "ship", "run", "change", "revert", "review", "delegate"]
-_Aside = Literal["plan", "poll", "tidy", "look", "admin"]
+_Work = Literal["install", "ship", "run", "change", "revert"]
+_Aside = Literal["poll", "tidy", "look", "admin"]
 Kind = Check | _Work | _Aside
 
 CHECKS: frozenset[str] = frozenset(get_args(Check))
 #: Kinds whose files are what the step is about.
-_WITH_FILES = frozenset({"change", "review", "test"})
+_WITH_FILES = frozenset({"change", "test"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,6 @@ COMMANDS: dict[Kind, str] = {
         rf"{_NPM} [\w:-]*(?:lint|fmt:check|format:check|prettier:check)\b[\w:-]*|(?:make|just|task|mise run|rake|mage|nx|turbo)(?: run)? [\w:-]*(?:lint|vet)\w*"
     ),
     "ci": r"gh (?:run (?:watch|view|list|rerun)|pr (?:checks|status)|workflow (?:view|run))|glab (?:ci|pipeline)|act\b|circleci",
-    "review": r"gh pr view\b.*(?:comments|reviews)|gh api \S*(?:comments|reviews)|coderabbit|gh pr review|codex (?:exec )?review|gemini .*review",
     "build": (
         rf"{_NPM} [\w:-]*(?:build|compile|bundle|package|dist|generate|codegen)\b[\w:-]*|(?:webpack|rollup|esbuild|tsup|parcel|swc|ncc|tsdown|pkgroll|sphinx-build|latexmk|tectonic)\b(?! (?:serve|dev|watch))|(?:vite|next|nuxt|astro|remix|turbo|nx|ng|docusaurus|gatsby|hugo|jekyll|mkdocs|sphinx-build|eleventy|expo|electron-builder|tauri|wails|ionic|capacitor|storybook|vitepress|gatsby|react-scripts|forge|hardhat|solc|anchor|mdbook)\b(?: \S+)*? (?:build|compile|export|ci)\b"
         r"|cargo (?:\S+ )?build|go (?:build|install)|(?:mvn|mvnw)\b.*\b(?:compile|package|install)|(?:gradle|gradlew)\b.*\b(?:build|assemble\w*|compile\w*|bundle\w*)|dotnet (?:build|publish|pack)|docker (?:buildx )?(?:compose )?build|docker compose .*--build|swift build|xcodebuild\b|mix (?:compile|release)|flutter build|zig build|cmake --build|ninja|bazel build|stack build|cabal build|dune build|"
@@ -83,7 +82,7 @@ COMMANDS: dict[Kind, str] = {
     "tidy": r"(?:rm|mv|cp|mkdir|touch|chmod|chown|ln|kill|pkill|killall|rmdir|unzip|tar|zip|sleep|wait|export|source|set|true|unset|alias|trash)\b|git (?:-\S+ \S+ )?(?:add|stash|checkout|switch|branch -\w|worktree|clean|restore --staged|reset|config|init|clone|rm|mv|fetch|remote (?:add|set-url|remove))\b|(?:prettier|black|gofmt|isort|rustfmt|ruff format|cargo fmt|mix format|clang-format|gofumpt|swiftformat|dprint)\b|.*(?:--fix|--write)\b",
     "look": (
         r"(?:ls|cat|head|tail|grep|egrep|rg|ag|find|fd|sed|awk|wc|tree|stat|file|cd|pwd|which|whereis|echo|printf|jq|yq|du|df|ps|env|printenv|date|type|less|more|sort|uniq|cut|diff|cmp|xxd|hexdump|strings|nl|tac|column|basename|dirname|realpath|readlink|uname|whoami|id|lsof|ss|netstat|top|free|uptime|history|man|tr|xargs|test|\[|command|bat|eza|md5sum|sha\d+sum|nproc|hostname|ast-grep|tokei|cloc|sips|identify|exiftool|git|gh|glab)\b"
-        r"|(?:docker|podman) (?:ps|logs|images|inspect|compose (?:ps|logs|config))|kubectl (?:get|describe|logs|top)|systemctl (?:status|list|cat|show|is-)|journalctl|(?:npm|pnpm|yarn|pip3?|cargo|go|gem|brew|uv) (?:ls|list|view|info|show|why|tree|outdated|search|env|version|config|help)\b|\S+ (?:--version|-v|-V|--help|-h|help|version)$|(?:crontab -l|launchctl list)"
+        r"|(?:docker|podman) (?:ps|logs|images|inspect|compose (?:ps|logs|config))|kubectl (?:get|describe|logs|top)|systemctl (?:status|list|cat|show|is-)|journalctl|(?:npm|pnpm|yarn|pip3?|cargo|go|gem|brew|uv) (?:ls|list|view|info|show|why|tree|outdated|search|env|version|config|help)\b|\S+ (?:--version|-v|-V|--help|-h|help|version)$|(?:crontab -l|launchctl list)|coderabbit|codex (?:exec )?review|gemini .*review"
     ),
 }
 
@@ -95,7 +94,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 #: Of several commands in one call the kind that comes first here is that of the call.
 _KINDS: tuple[Kind, ...] = (
-    *("revert", "test", "ci", "build", "types", "lint", "review", "ship", "install", "run", "change", "tidy", "look"),
+    *("revert", "test", "ci", "build", "types", "lint", "ship", "install", "run", "change", "tidy", "look"),
 )
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\b", re.DOTALL | re.MULTILINE)
@@ -113,12 +112,12 @@ _FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,6}\b")
 _NOT_A_FILE = re.compile(r"^(?:\d+\.\w+|e\.g|i\.e|node\.js|\w+\.(?:com|org|io|dev|net|app|ai))$", re.IGNORECASE)
 
 _BY_KIND: dict[Kind, str] = {
-    "look": "Read Grep Glob LS NotebookRead WebSearch WebFetch ToolSearch LSP ListMcpResourcesTool ReadMcpResourceTool",
+    "look": (
+        "Read Grep Glob LS NotebookRead WebSearch WebFetch ToolSearch LSP ListMcpResourcesTool ReadMcpResourceTool Task Agent"
+    ),
     "change": "Edit MultiEdit Write NotebookEdit",
     "poll": "BashOutput TaskOutput AgentOutputTool Monitor",
     "tidy": "KillShell KillBash TaskStop",
-    "delegate": "Task Agent",
-    "plan": "ExitPlanMode exit_plan_mode",
 }
 _TOOLS = {tool: kind for kind, tools in _BY_KIND.items() for tool in tools.split()}
 
@@ -126,17 +125,12 @@ _TOOLS = {tool: kind for kind, tools in _BY_KIND.items() for tool in tools.split
 def read_call(call: ToolCall) -> Step:
     """Return what one call does."""
     given = call.input
-    described = str(given.get("description") or "")
     if call.name in ("Bash", "PowerShell", "Shell"):
         return _read_command(str(given.get("command") or "")[:_READ])
     kind = _TOOLS.get(call.name)
-    if kind == "delegate":
-        about = f"{described} {given.get('subagent_type') or ''}"
-        reviews = re.search(r"review|audit|critique|adversar|verif|qa\b", about, re.IGNORECASE)
-        return Step("review" if reviews else "delegate", described[:160])
     if kind is not None:
         targets = map(given.get, ("file_path", "notebook_path", "path", "pattern", "url", "query"))
-        target = str(next(filter(None, targets), described))
+        target = str(next(filter(None, targets), given.get("description") or ""))
         return Step(kind, f"{call.name} {_one_line(target)}"[:160], files_in(target) if kind in _WITH_FILES else ())
     if call.name.startswith("mcp__"):
         action = str(given.get("action") or "")
@@ -239,7 +233,7 @@ def _flagged(step: Step, text: str) -> RunEnd:
     # A compiler that misses a file is a finding, an `ls` that misses one is mechanics.
     if found is not None and not (found[0].id == "wrong-place" and step.kind in CHECKS and ": cd: " not in text):
         return RunEnd("mechanics", "", found[0].id)
-    if step.kind in ("look", "tidy", "admin", "plan"):
+    if step.kind in ("look", "tidy", "admin"):
         return RunEnd("mechanics", "", "flagged-look")
     failing = [row for row in wordings("counted", "check", "line") if row.says == "fails" and row.id != "exit-code"]
     found = first(failing, text)

@@ -57,9 +57,8 @@ TOOLS: list[tuple[str, dict[str, object], str]] = [
     ("Edit", {"file_path": "/a/b.py", "old_string": "x", "new_string": "y"}, "change"),
     ("Read", {"file_path": "/a/b.py"}, "look"),
     ("TodoWrite", {"todos": []}, "admin"),
-    ("Agent", {"description": "Review the plan"}, "review"),
-    ("Task", {"description": "Write the parser"}, "delegate"),
-    ("ExitPlanMode", {}, "plan"),
+    ("Agent", {"description": "Review the plan"}, "look"),
+    ("ExitPlanMode", {}, "admin"),
     ("mcp__browser__computer", {"action": "screenshot"}, "run"),
     ("BashOutput", {"bash_id": "b1"}, "poll"),
 ]
