@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -15,6 +15,7 @@ import pytest
 
 from reflector.project import Project
 from reflector.reflection.runner import Retry
+from reflector.sessions import spool
 from reflector.sessions.drain import Pipeline, drain
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -130,3 +131,28 @@ def watched() -> Iterator[list[tuple[str, str]]]:
         yield _SEEN[-1]
     finally:
         _SEEN.pop()
+
+
+# Whether a question may be answered at once: only where nothing happened since the last one
+
+
+def _is_seen(agent: Agent) -> bool:
+    project = Project.at(agent.project)
+    with project.open_ledger() as ledger:
+        return spool.was_seen(project, spool.seen(project, ledger))
+
+
+def _edited(agent: Agent) -> None:
+    agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Keep them small."))
+
+
+@pytest.mark.parametrize("happens", [Agent.ended, _edited, lambda agent: agent.call("add", "pat", "More advice.")])
+def test_whatever_happens_after_a_question_is_noticed(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Agent], object]
+) -> None:
+    monkeypatch.setenv("HOME", str(agent.home))
+    for _ in range(3):
+        agent.call("list")
+    assert _is_seen(agent)
+    happens(agent)
+    assert not _is_seen(agent)
