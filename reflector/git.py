@@ -8,6 +8,7 @@ replaced by another, and no variable of the environment leads to another reposit
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,8 @@ from reflector.files import read_bounded
 _TIMEOUT_S: Final = 30
 #: More than a file has that names another folder.
 _MOST_POINTER: Final = 1 << 16
+#: What git reads of every repository.
+_ALWAYS_READ: Final = ("HEAD", "commondir", "config", "index", "packed-refs")
 _SETTINGS: Final = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
 _ENVIRONMENT: Final = {
     "LC_ALL": "C",
@@ -41,7 +44,10 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     program = shutil.which("git", path=path)
     if program is None:
         raise GitUnavailable("git is not installed")
-    _refuse_pipes(folder)
+    _, git = repository(folder)
+    for file in [git / name for name in _ALWAYS_READ] if git else []:
+        if file.exists() and not file.is_file():  # git would wait for a pipe
+            raise GitUnavailable(f"{file} is not a regular file")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     try:
@@ -88,27 +94,11 @@ def tracked_below(folder: Path) -> str | None:
 def repository(folder: Path) -> tuple[Path, Path | None]:
     """Return the root of the repository that a folder lies in, and its git folder; None for that outside of one."""
     for root in (folder, *folder.parents):
-        if (git := _git_folder(root)) is not None:
+        git = root / ".git"
+        if git.is_dir():
             return root, git
+        with suppress(OSError):  # a file of this name says where it is
+            pointer = os.fsdecode(read_bounded(git, _MOST_POINTER))
+            if pointer.startswith("gitdir:"):
+                return root, root / pointer.removeprefix("gitdir:").strip()
     return folder, None
-
-
-def _git_folder(root: Path) -> Path | None:
-    """Return where the repository of a working tree is: `.git`, or where a file of this name says."""
-    git = root / ".git"
-    if git.is_dir():
-        return git
-    try:
-        text = os.fsdecode(read_bounded(git, _MOST_POINTER))
-    except OSError:
-        return None
-    return root / text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else None
-
-
-def _refuse_pipes(folder: Path) -> None:
-    """Raise GitUnavailable where a file of the repository that git always reads is a pipe, which it would wait for."""
-    _, git = repository(folder)
-    files = [git / name for name in ("HEAD", "commondir", "config", "index", "packed-refs")] if git else []
-    for file in files:
-        if file.exists() and not file.is_file():
-            raise GitUnavailable(f"{file} is not a regular file")

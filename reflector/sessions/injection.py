@@ -195,8 +195,8 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
         pass
     except OSError as error:
         complain(f"the user's playbook is not shown: {error_words(error)}")
-    bullets += lessons_to_tell(folder)
-    standing = standing_of(folder, users)
+    standing, lessons = _kept_standing(folder, users)
+    bullets += lessons
     rendered = render(bullets, _template(folder) if bullets else "", files, troubles, standing)
     line = "; ".join(what for what, _ in troubles)
     line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else rendered.line
@@ -323,24 +323,18 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
     write_durably(open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
 
 
-def lessons_to_tell(root: Path) -> list[Told]:
-    """Return the lessons that the last writing of the playbook left to be told; [] where none can be read."""
-    try:
-        rows = _kept_ranks(root)["of"][4]
-        return [Told(str(id), LESSONS, str(text), int(good), int(bad)) for id, text, good, bad in rows]
-    except (LookupError, TypeError, ValueError):
-        return []
-
-
-def standing_of(root: Path, users: Path) -> Standing:
-    """Return what the last writing of the playbook left to the ranking, and that of the user's own playbook beside."""
-    found = [_kept_ranks(users), _kept_ranks(root)] if users != root else [_kept_ranks(root)]
+def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[Told]]:
+    """Return what the last writing of the playbook left to the ranking, with that of the user's own playbook beside,
+    and the lessons that it left to be told."""
+    own = _kept_ranks(root)
+    found = [_kept_ranks(users), own] if users != root else [own]
     try:
         told, idle = ({n: int(k) for one in found for n, k in one.get(key, {}).items()} for key in ("told", "idle"))
-        policy, pinned, _, turn, *_ = found[-1].get("of", [RANKINGS[0], [], None, 0])
-        return Standing(str(policy), tuple(map(str, pinned)), told, idle, int(turn))
+        policy, pinned, _, turn, rows = own.get("of", [RANKINGS[0], [], None, 0, []])
+        lessons = [Told(str(id), LESSONS, str(text), int(good), int(bad)) for id, text, good, bad in rows]
+        return Standing(str(policy), tuple(map(str, pinned)), told, idle, int(turn)), lessons
     except (ValueError, TypeError, AttributeError):
-        return Standing()
+        return Standing(), []
 
 
 def _kept_ranks(root: Path) -> dict[str, Any]:
