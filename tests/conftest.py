@@ -293,12 +293,13 @@ def _private_server() -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a new, empty ledger: each test that uses it runs once an engine."""
+    """The URL of a new, empty ledger, of a database without tables where a test is marked `migrates`: each test that
+    uses it runs once an engine."""
     if request.param == "sqlite":
         yield sqlite_url(tmp_path / "ledger.db")
         return
     server: Postgres = request.getfixturevalue("postgres")
-    with server.database() as url:
+    with server.database(empty=request.node.get_closest_marker("migrates") is not None) as url:
         yield url
 
 

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from reflector.ledger.engines import migration_transaction, open_engine
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.migration import HEAD_REVISION, ensure_current
 from reflector.ledger.store import Ledger
-from reflector.ledger.url import sqlite_url
 from reflector.proof.verify import verify
 from reflector.resources import resource_dir
 from tests.conftest import OpenLedger, Postgres
@@ -30,17 +28,6 @@ from . import sql
 from .events import added, changed, history
 
 pytestmark = pytest.mark.migrates
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database without any table."""
-    if request.param == "sqlite":
-        yield sqlite_url(tmp_path / "empty.db")
-        return
-    server: Postgres = request.getfixturevalue("postgres")
-    with server.database(empty=True) as url:
-        yield url
 
 
 def test_the_code_knows_the_newest_revision_and_revisions_sort_as_they_follow() -> None:
@@ -63,7 +50,7 @@ def made_first(url: str) -> list[tuple[object, ...]]:
         events = sql.rows(source, f"SELECT {', '.join(columns)} FROM event ORDER BY position")
         made = sql.rows(source, "SELECT event_id, data, chain FROM event ORDER BY position")
     with migration_transaction(engine) as connection:
-        for statement in _FIRST.format(**_WORDS[engine.dialect]).split(";\n"):
+        for statement in _FIRST.format(**migration._WORDS[engine.dialect]).split(";\n"):
             connection.exec_driver_sql(statement)
         connection.exec_driver_sql(migration.VERSION)
         connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0001')")
@@ -89,15 +76,11 @@ def made_first(url: str) -> list[tuple[object, ...]]:
 _OF_PLAYBOOK = "id, name, origin, position"
 _PROPOSAL = changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Use hunter2", reason="seen")
 _FIRST = (Path(__file__).parent / "made_by_older_versions" / "0001_ledger.sql").read_text("utf-8")
-_WORDS = {
-    "postgresql": {"bigint": "BIGINT", "strict": "", "keyed": ""},
-    "sqlite": {"bigint": "INTEGER", "strict": " STRICT", "keyed": " WITHOUT ROWID, STRICT"},
-}
 
 
-def test_a_ledger_of_the_first_version_is_upgraded_with_its_data_and_its_triggers(empty_url: str) -> None:
-    before = made_first(empty_url)
-    with Ledger.open(empty_url) as ledger:
+def test_a_ledger_of_the_first_version_is_upgraded_with_its_data_and_its_triggers(ledger_url: str) -> None:
+    before = made_first(ledger_url)
+    with Ledger.open(ledger_url) as ledger:
         assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
         assert sql.rows(ledger, "SELECT event_id, data, chain FROM event ORDER BY position") == before
         assert list(verify(ledger)) == []
@@ -158,19 +141,19 @@ def test_a_ledger_of_before_the_views_is_refused_untouched_where_a_name_is_taken
 
 
 def test_an_interrupted_migration_leaves_the_database_as_it_was(
-    empty_url: str, monkeypatch: pytest.MonkeyPatch
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("in the middle")
 
-    engine = open_engine(empty_url)
+    engine = open_engine(ledger_url)
     with monkeypatch.context() as patched:
         patched.setattr(migration, "create_triggers", fail)
         with pytest.raises(RuntimeError, match="in the middle"):
             ensure_current(engine)
     assert sa.inspect(engine.alchemy()).get_table_names() == []
     engine.close()
-    with Ledger.open(empty_url) as ledger:
+    with Ledger.open(ledger_url) as ledger:
         assert list(verify(ledger)) == []
 
 
