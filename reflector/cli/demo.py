@@ -89,7 +89,7 @@ def _systems(project: Path) -> None:
     from reflector.project import Project
 
     _say("A task has a right answer: a playbook of its own is judged by it:")
-    _run(project, "--dataset", _DATASET, "add", "pat", "Round the price of an item before you add it up.", quiet=True)
+    _run(project, "--dataset", _DATASET, "add", "pat", "Round the price of an item before you add it up.")
     _run(project, "lab", "trajectory", str(_DATA / "trajectory.json"))
     with Project.of_dataset(project, _DATASET).open_ledger() as ledger:
         _summary(ledger)
@@ -97,7 +97,6 @@ def _systems(project: Path) -> None:
         _lesson(ledger)
     _say("What each system learned, and what it is worth:")
     _run(project, "--dataset", _DATASET, "lessons")
-    _run(project, "--dataset", _DATASET, "verify")
 
 
 def _summary(ledger: Ledger) -> None:
@@ -153,13 +152,12 @@ def _cut(line: str, width: int = 80) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def _run(project: Path, *arguments: str, quiet: bool = False) -> None:
+def _run(project: Path, *arguments: str) -> None:
     """Run a command, and print what it prints, as wide as a terminal of 80 columns."""
     from reflector.cli.app import run
 
-    if not quiet:
-        words = (Path(word).name if "/" in word else word for word in arguments)
-        click.secho(f"$ reflector {' '.join(words)}", fg="magenta")
+    words = (Path(word).name if "/" in word else f"'{word}'" if " " in word else word for word in arguments)
+    click.secho(_cut(f"$ reflector {' '.join(words)}"), fg="magenta")
     out = TextIOWrapper(BytesIO(), "utf-8")
     # What it says of other commands is as short as for a person in the project.
     with chdir(project), redirect_stdout(out), redirect_stderr(StringIO()):

@@ -223,30 +223,24 @@ def _spool(project: Project) -> SpoolJson:
 
 def _problems(project: Project) -> list[str]:
     """Return why a playbook.json, the project's or the user's, cannot be read, or the ledger cannot be written."""
-    from reflector.curation.adoption import kept_of_others, of_another
+    from reflector.curation.adoption import kept_of_others, of_another, read
     from reflector.locate import user_folder
+    from reflector.playbook.document import load
     from reflector.sessions import locks
 
-    found = _unreadable(project.playbook_json)
+    found = []
+    for path in dict.fromkeys((project.playbook_json, Path(user_folder()).absolute() / ".claude" / "playbook.json")):
+        try:
+            raw = read(path)
+        except OSError as error:
+            found.append(os_error_words(error))
+        else:
+            found += [f"{path}: {problem}" for problem in load(raw).problems] if raw is not None else []
     found += [of_another(project.playbook_json, kept) for kept in kept_of_others(project)]
-    if not project.is_users:
-        found += _unreadable(Path(user_folder()) / ".claude" / "playbook.json")
-    if reason := "" if project.config.ledger_url else locks.why_none(project.state_dir):
+    if not project.config.ledger_url and (reason := locks.why_none(project.state_dir)):
         what = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
         found.append(f"{what}; see `reflector doctor`")
     return found
-
-
-def _unreadable(path: Path) -> list[str]:
-    """Return the problems that keep a playbook.json from being read."""
-    from reflector.curation.adoption import read
-    from reflector.playbook.document import load
-
-    try:
-        raw = read(path)
-    except OSError as error:
-        return [os_error_words(error)]
-    return [f"{path}: {problem}" for problem in load(raw).problems] if raw is not None else []
 
 
 def _elsewhere() -> dict[str, int]:

@@ -57,12 +57,15 @@ class Agent:
         """How its file is written."""
         return ModuleFile(self.module, self.events) if self.module else HookList(self.events)
 
-    def folder(self) -> Path:
-        """Return its own folder of a person, absolute."""
+    def _place(self) -> tuple[str, str]:
+        """Return a folder that was there before us, and the path of its own folder of a person below that."""
         variable, below, default = self.home
         named = environment(variable)
-        path = Path(named) / below if named else Path(home_folder() or "~") / default
-        return path.expanduser().absolute()
+        return (named, below) if named else (home_folder() or "~", default)
+
+    def folder(self) -> Path:
+        """Return its own folder of a person, absolute."""
+        return Path(*self._place()).expanduser().absolute()
 
     def paths(self, project: Path) -> dict[Scope, Path]:
         """Return its file for all of a person's projects, for everyone in a project, and for one person in it."""
@@ -71,11 +74,8 @@ class Agent:
 
     def depth(self, scope: Scope) -> int:
         """Return how many folders above a scope's file an installation may have made."""
-        depth = self.files[scope].count("/")
-        if scope == "user":
-            variable, below, default = self.home
-            depth += len(Path(below if environment(variable) else default).parts)
-        return depth
+        below = self._place()[1] if scope == "user" else ""
+        return len(Path(below, self.files[scope]).parts) - 1
 
     def is_off(self, settings: Any) -> bool:
         """Return whether a file's settings switch all hooks off."""

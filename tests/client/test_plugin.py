@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.client.apis import ADVICE, FIX, says, step
+from tests.client.apis import ADVICE, FIX
 from tests.client.client import Client
 
 PLUGIN = Path(__file__).parents[2] / ".claude-plugin" / "reflector"
@@ -39,25 +38,3 @@ def test_the_plugin_prints_the_playbook_and_counts_a_citation_once_also_beside_h
     assert any(command.startswith("reflector:playbook") for command in init["slash_commands"])
     assert plugged.api.told(FIX).count(ADVICE) == 1 + is_installed
     plugged.check(("SessionEnd", "pat-001"), helpful=1)
-
-
-@pytest.mark.parametrize("other", [None, "echo 'usage: reflector [--latest N]' >&2; exit 2"])
-def test_without_the_program_the_person_is_told_how_to_get_it_and_the_session_works(
-    bare: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str | None
-) -> None:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    if other is not None:
-        (folder / "reflector").write_text(f"#!/bin/sh\n{other}\n")
-        (folder / "reflector").chmod(0o755)
-    monkeypatch.setenv("PATH", os.pathsep.join([str(folder), "/usr/bin", "/bin"]))
-    bare.flags += ["--plugin-dir", str(PLUGIN)]
-    bare.api.when(FIX, step(says("The total is right now.")))
-    with bare.terminal() as terminal:
-        told_ = " ".join(terminal.see("start a new session").split())
-        assert f"reflector is not installed{f' ({folder}/reflector is another program)' if other else ''}: run" in told_
-        assert f"uv tool install {PLUGIN.parents[1]}" in told_
-        terminal.ask(FIX, "The total is right now.")
-        terminal.leave()
-    assert "reflector is not installed" not in bare.api.told(FIX)
-    assert not bare.agent.state.exists()

@@ -107,19 +107,6 @@ def test_a_text_that_cannot_hold_our_hooks_is_refused(name: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ('{\n\t"a": 1\n}', '\n\t"hooks": {\n\t\t"SessionStart": [\n\t\t\t{\n\t\t\t\t"hooks": [\n'),
-        ('{\r\n    "a": 1\r\n}', ',\r\n    "hooks": {\r\n        "SessionStart": [\r\n'),
-        ('{"a":1}', '{"a":1,"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":'),
-        ("", '{\n  "hooks": {\n'),
-    ],
-)
-def test_our_hooks_look_like_the_text_around_them(text: str, wanted: str) -> None:
-    assert wanted in install(text, COMMAND)
-
-
 def test_a_hook_of_ours_is_replaced_where_a_person_put_it() -> None:
     handlers_there = [{"type": "command", "command": "reflector hook"}, {"type": "prompt"}]
     text = json.dumps({"hooks": {"SessionStart": [{"matcher": "startup", "hooks": handlers_there}]}})
