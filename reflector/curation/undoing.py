@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 #: Types of events that change bullets, apart from counts.
 CHANGING: Final = frozenset({ev.PLAYBOOK_IMPORTED, *TYPE_OF.values()})
+_SEEN: Final[Mapping[str, tuple[str, ...]]] = {
+    "revise": ("text",),
+    "move": ("section",),
+    **dict.fromkeys(("remove", "unmerge"), ("status", "text", "section")),
+}
 _ORDER: Final = ("restore", "unmerge", "revise", "move", "merge", "recount", "remove")
 _Entries = Mapping[str, Entry]
 
@@ -205,15 +210,7 @@ def _counted_from(ledger: Ledger, entry: Entry) -> int:
 
 def _seen(entry: Entry, kind: str) -> object:
     """What of a bullet a change of a kind takes back."""
-    if kind == "revise":
-        return entry.text
-    if kind == "move":
-        return entry.section
-    if kind == "recount":
-        return entry.recounted_at
-    if kind in ("remove", "unmerge"):
-        return entry.status, entry.text, entry.section
-    return entry.status
+    return [getattr(entry, field) for field in _SEEN.get(kind, ("status",))]
 
 
 def _recount(change: Change, before: Past, after: Past, now: Past, name: str, names: Sequence[str]) -> Change:

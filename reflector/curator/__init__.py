@@ -31,11 +31,11 @@ def ask(ledger: Ledger, runner: Runner) -> str:
     """Ask the model about the reflections that it was not asked about; return what went wrong. Raises LedgerError."""
     from reflector.reflection.protocol import Completes
 
-    if not runner.gate.config.curate or not isinstance(runner.backend, Completes):
+    if not runner.gate.config.curate or not isinstance(backend := runner.backend, Completes):
         return ""
     from reflector.curator.model import ask as run
 
-    trouble = run(ledger, runner)
+    trouble = run(ledger, runner, backend)
     return f"the curator was not asked: {trouble}" if trouble else ""
 
 

@@ -46,16 +46,13 @@ _MODE: Final = "curator"
 _TAG: Final = re.compile(r"<(?=/?(?:playbook|review)\b)", re.IGNORECASE)
 
 
-def ask(ledger: Ledger, runner: Runner) -> str:
+def ask(ledger: Ledger, runner: Runner, backend: Completes) -> str:
     """Ask about the reflections of the last day that the runner's backend completed, newest first; return why one was
     not answered, "" where all were.
 
     No lock is held meanwhile but the model's. Stops at the first failure; what was not asked is asked by a later call.
     Raises LedgerError.
     """
-    backend = runner.backend
-    if not isinstance(backend, Completes):
-        return f"the backend {runner.backend.name} judges sessions only"
     for completed in _unasked(ledger, runner.backend.name):
         try:
             prompt, template = _prompt(ledger, completed, runner.gate.project)

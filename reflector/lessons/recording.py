@@ -173,8 +173,9 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
 def relevant(book: LessonBook, task: str, context_hash: str, k: int) -> list[Lesson]:
     """Return the `k` best mistakes of a type of task that the bank keeps, those of the same context first (E-09)."""
     found = [one for one in book if one.task == task and one.is_kept]
-    found.sort(key=lambda one: (-one.effectiveness, one.created_at, one.id))
-    found.sort(key=lambda one: one.data.get("context_hash") != context_hash)
+    found.sort(
+        key=lambda one: (one.data.get("context_hash") != context_hash, -one.effectiveness, one.created_at, one.id)
+    )
     return found[: max(0, k)]
 
 

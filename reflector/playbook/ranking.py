@@ -93,9 +93,8 @@ def choose(
         rest.sort(key=lambda one: (-_drawn(one, seed), one.name))
     elif standing.policy == "balanced":
         rest.sort(key=lambda one: (-_gain(one, standing), best_first(one)))
-        fill.keep = int(fill.room * EXPLORED)
-        left = [one for one in rest if _gain(one, standing) <= 0 or not fill.take(one)]
-        fill.keep = 0
+        keep = int(fill.room * EXPLORED)
+        left = [one for one in rest if _gain(one, standing) <= 0 or not fill.take(one, keep)]
         rest = sorted(left, key=lambda one: (_turns(one, standing), _hash(f"{seed} {one.name}")))
     for bullet in rest:
         fill.take(bullet)
@@ -107,13 +106,12 @@ class _Fill:
 
     def __init__(self, room: int, cost: Callable[[Bullet, Collection[str]], int]) -> None:
         self.room, self._cost = room, cost
-        self.keep = 0
         self.taken: list[Bullet] = []
         self._sections: set[str] = set()
 
-    def take(self, bullet: Bullet) -> bool:
+    def take(self, bullet: Bullet, keep: int = 0) -> bool:
         cost = self._cost(bullet, self._sections)
-        if cost > self.room - self.keep:
+        if cost > self.room - keep:
             return False
         self.room -= cost
         self._sections.add(bullet.section)
