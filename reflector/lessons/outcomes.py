@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import shake_256
-from typing import Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 from reflector.events.lessons import POLARITY
 from reflector.mistakes import Mistake
@@ -21,7 +21,8 @@ from reflector.quality.signals import rounded
 
 State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
 
-_DELTAS: Final = {
+#: What each kind of outcome adds to the confidence.
+DELTAS: Final = {
     "retry_improved": 0.03,
     "retry_did_not_improve": -0.10,
     "execution_awaiting_review": 0.02,
@@ -52,20 +53,12 @@ _ARCHIVED_BELOW: Final = 0.40
 #: The effectiveness of a lesson before its first outcome.
 UNPROVEN: Final = 0.5
 _WORDS_OF_KEY: Final = 10
-DIMENSIONS: Final = 32
+_DIMENSIONS: Final = 32
 
 
-class OutcomeKind(NamedTuple):
-    """A kind of outcome, and what it adds to the confidence."""
-
-    label: str
-    delta: float
-
-
-OUTCOME_KINDS: Final = {
-    kind: OutcomeKind(kind.replace("_", " ").capitalize().replace("Pre execution", "Pre-execution"), delta)
-    for kind, delta in _DELTAS.items()
-}
+def label_of(kind: str) -> str:
+    """Return a kind of outcome in words."""
+    return kind.replace("_", " ").capitalize().replace("Pre execution", "Pre-execution")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +70,8 @@ class OutcomeSignal:
     summary: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in OUTCOME_KINDS:
-            raise Mistake(f"{self.kind!r} is not a kind of outcome; the kinds are {', '.join(OUTCOME_KINDS)}")
+        if self.kind not in DELTAS:
+            raise Mistake(f"{self.kind!r} is not a kind of outcome; the kinds are {', '.join(DELTAS)}")
 
 
 class _Signal(Protocol):
@@ -112,7 +105,7 @@ def promotion_confidence(improvement: float | None, signals: Iterable[_Signal]) 
     base = _UNTRIED
     if improvement is not None:
         base = min(_MOST_TRIED, max(_LEAST_TRIED, _LEAST_TRIED + _GAIN * improvement))
-    confidence = rounded(base + sum(OUTCOME_KINDS[signal.kind].delta for signal in signals))
+    confidence = rounded(base + sum(DELTAS[signal.kind] for signal in signals))
     return min(_MOST, max(_LEAST, confidence))
 
 
@@ -143,7 +136,7 @@ def ema(effectiveness: float, outcome: float, alpha: float) -> float:
 
 def embed(text: str) -> list[float]:
     """Return the text's vector: 32 floats of norm 1. Raises UnicodeEncodeError for a lone surrogate."""
-    integers = struct.unpack(f"<{DIMENSIONS}I", shake_256(text.encode()).digest(4 * DIMENSIONS))
+    integers = struct.unpack(f"<{_DIMENSIONS}I", shake_256(text.encode()).digest(4 * _DIMENSIONS))
     return unit([integer / 0xFFFFFFFF * 2 - 1 for integer in integers])
 
 

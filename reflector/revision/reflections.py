@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Final, Self
 
 from reflector.lessons.book import LessonBook
-from reflector.lessons.outcomes import OUTCOME_KINDS, OutcomeSignal, merge_outcome_signals, promotion_confidence
+from reflector.lessons.outcomes import OutcomeSignal, label_of, merge_outcome_signals, promotion_confidence
 from reflector.mistakes import check_share, check_whole
 from reflector.quality.policy import GatePolicy
 
@@ -114,7 +114,7 @@ class AgentReflection:
         if self.improvement_score is not None:
             lines.append(f"- Observed improvement after retry: {self.improvement_score * 100:.0f}%")
         if self.outcome_signals:
-            labels = (OUTCOME_KINDS[signal.kind].label for signal in self.outcome_signals)
+            labels = (label_of(signal.kind) for signal in self.outcome_signals)
             lines.append(f"- Outcomes: {', '.join(labels)}")
         return "\n".join(lines)
 

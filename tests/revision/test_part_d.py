@@ -23,7 +23,7 @@ from reflector.experience import (
 )
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import lesson_book
-from reflector.lessons.outcomes import OUTCOME_KINDS, state_of, strategy_key, tally
+from reflector.lessons.outcomes import DELTAS, label_of, state_of, strategy_key, tally
 from reflector.quality.policy import Signs
 from reflector.revision.reflections import reflections_of
 from tests.ledger.events import lesson, outcome
@@ -246,9 +246,9 @@ def test_each_kind_of_outcome_has_its_label_and_its_weight() -> None:
         for weight, labels in by_weight.items()
         for label in labels
     }
-    assert {kind: (one.label, one.delta) for kind, one in OUTCOME_KINDS.items() if kind in table} == table
-    assert OUTCOME_KINDS.keys() - table.keys() == {"success", "failure"}  # part E's
-    signs = {kind: 0 if "awaiting" in kind else 1 if one.delta > 0 else -1 for kind, one in OUTCOME_KINDS.items()}
+    assert {kind: (label_of(kind), DELTAS[kind]) for kind in table} == table
+    assert DELTAS.keys() - table.keys() == {"success", "failure"}  # part E's
+    signs = {kind: 0 if "awaiting" in kind else 1 if delta > 0 else -1 for kind, delta in DELTAS.items()}
     assert signs == POLARITY
 
 
