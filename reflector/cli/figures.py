@@ -9,11 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from itertools import chain, count, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from reflector.audit import doubles
+from reflector.audit.difference import Changed, Difference, Moved, difference
+from reflector.audit.moments import span_of
+from reflector.audit.stats import Stats
+from reflector.audit.stats import stats as stats_of
 from reflector.cli.app import Place
+from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.options import BULLET, Question, json_option, question
 from reflector.cli.output import (
     counted,
@@ -26,18 +32,16 @@ from reflector.cli.output import (
     shaped,
     short_id,
     table,
-)
+)  # fmt: skip
 from reflector.cli.playbook import find_bullet
+from reflector.cli.start import MonthJson, month_of, month_words
+from reflector.ledger.answers import Group
+from reflector.ledger.migration import VIEWS
+from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
+from reflector.ledger.store import BulletRow
+from reflector.lessons.book import figures, is_used
 from reflector.playbook.counting import COUNTINGS
 from reflector.playbook.names import SECTIONS
-
-if TYPE_CHECKING:
-    from reflector.audit.difference import Changed, Difference, Moved
-    from reflector.audit.stats import Stats
-    from reflector.cli.start import MonthJson
-    from reflector.ledger.answers import Group
-    from reflector.ledger.readonly_sql import Answer, Asker
-    from reflector.ledger.store import BulletRow
 
 #: Lines of a kind, and rows of a query, that a person is shown; a machine gets all.
 _MOST = 20
@@ -57,11 +61,9 @@ def double_counts(asked: Question, name: str | None) -> None:
     the same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4
     one session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
     """
-    from reflector.audit.doubles import double_counts as ask
-
     if name is not None:
         find_bullet(asked.ledger, name, asked.then)
-    found = ask(asked.ledger, name, asked.then)
+    found = doubles.double_counts(asked.ledger, name, asked.then)
     if asked.answers(found):
         return
     rows = []
@@ -127,11 +129,7 @@ class StatsJson:
 @question
 def stats(asked: Question, days: int) -> None:
     """Show tokens, cost and tags: by model, by prompt template, by day (UTC); with --json, all days."""
-    from reflector.audit.stats import stats as ask
-    from reflector.cli.start import month_of, month_words
-    from reflector.lessons.book import figures, is_used
-
-    found = ask(asked.ledger, asked.then)
+    found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
     lessons = LearnedJson(**learned) if is_used(learned) else None
@@ -186,8 +184,6 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, timeout: f
     Without QUERY, reads the query from stdin; where nothing comes, lists the views (bullets, tags, reflections,
     sessions) and their columns, which docs/machines.md describes.
     """
-    from reflector.ledger.readonly_sql import NotAQuestion, asking
-
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are two forms of one answer; leave one of them out")
     if query is None:
@@ -219,7 +215,6 @@ def _from_stdin() -> str | None:
 
 
 def _list_views(asker: Asker, as_json: bool) -> None:
-    from reflector.ledger.migration import VIEWS
 
     columns = {
         view: asker.ask(f"SELECT * FROM {view} LIMIT 0").columns  # noqa: S608
@@ -332,10 +327,6 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     A and B are positions, times or sessions' ids; without A it is the beginning, without B now. Shows bullets that were
     added, revised, moved and removed, and which sessions moved which counters.
     """
-    from reflector.audit.difference import difference
-    from reflector.audit.moments import span_of
-    from reflector.cli.lessons import changed_lessons, print_changed
-
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
         lessons = changed_lessons(ledger, found.first, found.last)

@@ -9,11 +9,18 @@ import json
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
+from reflector.audit.blame import Step
+from reflector.audit.blame import blame as steps_of
+from reflector.audit.citations import observed, use
+from reflector.audit.log import Filter, about, select, summary
+from reflector.audit.moments import period, position_before, position_of
+from reflector.audit.session import Reflection, SessionStory, Window, session_story
+from reflector.audit.targets import Target, UnknownTarget, session_named, target_named
 from reflector.cli.app import Place
+from reflector.cli.lessons import show_lesson
 from reflector.cli.options import ANYTHING, BULLET, EVENT_TYPE, SESSION, Question, json_option, question
 from reflector.cli.output import (
     counted,
@@ -31,16 +38,15 @@ from reflector.cli.output import (
     terminal,
 )  # fmt: skip
 from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet, worth
+from reflector.curation.undoing import undo_of, undone
 from reflector.events import event as ev
 from reflector.events.event import Event
+from reflector.events.registry import EVENT_TYPES
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.names import SECTIONS, is_name
-
-if TYPE_CHECKING:
-    from reflector.audit.blame import Step
-    from reflector.audit.log import Filter
-    from reflector.audit.session import Reflection, SessionStory, Window
-    from reflector.ledger.store import BulletRow, Ledger
-    from reflector.quality.signals import WindowQuality
+from reflector.quality.signals import WindowQuality
+from reflector.reflection.window import quality_of
 
 #: Seconds between two looks at a ledger that is followed.
 _PAUSE = 0.5
@@ -61,9 +67,6 @@ def show(asked: Question, what: str) -> None:
 
     Sessions, lessons and events are named by an id or its beginning, an event also by its position in `reflector log`.
     """
-    from reflector.audit.targets import Target, UnknownTarget, session_named, target_named
-    from reflector.cli.lessons import show_lesson
-
     ledger, then = asked.ledger, asked.then
     if asked.playbook.row(what) is not None or (is_name(what) and ledger.row(what) is not None):
         _show_bullet(asked, find_bullet(ledger, what, then))
@@ -84,8 +87,6 @@ def show(asked: Question, what: str) -> None:
 
 
 def _show_bullet(asked: Question, row: BulletRow) -> None:
-    from reflector.audit.log import about, summary
-    from reflector.ledger.as_of import Past
 
     uses = Uses.of(asked, row.name)
     events = about(asked.ledger, row, upto=asked.upto)
@@ -110,7 +111,6 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 
 
 def _show_event(asked: Question, event: Event) -> None:
-    from reflector.audit.log import summary
 
     if asked.answers(event):
         return
@@ -122,8 +122,6 @@ def _show_event(asked: Question, event: Event) -> None:
 
 
 def _show_session(asked: Question, session_id: str) -> None:
-    from reflector.audit.session import session_story
-    from reflector.reflection.window import quality_of
 
     story = session_story(asked.ledger, session_id, asked.then)
     unknown = {}
@@ -196,12 +194,7 @@ def blame(asked: Question, name: str) -> None:
     the policy in force. Of a merged bullet, the steps of its sources are shown too. The id of a lesson, or its
     beginning, shows that lesson's outcomes.
     """
-    from reflector.audit.blame import blame as steps_of
-    from reflector.audit.citations import observed, use
-
     if not is_name(name) and set(name) <= set("0123456789abcdef"):
-        from reflector.cli.lessons import show_lesson
-
         show_lesson(asked, name)
         return
     row = find_bullet(asked.ledger, name, asked.then)
@@ -279,12 +272,6 @@ def log(
 
     An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json has the command.
     """
-    from reflector.audit.log import Filter, select, summary
-    from reflector.audit.moments import period, position_before, position_of
-    from reflector.audit.targets import session_named
-    from reflector.curation.undoing import undo_of, undone
-    from reflector.events.registry import EVENT_TYPES
-
     for name in types:
         if name not in EVENT_TYPES:
             raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
@@ -321,8 +308,6 @@ def log(
 
 def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:
     """Print events as they come; what a hook's drain appends is seen at the next look."""
-    from reflector.audit.log import select
-
     try:
         while True:
             print_lines(map(_compact if as_json else _line, events))
@@ -339,7 +324,6 @@ def _compact(event: Event) -> str:
 
 
 def _line(event: Event) -> str:
-    from reflector.audit.log import summary
 
     start = f"{event.position:>8}  {short_time(event.occurred_at)}  {event.type:<20}  {event.actor:<16}"
     line = safe(f"{start}  {short_id(event.session_id):<8}  {summary(event)}".replace("\n", " "))

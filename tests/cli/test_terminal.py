@@ -176,7 +176,8 @@ def test_a_reason_is_told_whole_on_a_terminal_of_any_width(agent: Agent, tmp_pat
     agent.call("ingest", session.write(tmp_path / "1.jsonl"))
     (step,) = agent.json("blame", "pat-001")
     assert step["harmful"] == 1
-    _, _, header, *lines = on_terminal(agent, columns, "blame", "pat-001")
+    *_, told = "\n".join(on_terminal(agent, columns, "blame", "pat-001")).partition("\n\n")
+    header, *lines = told.splitlines()
     assert len(lines) > 1
     assert max(map(width, lines)) <= columns
     # A word that is longer than the column is broken as well.
