@@ -32,24 +32,19 @@ class NotCanonical(ValueError):
     """A value that has no canonical form; the text names its place."""
 
 
-def canonical(value: Mapping[str, Any]) -> str:
-    """Canonical JSON of an object: keys sorted, no spaces, UTF-8, no floats, no NaN.
-
-    A float is written as a string with 6 decimals, so that every engine and language reads the same.
-    Raises `NotCanonical` for other types, non-string keys, integers beyond 2**53 - 1, NaN and infinities, and
-    lone surrogates.
-    """
-    return sealed(plain(value))[0]
-
-
 def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object as it reads back from its canonical text. Raises `NotCanonical`."""
+    """Return the object as it reads back from its canonical text: a float as a string with 6 decimals, so that every
+    engine and language reads the same.
+
+    Raises `NotCanonical` for other types, non-string keys, integers beyond 2**53 - 1, NaN and infinities.
+    """
     result: Mapping[str, Any] = _plain(value, "", 0)
     return result
 
 
 def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the canonical text of a `plain` object and its `digest`. Raises `NotCanonical` for a lone surrogate."""
+    """Return the canonical JSON of a `plain` object (keys sorted, no spaces, UTF-8) and its `digest`. Raises
+    `NotCanonical` for a lone surrogate."""
     text = _encode(value)
     try:
         return text, sha256(text.encode()).hexdigest()
@@ -104,9 +99,10 @@ def next_chain(previous: str, header: tuple[str | int | None, ...], data_hash: s
     """chain(n) = SHA-256(0x03 ‖ chain(n-1) ‖ leaf), leaf = SHA-256(0x01 ‖ header by newlines ‖ data_hash ‖ meta_hash).
 
     `header` is (position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id,
-    reflection_id, target_id); an absent field is the empty string.
+    reflection_id, target_id); an absent field is the empty string. Raises ValueError where `previous` is no chain.
     """
-    return link(previous, leaf(header, data_hash, meta_hash))
+    leaf_hash = leaf(header, data_hash, meta_hash)
+    return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf_hash).hexdigest()
 
 
 def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -> bytes:
@@ -116,8 +112,3 @@ def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -
         f"\x01{position}\n{event_id}\n{type_}\n{version}\n{occurred_at}\n{recorded_at}\n{actor}\n{session_id or ''}\n"
         f"{reflection_id or ''}\n{target_id or ''}\n{data_hash}\n{meta_hash}".encode()
     ).digest()
-
-
-def link(previous: str, leaf: bytes) -> str:
-    """Return the chain after an event of this leaf. Raises ValueError where the one before is not a chain."""
-    return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf).hexdigest()

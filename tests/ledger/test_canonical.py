@@ -17,12 +17,16 @@ from hypothesis import strategies as st
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys, unpack_keys
 from reflector.ledger import append
-from reflector.ledger.canonical import MAX_DEPTH, MAX_INT, NotCanonical, canonical, digest, genesis, next_chain, plain
+from reflector.ledger.canonical import MAX_DEPTH, MAX_INT, NotCanonical, digest, genesis, next_chain, plain, sealed
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "ledger-format.md"
+
+
+def canonical(value: Any) -> str:
+    return sealed(plain(value))[0]
 
 
 def _vectors(name: str) -> Any:
