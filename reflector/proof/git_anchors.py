@@ -10,6 +10,7 @@ from typing import Final
 
 #: Where a ref's heads are looked for when no path is named, from the project's folder.
 USUAL_PATHS: Final = (".claude/playbook.head.json", ".claude/playbook.head", "heads.txt")
+_NEITHER: Final = "it is neither POSITION:CHAIN nor a file"
 
 
 class NotPublished(ValueError):
@@ -22,47 +23,26 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     `limit` is in bytes. Raises NotPublished.
     """
     if not spec or spec.startswith("-") or not spec.isprintable():
-        raise NotPublished("it is neither POSITION:CHAIN nor a file, and no branch, tag or commit is called so")
-    inside = _ask(project, "rev-parse", "--is-inside-work-tree")
-    if inside is None:
-        raise NotPublished(
-            f"it is neither POSITION:CHAIN nor a file, and {project} is in no git repository that could have such a ref"
-        )
-    found = _object(project, spec)
+        raise NotPublished(f"{_NEITHER}, and no branch, tag or commit is called so")
+    if _ask(project, "rev-parse", "--is-inside-work-tree") is None:
+        raise NotPublished(f"{_NEITHER}, and {project} is in no git repository that could have such a ref")
     ref, colon, path = spec.partition(":")
-    if found is None and colon and (not ref or _object(project, ref) is not None):
+    if ref and _ask(project, "cat-file", "-t", ref) is None:
+        raise NotPublished(f"{_NEITHER}, nor is {ref!r} a branch, tag or commit here; see `git branch -a`")
+    names = [spec] if colon else [f"{ref}:./{usual}" for usual in USUAL_PATHS]
+    kinds = {name: kind for name in names if (kind := _ask(project, "cat-file", "-t", name)) is not None}
+    if not kinds and colon:
         where, commit = (repr(ref), ref) if ref else ("the index", "HEAD")
         raise NotPublished(f"{path!r} is not in {where}; see `git ls-tree -r --name-only {commit}`")
-    if found is None:
-        raise NotPublished(
-            f"it is neither POSITION:CHAIN nor a file, nor is {ref!r} a branch, tag or commit here; see `git branch -a`"
-        )
-    if not colon and _kind(project, found) != b"blob":
-        at = (_object(project, f"{found}:./{usual}") for usual in USUAL_PATHS)
-        blob = next((one for one in at if one is not None), None)
-        if blob is None:
-            raise NotPublished(f"it has none of {', '.join(USUAL_PATHS)}; name the file as {spec}:PATH")
-        found = blob
-    return _blob(project, found, limit)
-
-
-def _object(project: Path, spec: str) -> str | None:
-    """Return the hash of what a spec names, None where it names nothing."""
-    answer = _ask(project, "rev-parse", "--verify", "--quiet", "--end-of-options", spec)
-    return answer.strip().decode("ascii", "replace") if answer else None
-
-
-def _kind(project: Path, found: str) -> bytes:
-    return (_ask(project, "cat-file", "-t", found) or b"").strip()
-
-
-def _blob(project: Path, found: str, limit: int) -> bytes:
-    if _kind(project, found) != b"blob":
+    if not kinds:
+        raise NotPublished(f"it has none of {', '.join(USUAL_PATHS)}; name the file as {spec}:PATH")
+    name = next(iter(kinds))
+    if kinds[name].strip() != b"blob":
         raise NotPublished("it is a folder, and a file is wanted")
-    size = int(_ask(project, "cat-file", "-s", found) or 0)
+    size = int(_ask(project, "cat-file", "-s", name) or 0)
     if size > limit:
         raise NotPublished(f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have")
-    content = _ask(project, "cat-file", "blob", found)
+    content = _ask(project, "cat-file", "blob", name)
     if content is None:
         raise NotPublished("git cannot read it; run `git fsck`")
     return content
@@ -75,4 +55,4 @@ def _ask(project: Path, *arguments: str) -> bytes | None:
     try:
         return ask_git(project, *arguments)
     except GitUnavailable as error:
-        raise NotPublished(f"it is neither POSITION:CHAIN nor a file, and no ref can be looked up: {error}") from error
+        raise NotPublished(f"{_NEITHER}, and no ref can be looked up: {error}") from error
