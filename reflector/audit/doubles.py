@@ -94,7 +94,8 @@ def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = N
         tags = verdicts_in(sql, then.position)
         counted = [tag for tag in tags if tag.tag and standing.fault(tag) is None]
         rows = sorted(row for row in _surplus(sql, then.position, tags, counted) if name in (None, row[2]))
-        classes = tuple(_grouped(sql, code, [row for row in rows if row[1] == code]) for code in CLASSES)
+    sessions = {tag.position: tag.session_id for tag in counted}
+    classes = tuple(_grouped(code, [row for row in rows if row[1] == code], sessions) for code in CLASSES)
     names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
     counters = [then.counters(names, counting) for counting in COUNTINGS]
     totals = tuple(Totals(one, *(Counters(*found[one]) for found in counters)) for one in names)
@@ -186,7 +187,7 @@ def _sharing(
             yield from ((class_, a, b) for a in reflections[one] for b in reflections[other])
 
 
-def _grouped(sql: Statements, code: str, rows: Sequence[_Row]) -> Doubles:
+def _grouped(code: str, rows: Sequence[_Row], sessions: Mapping[int, str | None]) -> Doubles:
     """Return a class of doubles from its rows, in order of position."""
     found = Doubles(code, CLASSES[code], len(rows), len({bullet for _, _, bullet, *_ in rows}), [])
     doubles: dict[tuple[str, str, object], set[int]] = {}
@@ -195,8 +196,6 @@ def _grouped(sql: Statements, code: str, rows: Sequence[_Row]) -> Doubles:
         one = first if code in ("D1", "D4") else reflection
         doubles.setdefault((bullet, tag, one), set()).update((first, position))
     for (bullet, tag, _), of_one in list(doubles.items())[:_EXAMPLES]:
-        among, values = sql.among("position", of_one)
-        query = f"SELECT session_id FROM tag WHERE playbook_id = ? AND {among} ORDER BY position"  # noqa: S608
-        sessions = dict.fromkeys(row[0] for row in sql.run(query, values).fetchall() if row[0])
-        found.examples.append(Example(bullet, tag, tuple(sorted(of_one)), tuple(sessions)))
+        of = dict.fromkeys(session for at in sorted(of_one) if (session := sessions[at]))
+        found.examples.append(Example(bullet, tag, tuple(sorted(of_one)), tuple(of)))
     return found
