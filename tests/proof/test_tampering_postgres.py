@@ -61,6 +61,8 @@ _CHANGES = {
     "ALTER TABLE event DROP CONSTRAINT event_id_once CASCADE": "of event is missing",
     "CREATE RULE quiet AS ON DELETE TO event DO INSTEAD NOTHING": "the rule quiet is not the ledger's",
     "ALTER TABLE event ENABLE ROW LEVEL SECURITY": "the table event hides rows",
+    "CREATE OR REPLACE FUNCTION reflector_event_no_delete() RETURNS trigger LANGUAGE plpgsql"
+    " AS $$ BEGIN RETURN OLD; END $$": "the trigger event_no_delete was changed",
     _EXTRA.format("extra"): "the trigger extra is not the ledger's",
     "DROP VIEW bullets CASCADE; CREATE VIEW bullets AS SELECT 1": "the view bullets was changed",
     "DROP VIEW reflections": "the view reflections is missing",
