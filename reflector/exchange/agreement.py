@@ -14,15 +14,15 @@ every machine retracts the same ones, and a retraction of them is an event like 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import (
     MAX_INT,
     MERGED,
     RESTATED,
-    Event,
     Moment,
     NewEvent,
     Projected,
@@ -35,17 +35,12 @@ from reflector.events.registry import EVENT_TYPES, fields_of, fold, names_in, ne
 from reflector.events.state import REDACTED, Data, Playbook
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
-from reflector.ledger.reader import events_where, history_page
+from reflector.ledger.reader import history_page
 from reflector.ledger.statements import Statements
 
 ACTOR = "merge"
 _ROWS = "SELECT name, section, text, status, reason, removed_into, helpful, harmful FROM bullet WHERE playbook_id = ?"
-#: Doubled for PostgreSQL's driver; to LIKE two are one.
-_OF_MERGES = (
-    f"position > ? AND (meta LIKE '%%\"{MERGED}\":%%' OR type = '{ev.LEDGER_MERGED}') ORDER BY position LIMIT 1000"
-)
-_RESTATED = f"SELECT position FROM event WHERE playbook_id = ? AND meta LIKE '%%\"{RESTATED}\":%%'"  # noqa: S608
-One = TypeVar("One", Event, Projected)
+NEVER: Moment = ("", "", 0)
 
 
 class Clock:
@@ -74,24 +69,49 @@ class Clock:
 
 def agreed(sql: Statements, origin: str) -> Playbook:
     """Return the playbook of all events of this ledger, in the order in which they were first recorded anywhere."""
-    came, elsewhere = _moments(sql)
-    restated = {row[0] for row in sql.run(_RESTATED).fetchall()}
+    history: list[tuple[Projected, Mapping[str, Any]]] = []
+    while page := history_page(sql, history[-1][0].position if history else 0, MAX_INT):
+        history += [(event, _meta_of(event)) for event in page]
+    elsewhere = _recorded_elsewhere(history)
     clock = Clock()
     events: list[tuple[Moment, str, Projected]] = []
     #: Where each event was first recorded, by its position here: the ledger's origin, and the position there.
     first: dict[int, tuple[str, int]] = {}
-    for event in _paged(lambda position: history_page(sql, position, MAX_INT)):
-        moment = came.get(event.event_id)
-        if moment is None:
-            moment = (clock.own(event.recorded_at), origin, event.position)
-        else:
+    for event, meta in history:
+        if MERGED in meta:
+            moment = first_moment(meta, NEVER)
             clock.came(moment)
+        else:
+            moment = (clock.own(event.recorded_at), origin, event.position)
         first[event.position] = moment[1:]
-        if event.position not in restated:
+        if RESTATED not in meta:
             events.append((min(moment, elsewhere.get(event.event_id, moment)), event.event_id, event))
     events.sort(key=lambda one: one[:2])
     course = _under_later_names([event for *_, event in events], first)
     return fold(event._replace(position=number) for number, event in enumerate(course, start=1))
+
+
+def _meta_of(event: Projected) -> Mapping[str, Any]:
+    """Return the meta of an event that a merge brought or wrote, {} for any other one."""
+    is_of_merge = not event.fault and any(f'"{key}":' in event.meta for key in (MERGED, RESTATED))
+    return json.loads(event.meta) if is_of_merge else {}
+
+
+def _recorded_elsewhere(history: Iterable[tuple[Projected, Mapping[str, Any]]]) -> dict[str, Moment]:
+    """Return by events' ids when other ledgers first recorded those that were here already."""
+    #: What records of merges say, by how many ledgers lie between that merge and this one: ids are that ledger's.
+    told: dict[int, list[tuple[str, Moment]]] = {}
+    for event, meta in history:
+        if event.type == ev.LEDGER_MERGED and event.data is not None:
+            record, depth = event.data, len(list(came_through(meta)))
+            ids = renamed_ids(record["renamed"])
+            here = told.setdefault(depth, [])
+            here += [(id, (time, record["origin"], position)) for position, id, time, *_ in record["here"]]
+            here += [(ids.get(id, id), moment) for id, moment in told.pop(depth + 1, ())]
+    elsewhere: dict[str, Moment] = {}
+    for event_id, moment in told.get(0, ()):
+        elsewhere[event_id] = min(moment, elsewhere.get(event_id, moment))
+    return elsewhere
 
 
 def _under_later_names(events: list[Projected], first: Mapping[int, tuple[str, int]]) -> Iterator[Projected]:
@@ -171,35 +191,6 @@ def renamed_ids(names: Mapping[str, str]) -> dict[str, str]:
     """Return the new ids of events whose identity is a bullet's name, by the old ones."""
     types = [name for name, one in EVENT_TYPES.items() if one.id_is_name]
     return {identity(type_, old): identity(type_, new) for type_ in types for old, new in names.items()}
-
-
-def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
-    """By events' ids, when those that came from other ledgers were first recorded, and when others recorded those that
-    were here already."""
-    came: dict[str, Moment] = {}
-    #: What records of merges say, by how many ledgers lie between that merge and this one: ids are that ledger's.
-    told: dict[int, list[tuple[str, Moment]]] = {}
-    for event in _paged(lambda position: events_where(sql, _OF_MERGES, position)):
-        if MERGED in event.meta:
-            came[event.event_id] = first_moment(event.meta, (event.recorded_at, "", 0))
-        if event.type == ev.LEDGER_MERGED and event.data is not None:
-            record, depth = event.data, len(list(came_through(event.meta)))
-            ids = renamed_ids(record["renamed"])
-            here = told.setdefault(depth, [])
-            here += [(id, (time, record["origin"], position)) for position, id, time, *_ in record["here"]]
-            here += [(ids.get(id, id), moment) for id, moment in told.pop(depth + 1, ())]
-    elsewhere: dict[str, Moment] = {}
-    for event_id, moment in told.get(0, ()):
-        elsewhere[event_id] = min(moment, elsewhere.get(event_id, moment))
-    return came, elsewhere
-
-
-def _paged(page_behind: Callable[[int], Sequence[One]]) -> Iterator[One]:
-    """Yield every event, page by page; `page_behind` returns those behind a position."""
-    position = 0
-    while page := page_behind(position):
-        yield from page
-        position = page[-1].position
 
 
 _TOGETHER = (

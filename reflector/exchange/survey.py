@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reflector.events import event as ev
-from reflector.events.event import MERGED, Moment, came_through, first_moment
+from reflector.events.event import MERGED, came_through, first_moment
 from reflector.events.registry import WORDING_TYPES, names_in, new_bullets
 from reflector.events.state import REDACTED
-from reflector.exchange.agreement import Clock
+from reflector.exchange.agreement import NEVER, Clock
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
 from reflector.ledger.append import Writing
@@ -25,9 +25,6 @@ from reflector.ledger.reader import between
 from reflector.playbook.names import Names, is_name
 
 _PAGE = 1000
-_NEVER: Moment = ("", "", 0)
-
-
 #: What identifies a bullet everywhere: the id and the data hash of the event that first brought it, as these were when
 #: that event was first appended, and which of its bullets it is.
 Birth = tuple[str, str, int]
@@ -117,7 +114,7 @@ def survey(lines: Iterable[str | bytes], progress: Progress | None = None) -> Su
         found.chains.append(stored.chain)
         _take(found, one, erased)
         if MERGED in one.event.meta:
-            clock.came(first_moment(one.event.meta, _NEVER))
+            clock.came(first_moment(one.event.meta, NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
         if progress is not None and stored.position % _PAGE == 0:
