@@ -454,7 +454,7 @@ def take(place: Place, yes: bool) -> None:
     else:
         raise click.ClickException(f"{project.root} has neither a ledger nor a copy of one; `reflector add` begins it")
     note(said)
-    agreed(question, question.rstrip("?"), yes=yes)
+    agreed(question, f"{question} There is no terminal to ask", yes=yes)
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):
         if file.exists():
             entries.take(of)
