@@ -302,6 +302,6 @@ def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
     """Record a verdict; returns its position."""
     with place.changing() as ledger:
         recorded = standing.judge(ledger, one, verdict, why)
-        answered = Reflected(one.window.event_id, "completed", f"{one.name} {verdict}", one.window.session_id)
+        answered = Reflected(one.window.session_id, one.window.event_id, "completed", f"{one.name} {verdict}")
         last_session.leave(place.project().root, [answered], only=True)
     return recorded.position

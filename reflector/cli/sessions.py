@@ -15,7 +15,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.install import first_step
 from reflector.cli.options import PATH, agreed, json_option, yes_option
-from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, shaped, short_id, table
+from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, short_id, table
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
 from reflector.locate import is_project, repository, worktrees
@@ -365,18 +365,6 @@ def _next(project: Project, done: Imported) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ReflectedJson:
-    """How a window was judged, or why not; `again` says that a failed one is tried again by itself."""
-
-    session_id: str | None
-    window_id: str
-    outcome: str
-    detail: str
-    stage: str
-    again: bool
-
-
-@dataclass(frozen=True, slots=True)
 class FailedJson:
     """A delivery that could not be recorded, and why."""
 
@@ -391,7 +379,7 @@ class DrainedJson:
     ran: bool
     recorded: int
     empty: int
-    reflected: list[ReflectedJson]
+    reflected: list[Reflected]
     failed: list[FailedJson]
     notes: list[str]
 
@@ -400,8 +388,7 @@ class DrainedJson:
         """Return what a drain did as JSON has it."""
         failed = [FailedJson(where, error) for where, error in done.failed]
         failed += [FailedJson(str(path), NOT_A_PAYLOAD) for path in done.broken]
-        reflected = [shaped(ReflectedJson, one) for one in done.reflected]
-        return cls(ran, done.taken, done.empty, reflected, failed, done.notes)
+        return cls(ran, done.taken, done.empty, done.reflected, failed, done.notes)
 
 
 @click.command()

@@ -7,7 +7,7 @@ one, and whatever it does ends as an event: what is raised comes from the ledger
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -32,16 +32,16 @@ class Reflected:
 
     stage  where it failed
     again  whether a failed one is tried again by itself
-    undecided  the cited bullets that count and got no helpful or harmful verdict
     """
 
+    session_id: str | None
     window_id: str
     outcome: Outcome
     detail: str = ""
-    session_id: str | None = None
     stage: str = ""
     again: bool = False
-    undecided: tuple[str, ...] = ()
+    #: The cited bullets that count and got no helpful or harmful verdict; no document has them.
+    undecided: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Recorder:
@@ -91,7 +91,7 @@ class Recorder:
 
     def completed(self, window: WindowRow, detail: str) -> Reflected:
         """Return how a window ended whose reflection was appended."""
-        return Reflected(window.event_id, "completed", detail, window.session_id)
+        return Reflected(window.session_id, window.event_id, "completed", detail)
 
     def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         """Record that the gate is closed."""
@@ -102,7 +102,7 @@ class Recorder:
                 one.event_id for one in self.ledger.targeting(window.event_id) if one.type == ev.REFLECTION_SKIPPED
             ]
             self.ledger.append([made(len(known)) if made().event_id in known else made()])
-        return Reflected(window.event_id, "skipped", reason, window.session_id)
+        return Reflected(window.session_id, window.event_id, "skipped", reason)
 
     def failed(
         self,
@@ -121,4 +121,4 @@ class Recorder:
         trouble = trouble_of(self.ledger.targeting(window.event_id))
         again = not final and trouble is not None and trouble.attempts < self.max_attempts
         said = f"{stage}: {quote(message, 500)}"
-        return Reflected(window.event_id, "failed", said, window.session_id, stage, again)
+        return Reflected(window.session_id, window.event_id, "failed", said, stage, again)

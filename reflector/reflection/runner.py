@@ -44,7 +44,7 @@ class Runner(Recorder):
     def finish_pending(self, *, retry: Retry = "due") -> list[Reflected]:
         """Finish every open window, oldest first."""
         return [
-            self.finish(window) if self.is_due(window, retry) else Reflected(window.event_id, "waiting")
+            self.finish(window) if self.is_due(window, retry) else Reflected(None, window.event_id, "waiting")
             for window in self.ledger.open_windows()
         ]
 

@@ -151,7 +151,7 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
     pipeline.write()
     # The model is asked when the project is free again.
     asked = pipeline.ledger.open_windows() if done.taken and pipeline.project.config.asks_model else []
-    waiting = [Reflected(one.event_id, "waiting", session_id=one.session_id) for one in asked]
+    waiting = [Reflected(one.session_id, one.event_id, "waiting") for one in asked]
     last_session.leave(root, [*pipeline.reflected, *waiting])
     return {delivery.path for delivery in deliveries}
 

@@ -164,7 +164,7 @@ def test_what_waits_is_left_until_nothing_does(tmp_path: Path) -> None:
 
 
 def done(detail: str = "", session: str | None = "s-1", outcome: Any = "completed", undecided: int = 0) -> Reflected:
-    return Reflected("w", outcome, detail, session, undecided=("pat-001", "mis-001", "oth-001")[:undecided])
+    return Reflected(session, "w", outcome, detail, undecided=("pat-001", "mis-001", "oth-001")[:undecided])
 
 
 @pytest.mark.parametrize(

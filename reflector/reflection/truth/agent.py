@@ -206,7 +206,7 @@ def run_recorded(
     recorded = ledger.event(window.event_id)
     if not ask and window.state != "completed":
         away = "the API is away; it is recorded, run the same command again"
-        reflected = Reflected(window.event_id, "failed", away, window.session_id, "transport", again=True)
+        reflected = Reflected(window.session_id, window.event_id, "failed", away, "transport", again=True)
     elif window.state != "completed" and recorded is not None and recorded.data is not None:
         reflected, said = running.finish(recorder, window, recorded, builder=builder)
     said = running.judged(ledger, window) or said
