@@ -40,12 +40,13 @@ def main(arguments: Sequence[str]) -> int:
         mine, other = other, mine
     merged = merge(old, mine, other)
     try:
-        replace_file(ours, _marked(dump_shared(merged.ours), dump_shared(merged.theirs)))
+        replace_file(ours, _marked(dump_shared(a for a, _ in merged), dump_shared(b for _, b in merged)))
     except OSError as error:
         return _told(f".claude/playbook.json is not merged: {error}", _FAILED)
-    for name in merged.conflicts:
+    conflicts = [a.name for a, b in merged if a != b]
+    for name in conflicts:
         _told(f"both sides changed the text of {name}; choose one in .claude/playbook.json", 1)
-    return 1 if merged.conflicts else 0
+    return 1 if conflicts else 0
 
 
 def _told(what: str, code: int) -> int:

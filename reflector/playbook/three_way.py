@@ -8,27 +8,15 @@ have already, and ours gets the next free one. The only conflict is a bullet who
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .bullet import Bullet
 from .names import Names
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """The result, once with our text and once with theirs where both changed one; elsewhere the two are the same."""
-
-    ours: tuple[Bullet, ...]
-    theirs: tuple[Bullet, ...]
-
-    @property
-    def conflicts(self) -> tuple[str, ...]:
-        """The names of the bullets in conflict."""
-        return tuple(a.name for a, b in zip(self.ours, self.theirs, strict=True) if a != b)
-
-
-def merge(base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]) -> Merged:
-    """Merge what two sides made of `base`."""
+def merge(base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]) -> list[tuple[Bullet, Bullet]]:
+    """Return the bullets of what two sides made of `base`, each with our text and with theirs: they differ where both
+    changed one."""
     old, mine, other = ({bullet.name: bullet for bullet in side} for side in (base, ours, theirs))
     said = {(bullet.section, bullet.text) for name, bullet in other.items() if name not in old}
     kept: list[tuple[Bullet, Bullet]] = []
@@ -51,7 +39,7 @@ def merge(base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bulle
     for bullet in clashing:
         moved = replace(bullet, name=names.next(bullet.section))
         kept.append((moved, moved))
-    return Merged(tuple(a for a, _ in kept), tuple(b for _, b in kept))
+    return kept
 
 
 def _said(bullet: Bullet) -> tuple[str, str]:
