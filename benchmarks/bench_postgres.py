@@ -25,7 +25,7 @@ from benchmarks import made, peers
 from benchmarks.bench_append import appended_by, rows_of_writers, sessions
 from benchmarks.harness import Row, paired_ratio, timed
 from benchmarks.writers import SECONDS, Together, together
-from reflector.exchange.transfer import become, checked, copy, exported, write
+from reflector.exchange.transfer import checked, copy, exported, write
 from reflector.ledger.store import Ledger
 
 _WRITERS = 16
@@ -90,7 +90,10 @@ def _copied(server: sa.URL, folder: Path, number: int) -> float:
 
         def work() -> None:
             with ledger.writing() as writing:
-                become(writing.sql, header, write(writing.sql, iter(ready)))
+                write(writing.sql, iter(ready))
+                update = "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+                end = ready[-1].stored
+                writing.sql.execute(update, header.origin, end.position, end.chain, end.recorded_at, writing.sql.id)
 
         return timed(work)() / len(ready)
 
