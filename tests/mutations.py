@@ -273,9 +273,9 @@ MUTATIONS = [
         "if most and not asked <= most:",
         ("tests/reflection/test_gate.py",),
     ),
-    Mutation(CONFIG, "        if key in own:\n", "        if False:\n", ("tests/test_clones.py",)),
+    Mutation(CONFIG, "        if key in own:\n", "        if False:\n", CONFIGURED),
     Mutation(CONFIG, "not _LEAST[key] <= value <= _MOST:", "value > _MOST:", CONFIGURED),
-    Mutation(CONFIG, "not is_gits and path.resolve()", "path.resolve()", ("tests/test_clones.py",)),
+    Mutation(CONFIG, "not is_gits and path.resolve()", "path.resolve()", CONFIGURED),
     # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
     Mutation(
         FAST, "if locate.is_project(project) or not locate.exists(project) or", "if locate.is_project(project) or", HOOK

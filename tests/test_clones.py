@@ -184,36 +184,6 @@ def test_nothing_in_the_state_folder_keeps_anybody_waiting(agent: Agent, tmp_pat
         assert "not a regular file" in told or "a link" in told
 
 
-POWERS = {
-    'base_url = "http://127.0.0.1:1"': "belongs in the user's own file only",
-    'api_key = "k"': "belongs in the user's own file only",
-    'projects = ["*"]': "belongs in the user's own file only",
-    'proposals = "accept"': "yours to say",
-    'model = "the-dearest-1"': "what a request costs",
-    "max_attempts = 1000": "lowered",
-    "request_tokens = 10000000": "lowered",
-    "deadline_seconds = 100000": "lowered",
-    "session_tokens = 0": "lowered",
-    "monthly_tokens = 0": "lowered",
-    'fixtures = "/etc/passwd"': "not below",
-    'fixtures = "../x.json"': "not below",
-}
-
-
-@pytest.mark.parametrize("setting", POWERS)
-def test_a_clones_own_settings_give_it_no_power(tmp_path: Path, setting: str) -> None:
-    def write(claude: Path) -> None:
-        (claude / "reflector.toml").write_text(setting)
-        (claude.parent / "linked").symlink_to("/tmp")
-
-    agent = cloned(tmp_path, write)
-    before = outside(agent)
-    told = agent.call("add", "pat", "x", code=2).err
-    assert str(agent.claude / "reflector.toml") in told
-    assert POWERS[setting] in told
-    assert outside(agent) == before
-
-
 def test_a_repository_may_lower_what_its_user_set_and_names_no_ledger(tmp_path: Path) -> None:
     lower = 'max_attempts = 1\nrequest_tokens = 9000\nproposals = "ask"\nledger_url = "postgresql://evil/l"\n'
 

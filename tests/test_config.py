@@ -60,6 +60,20 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         (f"pinned = {'[' * 10_000}{']' * 10_000}", "not TOML"),
         (f"{'worktrees.' * 100_000}own = 1", "not TOML"),
         (f"""'worktrees' . "a b".{"'='." * 200_000}own = 1""", "not TOML"),
+        # What would give whoever wrote the project's file power over who is asked, what it costs, and other folders.
+        ('base_url = "http://127.0.0.1:1"', "belongs in the user's own file only"),
+        ('api_key = "k"', "belongs in the user's own file only"),
+        ('projects = ["*"]', "belongs in the user's own file only"),
+        ('proposals = "accept"', "yours to say"),
+        ('model = "the-dearest-1"', "what a request costs"),
+        ("max_attempts = 1000", "lowered"),
+        ("request_tokens = 10000000", "lowered"),
+        ("deadline_seconds = 100000", "lowered"),
+        ("session_tokens = 0", "lowered"),
+        ("monthly_tokens = 0", "lowered"),
+        ('fixtures = "/etc/passwd"', "not below"),
+        ('fixtures = "../x.json"', "not below"),
+        ('fixtures = ".git/x.json"', "not below"),
     ],
 )
 def test_a_setting_that_is_not_understood_is_refused_with_the_right_one(
