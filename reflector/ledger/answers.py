@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES, window_step
 from reflector.ledger.reader import between, events_where, one_of, whose
-from reflector.prices import Spent, spent_on
+from reflector.prices import spent_on
 
 if TYPE_CHECKING:
     from reflector.events.event import Event
@@ -44,11 +44,6 @@ class Group:
     helpful: int = 0
     harmful: int = 0
     undecided: int = 0
-
-    @property
-    def spent(self) -> Spent:
-        """What the answers took."""
-        return Spent(recorded=self.answers, tokens=self.tokens, cost=self.cost, unpriced=self.unpriced)
 
     @property
     def helpful_rate(self) -> float | None:

@@ -86,9 +86,9 @@ def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
     figures = stats(ledger)
     assert (len(sessions), sum(row["windows"] for row in sessions)) == (figures.sessions, figures.windows)
     for rows in (sessions, reflections):
-        assert sum(row["tokens"] for row in rows) == figures.whole.spent.tokens
+        assert sum(row["tokens"] for row in rows) == figures.whole.tokens
         assert sum(row["answers"] for row in rows) == figures.whole.answers
-        assert sum(row["cost_usd"] or 0 for row in rows) == pytest.approx(float(figures.whole.spent.cost))
+        assert sum(row["cost_usd"] or 0 for row in rows) == pytest.approx(float(figures.whole.cost))
         assert sum(row["tags"] for row in rows) == len(tags)
         for verdict in ("helpful", "harmful"):
             counting = sum(row["counts"] for row in tags if row["tag"] == verdict)
