@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.options import SECTION, Question, question
-from reflector.cli.output import counted, note, print_json, safe, shaped, short_time, table
+from reflector.cli.output import counted, note, safe, shaped, short_time, table
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import best_first
 from reflector.playbook.counting import COUNTINGS, Counting
-from reflector.playbook.evidence import interval, lower
+from reflector.playbook.evidence import interval
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Observed, Use
@@ -104,12 +105,12 @@ def worth(row: BulletRow, shown: Observed) -> str:
 
 
 #: How `list` may be ordered.
-_ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None, Observed]], Any]] = {
-    "best": lambda one: (-lower(*one[2]), best_first(one[0].bullet)),
-    "name": lambda one: one[0].name,
-    "harmful": lambda one: (-one[0].harmful, best_first(one[0].bullet)),
-    "used": lambda one: (-(one[1].sessions if one[1] else 0), best_first(one[0].bullet)),
-    "recent": lambda one: (one[1] is not None, one[1].last if one[1] else "", one[0].position),
+_ORDERS: dict[str, Callable[[ListedJson], Any]] = {
+    "best": lambda one: (-one.low, best_first(one.bullet)),
+    "name": lambda one: one.name,
+    "harmful": lambda one: (-one.harmful, best_first(one.bullet)),
+    "used": lambda one: (-one.used, best_first(one.bullet)),
+    "recent": lambda one: (one.last_used or "", one.position),
 }
 
 
@@ -143,23 +144,26 @@ def list_(
     every = asked.playbook.rows()
     if counting is not None:
         every = _recounted(asked, every, counting)
-    rows = [row for row in every if everything or row.status == "live"]
-    is_empty = not rows
-    rows = [row for row in rows if section in (None, row.section) and _is_stale(uses.used.get(row.name), stale)]
+    known = [uses.json(row) for row in every if everything or row.status == "live"]
+    before = f"{datetime.now(UTC) - timedelta(days=stale):%Y-%m-%dT%H:%M:%S}" if stale is not None else None
+    rows = [
+        row
+        for row in known
+        if section in (None, row.section) and (before is None or row.last_used is None or row.last_used < before)
+    ]
     if search is not None:
         from reflector.lessons.recall import bullets_about
 
         places = {bullet.name: place for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))}
         rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
     if sort is not None or (search is None and not asked.as_json):
-        pairs = [(row, uses.used.get(row.name), uses.shown[row.name]) for row in rows]
-        rows = [row for row, *_ in sorted(pairs, key=_ORDERS[sort or "best"])]
+        rows.sort(key=_ORDERS[sort or "best"])
     rows = rows[:limit]
-    if asked.as_json:
-        print_json([uses.json(row) for row in rows])
-    elif rows:
+    if asked.answers(rows):
+        return
+    if rows:
         _print_list(rows, uses, dated=sort == "recent" or stale is not None)
-    elif not is_empty:
+    elif known:
         note("No bullet matches.")
     elif asked.then is not None:
         note("The playbook was empty then.")
@@ -179,27 +183,20 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     return other
 
 
-def _is_stale(used: Use | None, days: int | None) -> bool:
-    from datetime import UTC, datetime, timedelta
-
-    return days is None or used is None or used.last < f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
-
-
-def _print_list(rows: Sequence[BulletRow], uses: Uses, *, dated: bool) -> None:
+def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
     columns: dict[str, list[object]] = {
         "name": [row.name for row in rows],
         "helpful": [row.helpful for row in rows],
         "harmful": [row.harmful for row in rows],
     }
-    found = [uses.used.get(row.name) for row in rows]
-    if any(found):
-        columns["used"] = [used.sessions if used else 0 for used in found]
+    if any(row.last_used for row in rows):
+        columns["used"] = [row.used for row in rows]
         if dated:
-            columns["last used"] = [short_time(used.last) if used else "" for used in found]
+            columns["last used"] = [short_time(row.last_used) if row.last_used else "" for row in rows]
         else:
-            columns["trend"] = [used.trend if used else "" for used in found]
-    if (told := uses.told) is not None and any(row.name not in told and row.status == "live" for row in rows):
-        columns["told"] = ["yes" if row.name in told else "" for row in rows]
+            columns["trend"] = [uses.used[row.name].trend if row.last_used else "" for row in rows]
+    if any(row.told is False and row.status == "live" for row in rows):
+        columns["told"] = ["yes" if row.told else "" for row in rows]
     standing = uses.standing
     if any(standing.demotions(row.name) for row in rows if row.status == "live"):
         columns["demoted"] = [standing.idle[row.name] if standing.demotions(row.name) else "" for row in rows]
