@@ -15,10 +15,10 @@ from reflector.cli.options import (
     FILE,
     PATH,
     READ_FILE,
+    Question,
     agreed,
-    as_of_option,
     json_option,
-    past,
+    question,
     why_option,
     yes_option,
 )  # fmt: skip
@@ -279,23 +279,17 @@ class HeadJson:
 
 
 @ledger.command()
-@json_option
-@as_of_option
-@click.pass_obj
-def head(place: Place, moment: str | None, as_json: bool) -> None:
+@question
+def head(asked: Question) -> None:
     """Print the head of the ledger, ready to publish.
 
     POSITION:CHAIN covers every event up to that position: `reflector verify --anchor` proves later that all of them are
     still there.
     """
-    with place.reading() as opened:
-        then = past(opened, moment)
-        found = heads.head_at(opened, then.position) if then is not None else opened.head()
+    found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be gone tomorrow
         raise click.UsageError("there was no event yet, so there is nothing to prove; begin with `reflector ingest`")
-    if as_json:
-        print_json(shaped(HeadJson, found, head=str(found)))
-    else:
+    if not asked.answers(shaped(HeadJson, found, head=str(found))):
         click.echo(found)
 
 
@@ -447,14 +441,14 @@ def take(place: Place, yes: bool) -> None:
     if file.exists():
         seen = entries.look(file, of.playbook)
         said = f"{file}: origin {seen.origin}, {counted(seen.position, 'event')}, {seen.first[:10]} to {seen.last[:10]}"
-        question = "Is this ledger yours?"
+        ask = "Is this ledger yours?"
     elif entry is not None and end.position:
         said = f"{file} is gone; its copy has {counted(end.position, 'event')} of the origin {entry.origin}"
-        question = "Put it back?"
+        ask = "Put it back?"
     else:
         raise click.ClickException(f"{project.root} has neither a ledger nor a copy of one; `reflector add` begins it")
     note(said)
-    agreed(question, f"{question} There is no terminal to ask", yes=yes)
+    agreed(ask, f"{ask} There is no terminal to ask", yes=yes)
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):
         if file.exists():
             entries.take(of)
