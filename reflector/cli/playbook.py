@@ -63,11 +63,12 @@ class Uses:
     def of(cls, asked: Question, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
         from reflector.audit.citations import observed, use
-        from reflector.sessions.injection import ranks, told_names
+        from reflector.sessions.injection import ranks, told_names, told_text
 
         project = asked.place.project()
         used = use(asked.ledger, asked.then, name)
-        told = told_names(project.root) if asked.then is None else None
+        text = told_text(project.root) if asked.then is None else ""
+        told = told_names(text) if text else None
         standing = ranks(asked.ledger, project.config, asked.upto)
         return cls(used, told, standing, observed(asked.ledger, asked.then, used))
 

@@ -286,7 +286,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     if found:
         table(("name", "why", "text"), [(one.name, one.reason, one.text) for one in answer.removals])
     if not pairs and not found:
-        note("No two bullets say the same, and none is to be removed.")
+        note("No duplicate was found by wording, and no bullet is to be removed.")
     elif dry_run:
         note("Nothing was proposed; leave --dry-run out to propose it.")
     elif "removed" in states:

@@ -106,11 +106,21 @@ class FailureJson:
     message: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ToldJson:
+    """What a session is told at its start: so many bullets, in so many characters, about so many tokens."""
+
+    bullets: int
+    characters: int
+    tokens: int
+
+
 @dataclass(slots=True)
 class StatusJson:
     """What is recorded, what waits and what failed; `ledger` is null before the first event.
 
     backend_lacks  what the backend lacks, and how to get it
+    told           null where no text is rendered yet
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
     """
@@ -120,6 +130,7 @@ class StatusJson:
     backend_lacks: str | None
     ledger: LedgerJson | None = None
     bullets: int = 0
+    told: ToldJson | None = None
     user: UserJson | None = None
     problems: list[str] = field(default_factory=list)
     windows: Mapping[str, int] = field(default_factory=dict)
@@ -195,6 +206,7 @@ def _status(place: Place, project: Project) -> StatusJson:
     backend, mend = described(project.config, project.root)
     found = StatusJson(str(project.root), project.config.backend, f"{backend}; {mend}" if mend else None)
     found.user = UserJson(*beside) if beside else None
+    found.told = _told(project)
     found.problems = _problems(project)
     found.spool = _spool(project)
     if project.has_ledger():
@@ -206,6 +218,14 @@ def _status(place: Place, project: Project) -> StatusJson:
     if found.ledger is None:
         found.month = month_of(None, project)
     return found
+
+
+def _told(project: Project) -> ToldJson | None:
+    from reflector.sessions.injection import told_names, told_text
+
+    text = told_text(project.root)
+    # Of English, about four characters are a token.
+    return ToldJson(len(told_names(text)), len(text), -(-len(text) // 4)) if text else None
 
 
 def _spool(project: Project) -> SpoolJson:
@@ -343,6 +363,9 @@ def _print(place: Place, found: StatusJson) -> None:
         last = f", the last {short_time(ledger.last_event)}" if ledger.last_event else ""
         lines.append(("ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"))
         lines.append(("playbook", f"{counted(found.bullets, 'bullet')}, counting {ledger.counting}"))
+        if told := found.told:
+            cost = f"{told.characters:,} characters, about {told.tokens:,} tokens at each start"
+            lines.append(("told", f"{told.bullets} of {counted(found.bullets, 'bullet')}: {cost}"))
         windows = ", ".join(f"{count} {state}" for state, count in sorted(found.windows.items()))
         lines.append(("windows", windows or "none"))
         if found.waiting_for_budget:

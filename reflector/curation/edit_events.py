@@ -112,6 +112,14 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bul
     return [bullet for bullet in bullets if bullet.name in rows], _renamed(after, given)
 
 
+def renamed(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
+    """Return the names that the ledger gave to live bullets of a file, by those in the file, where they differ."""
+    rows = {row.name: row for row in ledger.rows() if row.status == "live"}
+    said = _by_words(row.bullet for row in rows.values())
+    strange = [b for b in loaded.bullets if b.name not in rows and b.name not in loaded.named_here]
+    return {bullet.name: name for bullet in strange if (name := _next(said, bullet)) != bullet.name}
+
+
 def is_older(row: BulletRow, edit: Change) -> bool:
     """Return whether the name is that of a removed bullet that said the same."""
     return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)

@@ -13,8 +13,8 @@ moment which this ledger does not know is another ledger's, or this one's before
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +31,7 @@ from reflector.curation.adoption import (
     unfit,
 )
 from reflector.curation.bullets import advice_fault
-from reflector.curation.edit_events import Base, in_names_of, take_in_turn
+from reflector.curation.edit_events import Base, in_names_of, renamed, take_in_turn
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
 from reflector.events.registry import ADVICE, fold
@@ -78,12 +78,14 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Synced:
     """What a synchronisation did: edits recorded, the copy of a file that another ledger wrote, the
-    problems that make the file unreadable, and whether it was written."""
+    problems that make the file unreadable, whether it was written, and the names that it gave to bullets of the file,
+    by those in the file."""
 
     edits: int = 0
     of_another: Path | None = None
     problems: tuple[Finding, ...] = ()
     written: bool = False
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
     if (edits or is_edited) and written is None and not (stays or later):
         keep_edited(project, found.raw)
         _saw(ledger, project, ledger.head().position, found.raw)
-    return Synced(edits, kept, (), bool(written))
+    return Synced(edits, kept, (), bool(written), renamed(ledger, found.loaded) if edits else {})
 
 
 def look(ledger: Ledger, project: Project) -> Found:

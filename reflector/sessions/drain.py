@@ -339,6 +339,8 @@ class Pipeline:
         synced = sync(self.ledger, self.project, write=write, later=later)
         if synced.of_another is not None:
             self.note(of_another(self.project.playbook_json, synced.of_another))
+        for theirs, ours in synced.renamed.items():
+            self.note(f"{theirs} of {self.project.playbook_json} is {ours} here: another bullet has had that name")
         for problem in synced.problems[:20]:
             self.note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
 

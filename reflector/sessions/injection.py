@@ -345,10 +345,15 @@ def _kept_ranks(root: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def told_names(project: Path) -> set[str] | None:
-    """Return the names of the bullets that the next session is told; None where no text is rendered."""
+def told_text(project: Path) -> str:
+    """Return the text that the next session is told; "" where none is rendered."""
     try:
-        text = read_file(f"{own_folder(os.fspath(project))}/injection.txt", 1 << 20)
+        rendered = read_file(f"{own_folder(os.fspath(project))}/injection.txt", 1 << 20)
     except OSError:
-        return None
-    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
+        return ""
+    return rendered.decode("utf-8", "replace").split("\n", 4)[-1]
+
+
+def told_names(text: str) -> set[str]:
+    """Return the names of the bullets in a text that sessions are told."""
+    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text, re.MULTILINE))

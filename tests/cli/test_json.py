@@ -81,6 +81,14 @@ def test_an_answer_of_each_kind_has_its_documented_form(lived_in: Agent, questio
     assert found
 
 
+def test_status_says_what_each_start_costs(lived_in: Agent) -> None:
+    text = lived_in.hook("SessionStart", source="startup")
+    told = lived_in.json("status", code=1)["told"]
+    assert told["characters"] == len(text)
+    assert (told["bullets"], told["tokens"]) == (text.count("helpful="), -(-told["characters"] // 4))
+    assert f"{told['characters']:,} characters, about {told['tokens']:,} tokens" in lived_in.call("status", code=1).out
+
+
 def test_head_and_verify(lived_in: Agent, tmp_path: Path) -> None:
     head = lived_in.json("ledger", "head")["head"]
     sound = lived_in.json("verify", "--anchor", head)

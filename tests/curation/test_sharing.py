@@ -188,6 +188,20 @@ def test_what_a_colleague_removed_or_reworded_is_removed_and_reworded_by_git(fir
     assert second.actors() == {"git", "rules"}
 
 
+def test_a_bullet_of_a_colleague_whose_name_is_taken_is_told_under_its_new_name_once(
+    first: Clone, second: Clone
+) -> None:
+    first.call("add", "pat", "Keep commits small.")
+    first.share("Added")
+    second.call("add", "pat", "Mine.")
+    second.call("remove", "pat-002", "--why", "no use")
+    second.pull()
+    said = [second.call("list").err for _ in range(2)]
+    assert "pat-002 of" in said[0]
+    assert "is pat-003 here: another bullet has had that name" in said[0]
+    assert said[1] == ""
+
+
 def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a_stash(first: Clone) -> None:
     edited = first.playbook.read_text().replace("Run the tests.", "Run all tests.")
     for command, text in (("checkout", "Run the tests."), ("stash", "Run all tests.")):
