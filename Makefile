@@ -42,7 +42,7 @@ ifneq ($(DEBIAN),)
 	REFLECTOR_TEST_POSTGRES_BIN=$(DEBIAN) $(BIN)/python -m pytest -n 2 -m "postgres and not slow and not scale" tests/ledger tests/audit
 endif
 
-test-scale: $(STAMP) ## servers as teams run them: poolers, roles, failover, shards; needs Debian's packages
+test-scale: $(STAMP) ## servers as teams run them: poolers, roles, failover; needs Debian's packages
 	$(BIN)/python -m pytest -n 0 -m "scale or slow" --timeout 1200 tests/scale
 	REFLECTOR_TEST_POOLER=1 $(BIN)/python -m pytest -n 2 -m "postgres and not scale" $(POOLED)
 ifneq ($(DEBIAN),)
