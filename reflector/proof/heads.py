@@ -37,6 +37,8 @@ from reflector.proof.verify import verify
 _END: Final = "position = (SELECT max(position) FROM event AS behind WHERE behind.playbook_id = event.playbook_id)"
 _LAST = "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? ORDER BY position DESC LIMIT 1"
 _HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
+#: How each signature of a signed note (C2SP) begins, in which an earlier version published heads.
+_SIGNATURE: Final = "\N{EM DASH} "
 
 
 class NoAnchor(ValueError):
@@ -64,7 +66,12 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
 
     Raises NoAnchor for a text without a head, or with anything else.
     """
-    lines = (line.strip() for line in _lines(text))
+    lines = [line.strip() for line in _lines(text)]
+    if any(line.startswith(_SIGNATURE) for line in lines):
+        raise NoAnchor(
+            "it is a signed note of an earlier version, which this version does not read; keep heads as lines, and "
+            "sign their file with `ssh-keygen -Y sign` or their commit with `git tag -s`"
+        )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
         raise NoAnchor("it holds no head; a head is POSITION:CHAIN as `reflector ledger head` prints it")

@@ -123,10 +123,12 @@ def test_every_head_of_a_file_is_proved_and_anything_else_in_it_is_refused(lived
     position, chain = heads[0].split(":", 1)
     assert lived.call("ledger", "head", "--as-of", position).out == lines[0]
     assert lived.json("verify", "--anchor", heads[0])["anchors"] == [{"position": int(position), "chain": chain}]
+    signed = "example.com/demo\n13\n6zB3v6IU=\nhash-chain pl1\n\n\N{EM DASH} example.com/demo nUGHoiBH\n"
     for text, told in (
         *((text, "--anchor") for text in ("", "# nothing\n", "hello", "3:pl1:abc", "{}", "{", "\0")),
         (f"{lines[0]}and more\n", "'and more'"),
-        (f"{lines[0]}\N{EM DASH} x y\n", "x y' is not POSITION:CHAIN"),
+        (signed, "a signed note of an earlier version"),
+        (f"{lines[0]}\N{EM DASH} x y\n", "a signed note of an earlier version"),
     ):
         (lived.project / "bad.txt").write_text(text, "utf-8")
         assert told in verify(lived, lived.project / "bad.txt", code=2).err
