@@ -107,7 +107,7 @@ class FailureJson:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldJson:
+class StartJson:
     """What a session is told at its start: so many bullets, in so many characters, about so many tokens."""
 
     bullets: int
@@ -130,7 +130,7 @@ class StatusJson:
     backend_lacks: str | None
     ledger: LedgerJson | None = None
     bullets: int = 0
-    told: ToldJson | None = None
+    told: StartJson | None = None
     user: UserJson | None = None
     problems: list[str] = field(default_factory=list)
     windows: Mapping[str, int] = field(default_factory=dict)
@@ -220,12 +220,12 @@ def _status(place: Place, project: Project) -> StatusJson:
     return found
 
 
-def _told(project: Project) -> ToldJson | None:
+def _told(project: Project) -> StartJson | None:
     from reflector.sessions.injection import told_names, told_text
 
     text = told_text(project.root)
     # Of English, about four characters are a token.
-    return ToldJson(len(told_names(text)), len(text), -(-len(text) // 4)) if text else None
+    return StartJson(len(told_names(text)), len(text), -(-len(text) // 4)) if text else None
 
 
 def _spool(project: Project) -> SpoolJson:
