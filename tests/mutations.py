@@ -143,37 +143,23 @@ MUTATIONS = [
     Mutation(STATE, 'and self.entries[one].status == "live"]', "]", MERGED),
     Mutation(STATE, "if self.entries[name].recounted_at > after", "if True", MERGED),
     Mutation(STATE, "                if position > after:\n", "                if True:\n", MERGED),
-    Mutation(
-        COUNTERS, "            for one in (name, *families.heirs(name)):\n", "            for one in (name,):\n", MERGED
-    ),
+    Mutation(COUNTERS, "            for one in (name, *families.heirs(name)", "            for one in (name,", MERGED),
     Mutation(COUNTERS, "{one for name in names for one in (name, *families.heirs(name))}", "set(names)", MERGED),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     # Whole-history answers, counted on from one row.
     Mutation(USAGE, "if head // 2 < position <= head", "if position <= head", COUNTED),
-    Mutation(
-        USAGE,
-        "row[0] <= head and json.loads(row[1]) == _json",
-        "row[0] <= head or json.loads(row[1]) == _json",
-        COUNTED,
-    ),
+    Mutation(USAGE, "0] <= head and json.loads(row[1]) == _json", "0] <= head or json.loads(row[1]) == _json", COUNTED),
     Mutation(USAGE, "counts = [a - b + c for", "counts = [a + c for", COUNTED),
     Mutation(USAGE, "used.told + sum(after < at", "used.told + sum(0 < at", COUNTED),
     Mutation(ANSWERS, "_take(found, [step for step in given if step.position <= after], -1)", "pass", COUNTED),
     Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", COUNTED),
-    Mutation(
-        STORE, 'if made in EARLIER and engine.dialect == "sqlite":', "if False:", ("tests/ledger/test_migrations.py",)
-    ),
+    Mutation(STORE, ' made in EARLIER and engine.dialect == "sqlite"', " False", ("tests/ledger/test_migrations.py",)),
     Mutation(AS_OF, "max(at, self.entries[name].recounted_at)", "at", MERGED),
     Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
     Mutation(SPOOLED, " if stop.received_at_ns < delivery.received_at_ns else None", "", SPOOL),
-    Mutation(
-        SPOOLED,
-        "key=lambda delivery: delivery.received_at_ns)\n\n\ndef failed",
-        "key=lambda _: 0)\n\n\ndef failed",
-        SPOOL,
-    ),
+    Mutation(SPOOLED, "key=lambda delivery: delivery.received_at_ns)\n\n\ndef ", "key=lambda _: 0)\n\n\ndef ", SPOOL),
     Mutation(SPOOLED, "_failure(target).attempts + 1", "1", SPOOL),
     Mutation(SPOOLED, "claimed.received_at_ns == stop.received_at_ns", "True", SPOOL),
     Mutation(SPOOLED, "[:-MOST_SILENT]", "[: -MOST_SILENT * 2]", SPOOL),
@@ -190,12 +176,7 @@ MUTATIONS = [
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
     Mutation(PIPED, "any(one.path not in met for one in spool.ready_for(project.root))", "False", PIPELINE),
-    Mutation(
-        PIPED,
-        "            is_new = pipeline.take(source)",
-        "            spool.settle(delivery)\n            is_new = pipeline.take(source)",
-        PIPELINE,
-    ),
+    Mutation(PIPED, "      is_new = pipeline", "      spool.settle(delivery)\n            is_new = pipeline", PIPELINE),
     Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
     Mutation(PIPED, "if not oldest < stop.received_at_ns <= now:", "if oldest < stop.received_at_ns <= now:", PIPELINE),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
@@ -243,28 +224,16 @@ MUTATIONS = [
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
     Mutation(HOOK_LIST, "            handler.clear()\n", "            continue\n", INSTALLED),
     Mutation(HOOK_LIST, "                renewed |= handler ", "                pass ", INSTALLED),
-    Mutation(
-        HOOK_LIST,
-        "_handlers(settings) if is_own(_command(handler))]",
-        "_handlers(settings) if is_own(_command(handler)) and _ != 'Stop']",
-        INSTALLED,
-    ),
+    Mutation(HOOK_LIST, ") if is_own(_command(handler))", ") if is_own(_command(handler)) and _ != 'Stop'", INSTALLED),
     Mutation(HOOK_LIST, 'if left or not group.keys() <= {"matcher", "hooks"} else None', "", INSTALLED),
     Mutation(HOOK_LIST, "if not isinstance(value, kind):", "if False:", INSTALLED),
-    Mutation(
-        AGENTS, "settings is self.off", "settings is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")
-    ),
+    Mutation(AGENTS, " is self.off", " is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")),
     # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled, the bytes from before.
     Mutation(HOOK_FILE, "not (_has_own(form, text) and backup.exists()):", "True:", INSTALL_COMMAND),
     Mutation(HOOK_FILE, "if _read(target) != before:", "if False:", INSTALL_COMMAND),
     Mutation(HOOK_FILE, "stat.S_IMODE(target.stat().st_mode)", "0o600", INSTALL_COMMAND),
     Mutation(HOOK_FILE, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
-    Mutation(
-        HOOK_FILE,
-        'return None if after.strip() in ("", "{}") else after.encode()',
-        "return after.encode()",
-        INSTALL_COMMAND,
-    ),
+    Mutation(HOOK_FILE, ' None if after.strip() in ("", "{}") else after.encode()', " after.encode()", INSTALL_COMMAND),
     Mutation(HOOK_FILE, "            return kept\n", "            return after.encode()\n", INSTALL_COMMAND),
     # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's to say.
     Mutation(CONFIG, "if most and not 0 < asked <= most:", "if most and not asked <= most:", CONFIGURED),
@@ -272,15 +241,8 @@ MUTATIONS = [
     Mutation(CONFIG, "not _LEAST[key] <= value <= _MOST:", "value > _MOST:", CONFIGURED),
     Mutation(CONFIG, "not is_gits and path.resolve()", "path.resolve()", CONFIGURED),
     # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
-    Mutation(
-        FAST, "if locate.is_project(project) or not locate.exists(project) or", "if locate.is_project(project) or", HOOK
-    ),
-    Mutation(
-        FAST,
-        'if event in handover.STOPS and "parent_agent_id" in payload:',
-        "if False:",
-        ("tests/cli/test_install.py",),
-    ),
+    Mutation(FAST, ".is_project(project) or not locate.exists(project) or", ".is_project(project) or", HOOK),
+    Mutation(FAST, 'event in handover.STOPS and "parent_agent_id" in payload', "False", ("tests/cli/test_install.py",)),
     Mutation(FAST, "drain = event not in handover.STOPS", "drain = False", ("tests/hooks/test_drain_start.py",)),
     Mutation(FAST, 'start = locate.environment("CLAUDE_PROJECT_DIR")\n', 'start = ""\n', HOOK),
     Mutation(FAST, 'not content.startswith(stamp + b"\\n") or', "", HOOK),
@@ -297,39 +259,19 @@ MUTATIONS = [
     Mutation(SPOOLED, "if path.lstat().st_mtime > oldest:", "if False:", SPOOL),
     Mutation(SPOOLED, 'if folder in (spool_dir, spool_dir / "waiting") and _readable([path]):', "if False:", SPOOL),
     Mutation(SPOOLED, "if is_of(project, delivery.project)]", "]", SPOOL),
-    Mutation(
-        SPOOLED,
-        "for key in _NEEDED if key in payload}",
-        "for key in payload}",
-        ("tests/sessions/test_spool.py", "tests/cli/test_redact.py"),
-    ),
+    Mutation(SPOOLED, " in _NEEDED if key in ", " in ", ("tests/sessions/test_spool.py", "tests/cli/test_redact.py")),
     # Readers: whose words a record holds, each message once, and how a call ended.
     Mutation(CLAUDE, "if answer.startswith(_CUT_OUTPUT) and", "if False and", READERS[:1]),
-    Mutation(
-        CLAUDE,
-        'return kind != "human" if kind else place.chain != ""',
-        'return place.chain != ""',
-        READERS[:1],
-    ),
+    Mutation(CLAUDE, 'return kind != "human" if kind else place.chain != ""', 'return place.chain != ""', READERS[:1]),
     Mutation(CLAUDE, 'synthetic=record.get("isApiErrorMessage") is True or ', "synthetic=", READERS[:1]),
-    Mutation(
-        CLAUDE,
-        "            if removed is not None:\n                self._removed.append(prompt)\n",
-        "            if removed is not None:\n",
-        READERS[:1],
-    ),
+    Mutation(CLAUDE, " is not None:\n                self._removed.append(prompt)\n", " is not None:\n", READERS[:1]),
     Mutation(CODEX, '"" if copied or self._is_subagent else _typed(item)', "_typed(item)", READERS[1:]),
     Mutation(CODEX, 'return uuid if times == 1 else f"{uuid}#{times}"', "return uuid", READERS[1:]),
     Mutation(CODEX, " and ordinal < self._inherited:", " and False:", READERS[1:]),
     Mutation(COPILOT, "if call.id not in self._asked:", "if True:", READERS[1:]),
     Mutation(COPILOT, "refused = self._denied.pop(call_id, None)", "refused = None", READERS[1:]),
     Mutation(GEMINI, 'if building.kind(call, "status") in _FINAL:', "if True:", READERS[1:]),
-    Mutation(
-        OPENCODE,
-        'if not text or not (ended or "end" in fields(part.get("time"))):',
-        "if not text:",
-        READERS[1:],
-    ),
+    Mutation(OPENCODE, 'if not text or not (ended or "end" in fields(part.get("time"))):', "if not text:", READERS[1:]),
     Mutation(OPENCODE, 'refused = text[feedback.end() :].strip() if feedback else ""', 'refused = ""', READERS[1:]),
     Mutation(PI, 'if message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
     Mutation(PI, "human = without_spans(said, _SPAN).strip()", "human = said", READERS[1:]),
@@ -341,12 +283,7 @@ MUTATIONS = [
     # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
     Mutation(INJECTION, "[bullet for bullet in beside.bullets if bullet.name not in names]", "beside.bullets", TOLD),
-    Mutation(
-        INJECTION,
-        " if b.name in loaded.uncounted else b for b in bullets]",
-        " if False else b for b in bullets]",
-        ("tests/curation/test_sharing.py", *TOLD),
-    ),
+    Mutation(INJECTION, " b.name in loaded.uncounted else ", " False else ", ("tests/curation/test_sharing.py", *TOLD)),
     Mutation(
         INJECTION,
         "            if bullet.name not in known.removed or bullet.text in named\n",
@@ -356,25 +293,13 @@ MUTATIONS = [
     Mutation(INJECTION, 'len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2', "len(text)", TOLD),
     Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows no secret.
-    Mutation(
-        APP,
-        "    if isinstance(error, ConfigError):\n        return 2\n",
-        "    if isinstance(error, ConfigError):\n        return 1\n",
-        ERRORS,
-    ),
+    Mutation(APP, "(error, ConfigError):\n        return 2\n", "(error, ConfigError):\n        return 1\n", ERRORS),
     Mutation(APP, "f\"Did you mean '{near[0]}'?\" if near else", '"" if near else', ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
-    Mutation(
-        APP, "UnknownTranscript, Changed, OSError, MemoryError)", "UnknownTranscript, Changed, MemoryError)", ERRORS
-    ),
+    Mutation(APP, "UnknownTranscript, Changed, OSError, ", "UnknownTranscript, Changed, ", ERRORS),
     Mutation(APP, "if user and project is not None:", "if False:", ("tests/sessions/test_user_playbook.py", *ERRORS)),
     Mutation(APP, "if not root.is_dir():", "if False:", ERRORS),
-    Mutation(
-        APP,
-        "return text if not self.user and self.dataset is None else _COMMAND",
-        "return text if True else _COMMAND",
-        ERRORS,
-    ),
+    Mutation(APP, "text if not self.user and self.dataset is None else _COMMAND", "text if True else _COMMAND", ERRORS),
     Mutation(
         ARGUMENTS,
         'value.strip("[]").removeprefix("lesson ") if self',
@@ -410,12 +335,7 @@ MUTATIONS = [
         "return _line(self.windows, after)",
         WINDOWS,
     ),
-    Mutation(
-        WINDOW,
-        "return match[0] if match[1] in judged or match[1] not in live else match[1]",
-        "return match[0]",
-        WINDOWS,
-    ),
+    Mutation(WINDOW, " match[0] if match[1] in judged or match[1] not in live else match[1]", " match[0]", WINDOWS),
     Mutation(WINDOW, 'for name in carried if last.get(name) == "neutral")', "for name in carried)", WINDOWS),
     Mutation(STANDING, "        if name in overtaken:\n", "        if False:\n", WINDOWS),
     Mutation(STANDING, '"neutral") and _is_so(ledger, one):', '"neutral"):', WINDOWS),
@@ -426,30 +346,10 @@ MUTATIONS = [
         WINDOWS,
     ),
     # The runner and its gate: whatever a backend does ends as an event, and a model is asked where its user wants it.
-    Mutation(
-        RUN,
-        "trouble.attempts < self.max_attempts and _pause_is_over(trouble, retry)",
-        "_pause_is_over(trouble, retry)",
-        RUNNER,
-    ),
-    Mutation(
-        RUN,
-        "anew = self.backend.is_model and any(",
-        "anew = any(",
-        RUNNER,
-    ),
-    Mutation(
-        RECORDING,
-        "except Exception as error:  # noqa: BLE001  a backend's bug",
-        "except ArithmeticError as error:  # a backend's bug",
-        RUNNER,
-    ),
-    Mutation(
-        RUN,
-        '"the model declined to answer", final=True)',
-        '"the model declined to answer")',
-        ("tests/reflection/test_model.py",),
-    ),
+    Mutation(RUN, "trouble.attempts < self.max_attempts and _pause_is_over(trouble", "_pause_is_over(trouble", RUNNER),
+    Mutation(RUN, "anew = self.backend.is_model and any(", "anew = any(", RUNNER),
+    Mutation(RECORDING, "except Exception as error:  # noqa: BLE001  ", "except ArithmeticError as error:  # ", RUNNER),
+    Mutation(RUN, ' declined to answer", final=True)', ' declined to answer")', ("tests/reflection/test_model.py",)),
     Mutation(CONSENT, "if not cited and not (is_model and self.config.uncited):", "if not cited:", RUNNER),
     Mutation(CONSENT, "        if forced:\n            return Opened()\n", "", RUNNER),
     Mutation(CONSENT, 'if self.config.layer("backend") == "project":', "if False:", RUNNER),
@@ -457,68 +357,28 @@ MUTATIONS = [
     Mutation(SPENDING, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
     Mutation(SPENDING, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
     # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills nothing.
-    Mutation(
-        PROPOSALS, 'before[-1].state in ("waiting", "rejected", "kept"):', 'before[-1].state == "waiting":', PROPOSED
-    ),
+    Mutation(PROPOSALS, '[-1].state in ("waiting", "rejected", "kept"):', '[-1].state == "waiting":', PROPOSED),
     Mutation(PROPOSALS, "max((trust, *(one.by for one in evidence)), key=TRUSTS.index)", "trust", PROPOSED),
     Mutation(PROPOSALS, "if what := _staleness(ledger.rows(), proposal):", "if what := None:", PROPOSED),
     Mutation(PROPOSALS, "if len(no) >= _MOST_REJECTED:", "if False:", PROPOSED),
     Mutation(PROPOSALS, "        if apart is not None:\n", "        if False:\n", PROPOSED),
     Mutation(PROPOSALS, "for one in known) >= MOST_PROPOSED:", "for one in known) < 0:", PROPOSED),
     Mutation(PROPOSALS, "waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]", "waiting[:0]", PROPOSED),
-    Mutation(
-        PROPOSALS, "_identity(proposal.change, len(before)), data", "_identity(proposal.change, 0), data", PROPOSED
-    ),
+    Mutation(PROPOSALS, "_identity(proposal.change, len(before)), ", "_identity(proposal.change, 0), ", PROPOSED),
     # playbook.json: never overwritten while it says what the ledger does not know; only a person's words are theirs.
-    Mutation(
-        PLAYBOOK_FILE,
-        "raw == render(ledger, project) or seen == digest(raw):",
-        "raw == render(ledger, project):",
-        KEPT_FILE,
-    ),
-    Mutation(
-        PLAYBOOK_FILE, "if position is None and rows and not _is_adopted(ledger, digest(raw)):", "if False:", KEPT_FILE
-    ),
+    Mutation(PLAYBOOK_FILE, "= render(ledger, project) or seen == digest(raw)", "= render(ledger, project)", KEPT_FILE),
+    Mutation(PLAYBOOK_FILE, " position is None and rows and not _is_adopted(ledger, digest(raw))", " False", KEPT_FILE),
     Mutation(PLAYBOOK_FILE, "        kept = keep(project, found.raw, ANOTHERS)\n", "        pass\n", KEPT_FILE),
     Mutation(PLAYBOOK_FILE, "(written, checked_out, *adopted)", "(written,)", KEPT_FILE),
-    Mutation(
-        PLAYBOOK_FILE, "        if copy is not None and _was_left(project, copy):\n", "        if False:\n", KEPT_FILE
-    ),
-    Mutation(
-        PLAYBOOK_FILE,
-        "    if (edits or is_edited) and written is None and not (stays or later):\n",
-        "    if False:\n",
-        KEPT_FILE,
-    ),
-    Mutation(
-        PLAYBOOK_FILE,
-        "return next(ledger.events(after=position, types=_ADVICE), None) is None",
-        "return True",
-        KEPT_FILE,
-    ),
-    Mutation(
-        PLAYBOOK_FILE,
-        "return position if adopted == digest(last_updated) else None",
-        "return None",
-        KEPT_FILE,
-    ),
+    Mutation(PLAYBOOK_FILE, "        if copy is not None and _was_left(project, copy)", "        if False", KEPT_FILE),
+    Mutation(PLAYBOOK_FILE, " (edits or is_edited) and written is None and not (stays or later)", " False", KEPT_FILE),
+    Mutation(PLAYBOOK_FILE, " next(ledger.events(after=position, types=_ADVICE), None) is None", " True", KEPT_FILE),
+    Mutation(PLAYBOOK_FILE, "return position if adopted == digest(last_updated) else None", "return None", KEPT_FILE),
     # Lessons: a fold in the order in which things happened, of what was not retracted.
-    Mutation(
-        BOOK, "key=lambda event: (event.occurred_at, _arrived(event))", "key=lambda event: event.position", LESSONS
-    ),
-    Mutation(
-        BOOK,
-        "if one is None or not all(covers.active(id) for id in (event.event_id, window) if id):",
-        "if one is None:",
-        LESSONS,
-    ),
+    Mutation(BOOK, "=lambda event: (event.occurred_at, _arrived(event))", "=lambda event: event.position", LESSONS),
+    Mutation(BOOK, " None or not all(covers.active(id) for id in (event.event_id, window) if id):", " None:", LESSONS),
     Mutation(BOOK, "float(POLARITY[kind] > 0)", "1.0", LESSONS),
-    Mutation(
-        BOOK,
-        'lately = self.failures if self.kind == "reflection" else _failures_lately(self.signals)',
-        "lately = self.failures",
-        LESSONS,
-    ),
+    Mutation(BOOK, '.failures if self.kind == "reflection" else _failures_lately(self.signals)', ".failures", LESSONS),
     Mutation(BOOK, "== 2:\n", "== 3:\n", LESSONS),
     Mutation(BOOK, "len(bank) == policy.bank_size", "len(bank) > policy.bank_size", LESSONS),
     Mutation(BOOK, "trusted and self.proposal is None and", "trusted and", LESSONS),
