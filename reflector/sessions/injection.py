@@ -205,7 +205,8 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     try:
         write_durably(open_own(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
-        complain(f"the rendered playbook was not stored; the next start renders it again: {error_words(error)}")
+        if own_folder(os.fspath(project)):  # `doctor` says what a person without a home lacks
+            complain(f"the rendered playbook was not stored; the next start renders it again: {error_words(error)}")
     return content
 
 
