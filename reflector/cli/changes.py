@@ -20,7 +20,6 @@ from reflector.cli.app import Place
 from reflector.cli.options import BULLET, SECTION, dry_run_option, json_option, why_option
 from reflector.cli.output import note, print_json, safe
 from reflector.cli.playbook import find_bullet
-from reflector.curation import counts
 from reflector.curation.changes import Applied, apply, planned, promote
 from reflector.curation.playbook_file import edited_from, untaken
 from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, undoing
@@ -297,6 +296,7 @@ def _named(ledger: Ledger, what: str) -> list[Event] | Target:
 def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) -> None:
     """Take evidence out of the count, put it back, or put the policy in force that was before."""
     from reflector.cli.lessons import changed_lessons, print_changed
+    from reflector.curation import counts
 
     event = target.events[0]
     reason = why or f"undid {f'session {target.id}' if target.kind == 'session' else f'position {event.position}'}"

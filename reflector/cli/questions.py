@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +18,8 @@ from reflector.audit.blame import blame as steps_of
 from reflector.audit.citations import observed, use
 from reflector.audit.log import Filter, about, select, summary
 from reflector.audit.moments import period, position_before, position_of
-from reflector.audit.session import Reflection, SessionStory, Window, session_story
 from reflector.audit.targets import Target, UnknownTarget, session_named, target_named
 from reflector.cli.app import Place
-from reflector.cli.lessons import show_lesson
 from reflector.cli.options import ANYTHING, BULLET, EVENT_TYPE, SESSION, Question, json_option, question
 from reflector.cli.output import (
     counted,
@@ -38,15 +37,16 @@ from reflector.cli.output import (
     terminal,
 )  # fmt: skip
 from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet, worth
-from reflector.curation.undoing import undo_of, undone
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.names import SECTIONS, is_name
-from reflector.quality.signals import WindowQuality
-from reflector.reflection.window import quality_of
+
+if TYPE_CHECKING:
+    from reflector.audit.session import Reflection, SessionStory, Window
+    from reflector.quality.signals import WindowQuality
 
 #: Seconds between two looks at a ledger that is followed.
 _PAUSE = 0.5
@@ -81,6 +81,8 @@ def show(asked: Question, what: str) -> None:
     if found.kind == "session":
         _show_session(asked, found.id)
     elif event is not None and event.type == ev.LESSON_RECORDED:
+        from reflector.cli.lessons import show_lesson
+
         show_lesson(asked, event.event_id)
     elif event is not None:
         _show_event(asked, event)
@@ -122,6 +124,9 @@ def _show_event(asked: Question, event: Event) -> None:
 
 
 def _show_session(asked: Question, session_id: str) -> None:
+
+    from reflector.audit.session import session_story
+    from reflector.reflection.window import quality_of
 
     story = session_story(asked.ledger, session_id, asked.then)
     unknown = {}
@@ -195,6 +200,8 @@ def blame(asked: Question, name: str) -> None:
     beginning, shows that lesson's outcomes.
     """
     if not is_name(name) and set(name) <= set("0123456789abcdef"):
+        from reflector.cli.lessons import show_lesson
+
         show_lesson(asked, name)
         return
     row = find_bullet(asked.ledger, name, asked.then)
@@ -292,6 +299,8 @@ def log(
         if follow:
             _follow(ledger, chosen, events, head, as_json=as_json)
             return
+        from reflector.curation.undoing import undo_of, undone
+
         gone = undone(ledger)
     if as_json:
         undo = place.command("undo")
