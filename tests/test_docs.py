@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,8 @@ from reflector.gating.config import SECTIONS
 from tests.pages import DOCS, Reader, blocks, commands, section
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
+from tests.road.test_real_transcripts import FILES
 
-REAL_SESSIONS = os.environ.get("REFLECTOR_TEST_TRANSCRIPTS", "")
 PAGES = {page.name: page.read_text("utf-8") for page in (*DOCS.glob("*.md"), DOCS.parent / "README.md")}
 
 
@@ -105,12 +104,12 @@ def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
     assert [step for step in steps.split("|") if f"$ reflector {step}" not in page] == []
 
 
-@pytest.mark.skipif(not REAL_SESSIONS, reason="REFLECTOR_TEST_TRANSCRIPTS names no folder of real sessions")
+@pytest.mark.skipif(len(FILES) != 11, reason="the page shows the import of eleven real transcripts")
 def test_a_year_of_real_sessions_is_imported_as_the_page_shows(you: Agent) -> None:
     with_bullets(you)
     sessions = you.home / ".claude/projects/shop"
     sessions.mkdir(parents=True)
-    for path in Path(REAL_SESSIONS).glob("*.jsonl"):
+    for path in FILES:
         here = re.sub(r'"cwd": ?"[^"]*"', f'"cwd":"{you.project}"', path.read_text("utf-8"))
         (sessions / path.name).write_text(here, "utf-8")
     (typed,) = re.findall(r"^```text\n(\$ .*?)^```$", PAGES["first-ten-minutes.md"], re.M | re.S)
