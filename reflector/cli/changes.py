@@ -362,9 +362,7 @@ def edited(otherwise: str, text: str | None = None, *, file: Path | None = None)
     """
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         # One that needs a terminal would wait for it for ever.
-        raise click.UsageError(
-            f"there is no terminal for an editor; name one that needs none in $EDITOR, or {otherwise}"
-        )
+        raise click.UsageError(f"no terminal to open an editor in; set $EDITOR to one that needs none, or {otherwise}")
     try:
         if file is None:
             return click.edit(text)

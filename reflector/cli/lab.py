@@ -76,9 +76,9 @@ def trajectory(
         judge = Recording(judge, record)
     builder = ReflectorPromptBuilder(project=project.root, language=language)
     truth, report = _text(ground_truth), _text(test_report)
-    told = _Told()
+    shown = _Shown()
     cases: dict[str, list[tuple[str, Case]]] = {}
-    for one in _read(files, told.failed):
+    for one in _read(files, shown.failed):
         name = dataset or one.trajectory.dataset
         right = truth if one.ground_truth is None else one.ground_truth
         said = report if one.test_report is None else one.test_report
@@ -88,19 +88,19 @@ def trajectory(
             try:
                 own = place.of_dataset(project, name, backend=backend)
             except Mistake as mistake:
-                told.failed += [f"{where}: {mistake}" for where, _ in of_one]
+                shown.failed += [f"{where}: {mistake}" for where, _ in of_one]
                 continue
-            _judge(place, own, judge, builder, of_one, told, bar)
-    if told.rows:
-        table(("trajectory", "dataset", "insights", "verdicts"), told.rows, numbers=("insights",))
-    for line in [*told.notes, *told.failed]:
+            _judge(place, own, judge, builder, of_one, shown, bar)
+    if shown.rows:
+        table(("trajectory", "dataset", "insights", "verdicts"), shown.rows, numbers=("insights",))
+    for line in [*shown.notes, *shown.failed]:
         note(f"reflector: {line}")
-    if told.failed:
+    if shown.failed:
         raise click.exceptions.Exit(1)
 
 
 @dataclass(slots=True)
-class _Told:
+class _Shown:
     """What is printed: a row of each trajectory that was judged, what is worth a note, and what failed."""
 
     rows: list[tuple[str, str | None, int, str]] = field(default_factory=list)
@@ -114,7 +114,7 @@ def _judge(
     judge: Backend,
     builder: ReflectorPromptBuilder,
     cases: list[tuple[str, Case]],
-    told: _Told,
+    shown: _Shown,
     bar: Any,
 ) -> None:
     """Judge the trajectories of a dataset, each with the place that it was read from."""
@@ -127,17 +127,17 @@ def _judge(
             try:
                 talk, reflected = run_recorded(recorder, builder, case, ask=not is_away)
             except Mistake as mistake:
-                told.failed.append(f"{where}: {mistake}")
+                shown.failed.append(f"{where}: {mistake}")
                 continue
             verdicts = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in talk.evaluations)
             if reflected is None:
                 verdicts = f"recorded before{verdicts and ': '}{verdicts}"
             else:
                 is_away = is_away or reflected.stage in OUTAGES
-                into = told.failed if reflected.outcome == "failed" else told.notes
+                into = shown.failed if reflected.outcome == "failed" else shown.notes
                 into += [f"{where}: {problem}" for problem in talk.problems[:_MOST_PROBLEMS]]
                 verdicts = verdicts or reflected.outcome
-            told.rows.append((Path(where).name, case.dataset, len(talk.insights), verdicts))
+            shown.rows.append((Path(where).name, case.dataset, len(talk.insights), verdicts))
     place.write(project)
 
 

@@ -100,8 +100,8 @@ def worth(row: BulletRow, shown: Observed) -> str:
     if shown.share is None:
         return ""
     low, high = (f"{end:.0%}" for end in interval(*shown))
-    verdicts = f"{sum(shown):g} verdict{'' if sum(shown) == 1 else 's'}"
-    more = ", baseline left out" if row.helpful + row.harmful > sum(shown) else ""
+    verdicts = f"{sum(shown):.3g} verdict{'' if sum(shown) == 1 else 's'}"
+    more = ", without baselines and repeats" if row.helpful + row.harmful > sum(shown) else ""
     return f"share helpful: {shown.share:.0%} of {verdicts} (90% interval: {low} to {high}){more}"
 
 

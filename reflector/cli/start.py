@@ -108,7 +108,7 @@ class FailureJson:
 
 @dataclass(frozen=True, slots=True)
 class StartJson:
-    """What a session is told at its start: so many bullets, in so many characters, about so many tokens."""
+    """The text that a session is shown when it starts: its bullets, its length, and an estimate of its tokens."""
 
     bullets: int
     characters: int
@@ -120,7 +120,7 @@ class StatusJson:
     """What is recorded, what waits and what failed; `ledger` is null before the first event.
 
     backend_lacks  what the backend lacks, and how to get it
-    told           null where no text is rendered yet
+    told           null until a text was rendered
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
     """
@@ -364,8 +364,8 @@ def _print(place: Place, found: StatusJson) -> None:
         lines.append(("ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"))
         lines.append(("playbook", f"{counted(found.bullets, 'bullet')}, counting {ledger.counting}"))
         if told := found.told:
-            cost = f"{told.characters:,} characters, about {told.tokens:,} tokens at each start"
-            lines.append(("told", f"{told.bullets} of {counted(found.bullets, 'bullet')}: {cost}"))
+            cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
+            lines.append(("at start", f"{counted(told.bullets, 'bullet')} {cost}"))
         windows = ", ".join(f"{count} {state}" for state, count in sorted(found.windows.items()))
         lines.append(("windows", windows or "none"))
         if found.waiting_for_budget:

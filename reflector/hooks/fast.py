@@ -317,7 +317,7 @@ def hook() -> None:
     if drain:
         try:
             start_drain(project)
-        except (OSError, ValueError, NotImplementedError) as error:
+        except (OSError, ValueError, NotImplementedError) as error:  # not every system spawns into a new session
             what = "the drain was not started, the next hook or command starts it"
             handover.complain(f"{what}: {files.error_words(error)}")
 

@@ -189,7 +189,7 @@ def test_without_a_terminal_no_editor_is_started_that_nobody_named(agent: Agent,
     process = agent.start("edit", stdin=subprocess.DEVNULL)
     _, told = process.communicate()
     assert (process.returncode, (tmp_path / "started").exists()) == (2, False)
-    assert f"name one that needs none in $EDITOR, or edit {agent.playbook}" in " ".join(told.split())
+    assert f"set $EDITOR to one that needs none, or edit {agent.playbook}" in " ".join(told.split())
 
 
 def test_a_live_bullet_is_suggested_first_where_a_live_one_is_needed(agent: Agent) -> None:

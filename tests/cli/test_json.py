@@ -86,7 +86,9 @@ def test_status_says_what_each_start_costs(lived_in: Agent) -> None:
     told = lived_in.json("status", code=1)["told"]
     assert told["characters"] == len(text)
     assert (told["bullets"], told["tokens"]) == (text.count("helpful="), -(-told["characters"] // 4))
-    assert f"{told['characters']:,} characters, about {told['tokens']:,} tokens" in lived_in.call("status", code=1).out
+    assert (
+        f"in {told['characters']:,} characters, about {told['tokens']:,} tokens" in lived_in.call("status", code=1).out
+    )
 
 
 def test_head_and_verify(lived_in: Agent, tmp_path: Path) -> None:
