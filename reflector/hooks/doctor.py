@@ -211,8 +211,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if ledger.engine.dialect == "postgresql":
         yield from _server(ledger)
     head = ledger.head()
-    yield Check("schema", f"revision {HEAD_REVISION}")
-    yield Check("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
+    yield Check("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}")
     yield from _unread(ledger, project)
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)

@@ -43,7 +43,7 @@ def troubles(agent: Agent, *, code: int = 0) -> dict[str, str]:
 
 
 def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent: Agent) -> None:
-    names = {"python", "sqlite", "schema", "triggers", "disk", "hooks", "spool", "backend"}
+    names = {"python", "sqlite", "ledger", "triggers", "disk", "hooks", "spool", "backend"}
     assert names <= {check["name"] for check in agent.json("doctor")}
     assert troubles(agent) == {}
     told = agent.call("doctor").out
