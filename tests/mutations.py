@@ -231,7 +231,7 @@ MUTATIONS = [
     # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled, the bytes from before.
     Mutation(HOOK_FILE, "not (_has_own(form, text) and backup.exists()):", "True:", INSTALL_COMMAND),
     Mutation(HOOK_FILE, "if _read(target) != before:", "if False:", INSTALL_COMMAND),
-    Mutation(HOOK_FILE, "stat.S_IMODE(target.stat().st_mode)", "0o600", INSTALL_COMMAND),
+    Mutation(HOOK_FILE, "stat.S_IMODE(like.st_mode)", "0o600", INSTALL_COMMAND),
     Mutation(HOOK_FILE, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
     Mutation(HOOK_FILE, ' None if after.strip() in ("", "{}") else after.encode()', " after.encode()", INSTALL_COMMAND),
     Mutation(HOOK_FILE, "            return kept\n", "            return after.encode()\n", INSTALL_COMMAND),

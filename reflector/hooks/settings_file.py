@@ -155,11 +155,11 @@ def _back_up(path: Path, form: Form, before: bytes | None) -> None:
     backup, text = backup_path(path), _text(before)
     is_made_by_us = _has_own(form, text) and form.uninstall(text).strip() in ("", "{}")
     if not is_made_by_us and not (_has_own(form, text) and backup.exists()):
-        _write(backup, before, stat.S_IMODE(path.stat().st_mode))
+        _write(backup, before, 0o600, path.stat())
 
 
 def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 0o600) -> None:
-    """Put a file's new content in the old one's place, with its mode, a new one's with `mode`.
+    """Put a file's new content in the old one's place, with its mode and owner, a new one's with `mode`.
 
     Raises Changed where it is not the old one any more.
     """
@@ -173,14 +173,23 @@ def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 
         last_look()
         target.unlink()
     else:
-        _write(target, after, mode if before is None else stat.S_IMODE(target.stat().st_mode), last_look)
+        _write(target, after, mode, None if before is None else target.stat(), last_look)
 
 
-def _write(target: Path, data: bytes, mode: int, last_look: Callable[[], None] | None = None) -> None:
+def _write(
+    target: Path, data: bytes, mode: int, like: os.stat_result | None, last_look: Callable[[], None] = lambda: None
+) -> None:
     temporary = f".{target.name}.reflector-tmp"
     with files.Folder(os.path.realpath(target.parent)) as folder:
+
+        def finish() -> None:
+            if like is not None and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+                with suppress(PermissionError):  # only root may: after `sudo` a person still owns their settings
+                    os.chown(temporary, like.st_uid, like.st_gid, dir_fd=folder.fd)
+            last_look()
+
         folder.remove(temporary, missing_ok=True)  # of a command that was killed
-        files.put(folder, temporary, target.name, data, mode, last_look)
+        files.put(folder, temporary, target.name, data, mode if like is None else stat.S_IMODE(like.st_mode), finish)
 
 
 @contextmanager

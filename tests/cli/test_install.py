@@ -194,6 +194,14 @@ def test_the_backup_is_the_file_before_our_first_hook_and_is_restored_where_it_i
     assert (read(path), read(backup_of(path))) == (after, left)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_stays_its_persons_though_root_installs(agent: Agent) -> None:
+    path = put(agent, OPUS)
+    os.chown(path, 4_711, 4_712)
+    agent.call("install")
+    assert {(one.stat().st_uid, one.stat().st_gid) for one in (path, backup_of(path))} == {(4_711, 4_712)}
+
+
 def test_an_edit_since_stays_and_the_backup_is_named(agent: Agent) -> None:
     path = put(agent, OPUS)
     agent.call("install")
