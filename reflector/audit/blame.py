@@ -56,7 +56,8 @@ class Step:
     tag         helpful, harmful, neutral, or None for a baseline (imported, added with counts, recounted)
     counted     whether it is in the count today
     disposition counted, neutral, unknown_bullet, … as the event says; retracted, recounted or double for a
-                counted tag that is not in the count today; baseline for a start value
+                counted tag that is not in the count today; baseline for a start value, undone for one that was
+                undone, undo for what undid it
     helpful, harmful   the totals after this step
     prompt_sha256, template_sha256   of what the judge was asked; None if the judge has no prompt
     uncounted_by       None for a tag that counts and for one that never could
@@ -106,20 +107,24 @@ class _Blame:
         self.totals = {1: 0, -1: 0}
         self.baselines: dict[str, tuple[int, int]] = {}
         self.recounts: list[tuple[Event, str]] = []
+        self.undone: dict[str | None, Event] = {}
         self.judged: dict[str, _Judged] = {}
 
     def steps(self) -> list[Step]:
         with self.ledger.asking() as sql:
             tags = verdicts_in(sql, self.then.position, self.family)
         births = {name: self.then.entries[name].position for name in self.family}
-        self.recounts = self._recounts()
+        recounts = self._recounts()
+        #: Those that were not undone: a bullet counts from the last of them.
+        self.recounts = [(e, of) for e, of in recounts if e.position <= self.then.entries[of].recounted_at]
+        self.undone = {event.target_id: event for event, _ in recounts if "since" in (event.data or {})}
         # All in one question; an import may hold as many bytes as the tags together and is read once.
         self.events = self.ledger.all_at([*(tag.position for tag in tags), *births.values()])
         self.judged = _judged(self.ledger, self.events.values())
         self.retractions = {one.event_id: one for one in self.ledger.having(set(self.standing.retractions.values()))}
         found: list[tuple[Event, str | Verdict]] = [(self.events[tag.position], tag) for tag in tags]
         found += [(self.events[position], name) for name, position in births.items()]
-        found = sorted([*found, *self.recounts], key=lambda one: one[0].position)
+        found = sorted([*found, *recounts], key=lambda one: one[0].position)
         steps = (
             self._baseline(event, of) if isinstance(of, str) else self._judgement(event, of) for event, of in found
         )
@@ -179,6 +184,8 @@ class _Blame:
         baseline = (values.get("helpful", 0), values.get("harmful", 0))
         if event.type not in (ev.BULLET_RECOUNTED, ev.BULLET_MERGED) and baseline == (0, 0):
             return None
+        if event.type == ev.BULLET_RECOUNTED and event.position > self.then.entries[name].recounted_at:
+            return self._undoing(event, name, values)
         if event.type == ev.BULLET_RECOUNTED:
             # What it says holds what was counted for it before, its sources' baselines included.
             for held in self.then.family(name):
@@ -192,6 +199,17 @@ class _Blame:
         if event.type == ev.BULLET_MERGED:
             reason = f"merged from {', '.join(values.get('sources', ()))}"
         return self._made(event, name=name, tag=None, counted=True, disposition="baseline", rationale=reason)
+
+    def _undoing(self, event: Event, name: str, data: Mapping[str, Any]) -> Step:
+        """Return the step of counters that were set by hand and undone since, or of the undoing."""
+        if "since" in data:
+            of = f"{data.get('baseline_helpful')}/{data.get('baseline_harmful')}"
+            values: dict[str, Any] = {"counted": True, "disposition": "undo", "rationale": f"counts on from {of} again"}
+        else:
+            how = f"set by hand with {data.get('helpful')} helpful, {data.get('harmful')} harmful"
+            by = _cause(self.undone.get(event.event_id))
+            values = {"counted": False, "disposition": "undone", "rationale": how, "uncounted_by": by}
+        return self._made(event, name=name, tag=None, **values)
 
     def _made(self, event: Event, **values: Any) -> Step:
         return Step(

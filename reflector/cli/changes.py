@@ -69,15 +69,18 @@ def _make(
     why: str | None = None,
     *,
     targets: Mapping[str, str] | None = None,
-    again: bool = False,
+    baselines: Mapping[str, Mapping[str, object]] | None = None,
     dry_run: bool,
 ) -> tuple[ChangesJson, list[str]]:
     """Make changes, unless for a dry run, and return what they do, also in lines."""
     first = place.project().first_number
+    again = targets is not None
     steps = planned(ledger, changes, first=first, again=again)
     made: Sequence[Applied] = ()
     if not dry_run:
-        made = apply(ledger, changes, actor="human", reason=why, target=targets, first=first, again=again)
+        made = apply(
+            ledger, changes, actor="human", reason=why, target=targets, baselines=baselines, first=first, again=again
+        )
     shown = [
         ChangeJson(step.change, step.before, step.after, *((one.position, one.event_id) if one else (None, None)))
         for step, one in zip_longest(steps, made)
@@ -257,8 +260,10 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
         return
     with place.changing(dry_run=dry_run) as ledger:
         found = undoing(ledger, named)
-        why = why or "undone"
-        done = _make(place, ledger, found.changes, why, targets=found.targets, again=True, dry_run=dry_run)
+        done = _make(
+            place, ledger, found.changes, why or "undone",
+            targets=found.targets, baselines=found.baselines, dry_run=dry_run,
+        )  # fmt: skip
     _print(*done, as_json=as_json)
 
 

@@ -6,6 +6,7 @@ approval of a proposal.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from reflector.events import event as ev
@@ -51,15 +52,17 @@ def bullet_event(
     reason: str | None = None,
     into: str | None = None,
     target: str | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> NewEvent:
     """Return the event of a change that has its name.
 
     place   what the event's identity is made of, besides its type; a new bullet's is its name, which is given out once
     origin  where a new bullet comes from; `reason` and `into` say why one is removed, and for which one
     target  the event that it follows from: a proposal, or the change that it undoes
+    more    what its data says besides
     """
     type_ = TYPE_OF[change.kind]
-    data: dict[str, object] = {"name": change.name, **change.values}
+    data: dict[str, object] = {"name": change.name, **change.values, **(more or {})}
     if change.kind in ("add", "merge"):
         place = (change.name or "",)
         data |= {"section": change.section, "text": change.text}

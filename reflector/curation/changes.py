@@ -111,6 +111,7 @@ def apply(
     actor: str,
     first: int = 0,
     target: str | Mapping[str, str] | None = None,
+    baselines: Mapping[str, Mapping[str, object]] | None = None,
     origin: str = "cli",
     reason: str | None = None,
     again: bool = False,
@@ -119,6 +120,7 @@ def apply(
     """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused, LedgerError.
 
     target  the event that they follow from: a proposal, or by the name of each bullet the change that they undo
+    baselines  by the name of each bullet, what counts again where a count set by hand is undone
     origin  where new bullets come from; `reason` says why bullets are removed
     again   as for `planned`
     lead    returns the event that they follow, for the same append
@@ -131,6 +133,7 @@ def apply(
             bullet_event(
                 step.change, step.change.name or "", position, index,
                 actor=actor, origin=origin, reason=reason, target=_target(step.change, target),
+                more=(baselines or {}).get(step.change.name or "") if step.change.kind == "recount" else None,
             )
             for index, step in enumerate(steps)
         ]  # fmt: skip

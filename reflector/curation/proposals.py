@@ -219,8 +219,8 @@ def reopen(ledger: Ledger, proposal: Proposal, *, first: int = 0) -> None:
         return
     found = undoing(ledger, approved(ledger, approval))
     apply(
-        ledger, found.changes, actor="human", first=first, target=found.targets, reason="undone", again=True,
-        lead=lambda _: again,
+        ledger, found.changes, actor="human", first=first, target=found.targets, baselines=found.baselines,
+        reason="undone", again=True, lead=lambda _: again,
     )  # fmt: skip
 
 

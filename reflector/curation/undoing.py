@@ -40,10 +40,12 @@ class NothingToUndo(BulletRefused):
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """What undoes events that stand in a row: the changes, and by the name of each bullet the event that is undone."""
+    """What undoes events that stand in a row: the changes, and by the name of each bullet the event that is undone, and
+    what counts again where that set its counters."""
 
     changes: Sequence[Change]
     targets: Mapping[str, str]
+    baselines: Mapping[str, Mapping[str, object]]
 
 
 def undone(ledger: Ledger) -> dict[str, int]:
@@ -130,6 +132,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     within = [event for event in ledger.events(after=first - 1, upto=last, types=CHANGING) if event.event_id in ids]
     targets = {name: event.event_id for event in within for name in names_in(event.type, event.data or {})}
     changes: list[Change] = []
+    baselines: dict[str, Mapping[str, object]] = {}
     for name, entry in after.entries.items():
         if name not in targets:
             continue
@@ -139,12 +142,17 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         if not _stands(ledger, entry, now.entries[name], found):
             raise BulletRefused(_in_the_way(ledger, name, last))
         names = next((one.names for one in found if one.kind == "merge"), (name,))
+        if names == (name,) and any(one.kind == "recount" for one in found):
+            was = before.entries[name]
+            since = ledger.at([was.recounted_at])[0].event_id
+            counts = zip(("baseline_helpful", "baseline_harmful"), was.baseline, strict=True)
+            baselines[name] = {"since": since, **dict(counts)}
         changes += [_recount(one, before, after, now, name, names) if one.kind == "recount" else one for one in found]
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused("the text that was there before was erased from the ledger; nothing was undone")
     if not changes:
         raise NothingToUndo(f"nothing of {_span(events)} is left to undo; see `reflector log`")
-    return Undoing(sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets)
+    return Undoing(sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets, baselines)
 
 
 def _together(ledger: Ledger, events: Sequence[Event]) -> list[Event]:

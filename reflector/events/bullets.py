@@ -14,6 +14,7 @@ from reflector.events.effects import (
     ChangesBullet,
     ChangesNothing,
     MergesBullets,
+    Recounts,
     TagsBullet,
     UndoesMerge,
 )
@@ -26,6 +27,7 @@ _ASSERTED: Final = {**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed
 _SECTION: Final = {"section": f.needed(f.SECTION)}
 _ADVICE: Final = {"text": f.needed(f.ADVICE)}
 _BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
+_FORMER: Final = {f"baseline_{key}": field for key, field in _BASELINE.items()}
 _BULLET: Final = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 _VERDICTS: Final = ("helpful", "harmful", "neutral", "unknown", None)
 _DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed")
@@ -73,11 +75,6 @@ def _removed(_: FoldedEvent, entry: Entry, data: Data) -> dict[str, object]:
 def _restored(_: FoldedEvent, entry: Entry, __: Data) -> dict[str, object]:
     gone = {"status": "live", "removed_into": None} if entry.status == "removed" else {}
     return {**gone, "reason": None}
-
-
-def _recounted(event: FoldedEvent, _: Entry, data: Data) -> dict[str, object]:
-    helpful, harmful = data.get("helpful", 0), data.get("harmful", 0)
-    return {"baseline_helpful": helpful, "baseline_harmful": harmful, "recounted_at": event.position}
 
 
 def _count(data: Any) -> str:
@@ -193,11 +190,12 @@ TYPES: Final = (
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
-        meaning="A bullet's counters were set by hand: a new baseline.",
+        meaning="A bullet's counters were set by hand, a new baseline; or that was undone, and what was before counts.",
         since=1,
-        # `into`: git gave the name to other advice, and this bullet has what was counted before.
-        fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL},
-        effect=ChangesBullet(_recounted),
+        # `into`: git gave the name to other advice, and this bullet has what was counted before. `since`: of an undoing
+        # the event whose baseline and later tags count again; earlier versions take the counters as they were then.
+        fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL, "since": f.EVENT_ID, **_FORMER},
+        effect=Recounts(),
         summary=said("{name} helpful={helpful} harmful={harmful}"),
     ),
     EventType(

@@ -62,6 +62,13 @@ class ChangesBullet(Effect):
             book.put(replace(entry, **self.values(event, entry, data)))  # type: ignore[arg-type]
 
 
+class Recounts(Effect):
+    """Sets the counters of the bullet that the data names, or undoes that."""
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        book.recount(event, data)
+
+
 class TagsBullet(Effect):
     """Gives a bullet a tag, which counts if it is a verdict: only then does it change anything."""
 

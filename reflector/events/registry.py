@@ -18,6 +18,7 @@ from reflector.events.effects import (
     GivesAnswer,
     MovesWindow,
     RecordsWindow,
+    Recounts,
     Tells,
     UndoesMerge,
 )
@@ -46,7 +47,9 @@ NAMING_TYPES: Final = _where(lambda one: one.holds_names)
 #: Types that say what a bullet's text is.
 WORDING_TYPES: Final = (*_where(lambda one: isinstance(one.effect, AddsBullets)), BULLET_REVISED)
 #: Types after which a playbook without counters may say something else.
-ADVICE: Final = frozenset(_where(lambda one: isinstance(one.effect, AddsBullets | ChangesBullet | UndoesMerge)))
+ADVICE: Final = frozenset(
+    _where(lambda one: isinstance(one.effect, AddsBullets | ChangesBullet | Recounts | UndoesMerge))
+)
 
 #: Types that open a window, on which a reflection and its tags hang.
 WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, RecordsWindow))

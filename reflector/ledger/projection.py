@@ -211,7 +211,11 @@ class Projector:
         last = 0
         if names:
             (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
-        self._book = Playbook(entries=dict(self._stored), last_ordinal=last)
+        since = {str((one.data or {}).get("since")) for one in events if one.type == ev.BULLET_RECOUNTED}
+        among, ids = self.sql.among("event_id", sorted(since))
+        query = f"SELECT event_id, position FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
+        at = dict(self.sql.run(query, ids).fetchall()) if since else {}
+        self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
 
     def _change_bullets(self, event: Projected, effect: Effect, data: Mapping[str, Any]) -> None:
         """Fold the effect into the bullets that the event names."""
@@ -221,6 +225,7 @@ class Projector:
         before = {name: book.entries[name] for name in names if name in book.entries}
         effect.apply(book, event, data)
         again: list[str] = []
+        back: list[str] = []
         for name in sorted(names & book.entries.keys()):
             entry, old = book.entries[name], before.get(name)
             if old is None or entry.status != old.status:
@@ -230,12 +235,17 @@ class Projector:
                 self._uncount(name)
             if old is not None and entry.recounted_at != old.recounted_at:
                 again.append(name)
+                back += [name] * (entry.recounted_at < event.position)
             if old is not None and entry.heir != old.heir:
                 again += [name, *([old.heir] if old.heir else [])]
         if again:
             self._write_waiting()
             self.counters.forget()
             self.counters.recount(again)
+        query = "SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND name = ? AND tag <> 0"
+        for name in back:  # where a count set by hand was undone, tags before it may count again
+            for position, reflection_id in self.sql.run(query, name).fetchall():
+                self._reconsider_tags(reflection_id, only=position)
 
     def _merged_into(self, names: Collection[str]) -> set[str]:
         """Return the bullets that were merged into these, having looked them up."""

@@ -11,7 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from reflector.events.event import BULLET_ASSERTED, BULLET_TAGGED, EVIDENCE_RETRACTED, POLICY_ADOPTED, Projected
+from reflector.events.event import (
+    BULLET_ASSERTED,
+    BULLET_RECOUNTED,
+    BULLET_TAGGED,
+    EVIDENCE_RETRACTED,
+    POLICY_ADOPTED,
+    Projected,
+)
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
 from reflector.ledger.projection import REBUILDABLE, Projector, odd_checkpoints
@@ -34,9 +41,8 @@ _EVENTS: Final = (
     "CREATE INDEX event_by_id ON event (playbook_id, event_id)",
     "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
 )
-_COUNTS_AGAIN: Final = (
-    f"SELECT 1 FROM event WHERE playbook_id = ? AND {one_of((EVIDENCE_RETRACTED, POLICY_ADOPTED))} LIMIT 1"  # noqa: S608
-)
+_COUNT_AGAIN: Final = one_of((EVIDENCE_RETRACTED, POLICY_ADOPTED, BULLET_RECOUNTED))
+_COUNTS_AGAIN: Final = f"SELECT 1 FROM event WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"  # noqa: S608
 #: The columns of each table, those of its key first and their number.
 _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tag": (1, ("position", "name", "tag", "session_id", "reflection_id", "active")),

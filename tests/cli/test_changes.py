@@ -126,6 +126,27 @@ def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, typ
     assert said(agent) == after
 
 
+def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: Agent) -> None:
+    agent.counted(id="s-1")
+    agent.counted(id="s-2")
+    (helpful, harmful), text = agent.counters()["pat-001"], agent.playbook.read_text()
+    agent.playbook.write_text(text.replace(f'"helpful": {helpful}', '"helpful": 9'))
+    agent.counted(id="s-3")
+    (edit,) = agent.json("log", "--type", "bullet.recounted")
+    assert agent.counters()["pat-001"] == (10, harmful)
+    again = agent.json("undo", str(edit["position"]))["undo"]
+    assert agent.counters()["pat-001"] == (helpful + 1, harmful)
+    steps = agent.json("blame", "pat-001")
+    assert [step["disposition"] for step in steps][-4:] == ["counted", "undone", "counted", "undo"]
+    assert (steps[-1]["helpful"], steps[-3]["uncounted_by"]["position"]) == (helpful + 1, steps[-1]["position"])
+    agent.call(*shlex.split(again)[1:])
+    assert agent.counters()["pat-001"] == (10, harmful)
+    agent.call("undo")
+    agent.call("undo", "s-1", "--why", "a test")
+    assert agent.counters()["pat-001"] == (helpful, harmful)
+    assert agent.call("verify").out == ""
+
+
 def test_undo_without_a_name_takes_back_all_that_one_command_did_in_the_same_playbook(agent: Agent) -> None:
     first = said(agent)
     agent.call("remove", "pat-001", "pat-002")

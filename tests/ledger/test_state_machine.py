@@ -104,6 +104,13 @@ class LedgerMachine(RuleBasedStateMachine):
     def set_baseline(self, name: str, helpful: int, harmful: int) -> None:
         self._append(changed(ev.BULLET_RECOUNTED, name, next(self.number), helpful=helpful, harmful=harmful))
 
+    @precondition(lambda self: self.appended)
+    @rule(name=_NAME, data=st.data(), helpful=_SMALL)
+    def undo_a_baseline(self, name: str, data: st.DataObject, helpful: int) -> None:
+        since = data.draw(st.sampled_from(self.appended)).event_id
+        former = {"since": since, "baseline_helpful": helpful, "baseline_harmful": 1}
+        self._append(changed(ev.BULLET_RECOUNTED, name, next(self.number), helpful=9, harmful=9, **former))
+
     @rule(
         target=windows,
         session=st.sampled_from(["s1", "s2", "s3", None]),
