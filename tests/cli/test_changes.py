@@ -127,11 +127,10 @@ def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, typ
 
 
 def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: Agent) -> None:
-    agent.counted(id="s-1")
-    agent.counted(id="s-2")
+    agent.counted(id="s-7")
     (helpful, harmful), text = agent.counters()["pat-001"], agent.playbook.read_text()
     agent.playbook.write_text(text.replace(f'"helpful": {helpful}', '"helpful": 9'))
-    agent.counted(id="s-3")
+    agent.counted(id="s-8")
     (edit,) = agent.json("log", "--type", "bullet.recounted")
     assert agent.counters()["pat-001"] == (10, harmful)
     again = agent.json("undo", str(edit["position"]))["undo"]
@@ -142,7 +141,7 @@ def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: 
     agent.call(*shlex.split(again)[1:])
     assert agent.counters()["pat-001"] == (10, harmful)
     agent.call("undo")
-    agent.call("undo", "s-1", "--why", "a test")
+    agent.call("undo", "s-7", "--why", "a test")
     assert agent.counters()["pat-001"] == (helpful, harmful)
     assert agent.call("verify").out == ""
 
