@@ -114,9 +114,7 @@ MUTATIONS = [
     Mutation(STATE, "counting or self.counting or self.adopted", "counting or self.adopted", FOLD),
     Mutation(STATE, 'data.get("disposition") != "counted" or not', "not", FOLD),
     Mutation(EFFECTS, "take_tag(judged[0], tag, event.recorded_at)", "take_tag(judged[0], tag, '')", FOLD),
-    Mutation(
-        STATE, "setdefault(event.event_id, event.position)", "setdefault(event.event_id, event.position + 1)", FOLD
-    ),
+    Mutation(STATE, "recounted_at=min(at, event.position)", "recounted_at=at + 1", FOLD),
     Mutation(PROJECTION, "for name in back:", "for name in ():", ("tests/cli/test_changes.py",)),
     Mutation(UNDOING, '{"since": since, **dict(counts)}', "dict(counts)", ("tests/cli/test_changes.py",)),
     Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),

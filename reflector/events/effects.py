@@ -31,6 +31,7 @@ class AddsBullets(Effect):
     bullets: Callable[[Data], Sequence[Data]]
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        book.baselines_at[event.event_id] = event.position
         book.add(event, self.bullets(data))
 
 
@@ -38,6 +39,7 @@ class MergesBullets(AddsBullets):
     """Adds a bullet that has the evidence of its `sources`."""
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        book.baselines_at[event.event_id] = event.position
         for bullet in self.bullets(data):
             book.merge(event, bullet, data.get("sources", ()))
 
@@ -67,6 +69,7 @@ class Recounts(Effect):
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.recount(event, data)
+        book.baselines_at[event.event_id] = event.position
 
 
 class TagsBullet(Effect):

@@ -46,6 +46,8 @@ NAMING_TYPES: Final = _where(lambda one: one.holds_names)
 
 #: Types that say what a bullet's text is.
 WORDING_TYPES: Final = (*_where(lambda one: isinstance(one.effect, AddsBullets)), BULLET_REVISED)
+#: Types that set baselines.
+BASELINE_TYPES: Final = _where(lambda one: isinstance(one.effect, AddsBullets | Recounts))
 #: Types after which a playbook without counters may say something else.
 ADVICE: Final = frozenset(
     _where(lambda one: isinstance(one.effect, AddsBullets | ChangesBullet | Recounts | UndoesMerge))

@@ -86,7 +86,7 @@ class Playbook:
     _tags: dict[str, list[CountedTag]] = field(default_factory=dict)
     _completed: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
     _retracted_by: dict[str, str] = field(default_factory=dict)
-    #: The positions of the events that set baselines, by their ids.
+    #: The positions of the events that may set baselines, by their ids.
     baselines_at: dict[str, int] = field(default_factory=dict)
     #: The bullets that were merged into one, by its name.
     _sources: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -109,7 +109,6 @@ class Playbook:
     def add(self, event: FoldedEvent, bullets: Sequence[Data]) -> None:
         """Add the bullets that an event brings. A name means one bullet forever: a second one changes nothing."""
         first = self.last_ordinal + 1
-        self.baselines_at[event.event_id] = event.position
         for ordinal, bullet in enumerate(bullets, start=first):
             name, baseline = bullet["name"], (bullet.get("helpful", 0), bullet.get("harmful", 0))
             if name not in self.entries:
@@ -123,11 +122,12 @@ class Playbook:
         entry = self.entries.get(data.get("name", ""))
         if entry is None:
             return
-        at = self.baselines_at.get(data.get("since", ""))
-        of = "" if at is None else "baseline_"
+        at = self.baselines_at.get(data.get("since", ""), event.position)
+        of = "baseline_" if at < event.position else ""
         helpful, harmful = data.get(f"{of}helpful", 0), data.get(f"{of}harmful", 0)
-        at = self.baselines_at.setdefault(event.event_id, event.position) if at is None else at
-        self.put(replace(entry, baseline_helpful=helpful, baseline_harmful=harmful, recounted_at=at))
+        self.put(
+            replace(entry, baseline_helpful=helpful, baseline_harmful=harmful, recounted_at=min(at, event.position))
+        )
 
     def merge(self, event: FoldedEvent, bullet: Data, sources: Sequence[str]) -> None:
         """Add a bullet that has the evidence of those of its sources that are live. A name that is taken changes

@@ -27,10 +27,10 @@ from reflector.events.effects import (
     UndoesMerge,
 )
 from reflector.events.fields import unpack_keys
-from reflector.events.registry import ADVICE, WINDOW_TYPES, effect_of, names_in
+from reflector.events.registry import ADVICE, BASELINE_TYPES, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
-from reflector.ledger.reader import history_page
+from reflector.ledger.reader import history_page, one_of
 from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
 from reflector.playbook.counting import DEFAULT, is_counting
 
@@ -213,7 +213,8 @@ class Projector:
             (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
         since = {str((one.data or {}).get("since")) for one in events if one.type == ev.BULLET_RECOUNTED}
         among, ids = self.sql.among("event_id", sorted(since))
-        query = f"SELECT event_id, position FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
+        of = f"{one_of(BASELINE_TYPES)} AND {among}"
+        query = f"SELECT event_id, position FROM event WHERE playbook_id = ? AND {of}"  # noqa: S608
         at = dict(self.sql.run(query, ids).fetchall()) if since else {}
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
 
@@ -230,10 +231,11 @@ class Projector:
             entry, old = book.entries[name], before.get(name)
             if old is None or entry.status != old.status:
                 self._waiting.statuses.append((name, event.position, entry.status))
-            if old is None or entry.recounted_at != old.recounted_at:
+            is_other = old is None or (entry.recounted_at, entry.baseline) != (old.recounted_at, old.baseline)
+            if is_other:
                 # What was tagged before is not part of its count.
                 self._uncount(name)
-            if old is not None and entry.recounted_at != old.recounted_at:
+            if old is not None and is_other:
                 again.append(name)
                 back += [name] * (entry.recounted_at < event.position)
             if old is not None and entry.heir != old.heir:
