@@ -136,7 +136,7 @@ def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], l
         is_task = not task and message.origin == "human"
         task = task or is_task
         ranks.append(0 if is_task else _rank(message, since))
-        sizes.append(_sizes(message, names, citing=bool(citing)))
+        sizes.append(_sizes(message, len(ranks), names, citing=bool(citing)))
     ranks = [min(rank, 4) if at >= len(ranks) - _END else rank for at, rank in enumerate(ranks)]
     for at in last.values():
         ranks[at] = 0
@@ -144,7 +144,7 @@ def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], l
     turns: list[dict[str, Any]] = []
     lost: Counter[str] = Counter()
     missing = 0
-    for message, level in zip(messages(), levels, strict=True):
+    for number, (message, level) in enumerate(zip(messages(), levels, strict=True), 1):
         cites, whole = bool(_cites(message, names)), _characters(message)
         if level < 0:
             missing += 1
@@ -153,7 +153,7 @@ def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], l
         if missing:
             turns.append(_gap(missing))
             missing = 0
-        turns.append(turn := _turn(message, names, _LEVELS[level], citing=cites))
+        turns.append(turn := _turn(message, number, names, _LEVELS[level], citing=cites))
         if _LEVELS[level] is not WHOLE:
             outputs = sum(len(result["output"]) for result in turn.get("tool_results", ()))
             shown = {"characters": len(turn["content"]), "output_characters": outputs}
@@ -199,12 +199,12 @@ def _gap(turns: int) -> dict[str, Any]:
     return {"note": f"… {turns:,} {'turn' if turns == 1 else 'turns'} left out …"}
 
 
-def _sizes(message: Message, cited: Collection[str], *, citing: bool) -> tuple[int, ...]:
+def _sizes(message: Message, number: int, cited: Collection[str], *, citing: bool) -> tuple[int, ...]:
     """Return the most tokens that a message takes at each level; most messages are short, and alike at several."""
     sizes: list[int] = []
     before: dict[str, Any] | None = None
     for level in _LEVELS:
-        turn = _turn(message, cited, level, citing=citing)
+        turn = _turn(message, number, cited, level, citing=citing)
         sizes.append(sizes[-1] if turn == before else _size(turn))
         before = turn
     return tuple(sizes)
@@ -219,9 +219,12 @@ def _cites(message: Message, cited: Collection[str]) -> list[str]:
     return [name for name in citations_of(message) if name in cited] if cited else []
 
 
-def _turn(message: Message, cited: Collection[str], level: Level, *, citing: bool) -> dict[str, Any]:
-    """Return a message as a turn: {"role", "content"}, with "thinking" where it cites, calls, results and origin."""
-    turn: dict[str, Any] = {"role": message.role, "content": _cut(message.text, cited, level.text)}
+def _turn(message: Message, number: int, cited: Collection[str], level: Level, *, citing: bool) -> dict[str, Any]:
+    """Return a message as a turn: {"turn", "role", "content"}, with "thinking" where it cites, calls, results, origin.
+
+    `number` is its place in the stream of messages, from 1 on.
+    """
+    turn: dict[str, Any] = {"turn": number, "role": message.role, "content": _cut(message.text, cited, level.text)}
     if message.thinking and (citing or level is WHOLE):
         turn["thinking"] = _cut(message.thinking, cited, level.text)
     calls, results = message.calls[: level.items], message.results[: level.items]

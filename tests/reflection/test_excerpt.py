@@ -55,11 +55,16 @@ def test_a_window_that_fits_is_shown_whole() -> None:
     ]
     assert cut(messages) == Excerpt(
         (
-            {"role": "user", "content": "Fix the cart."},
-            {"role": "assistant", "content": "As [pat-001] says, I look first.", "thinking": "Where is it?"},
-            {"role": "assistant", "content": "", "tool_calls": [{"name": "Bash", "input": {"command": "ls"}}]},
-            {"role": "user", "content": "", "tool_results": [{"output": "cart.py", "is_error": True}]},
-            {"role": "user", "content": "Caveat: hook output", "origin": "injected"},
+            {"turn": 1, "role": "user", "content": "Fix the cart."},
+            {"turn": 2, "role": "assistant", "content": "As [pat-001] says, I look first.", "thinking": "Where is it?"},
+            {
+                "turn": 3,
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"name": "Bash", "input": {"command": "ls"}}],
+            },
+            {"turn": 4, "role": "user", "content": "", "tool_results": [{"output": "cart.py", "is_error": True}]},
+            {"turn": 5, "role": "user", "content": "Caveat: hook output", "origin": "injected"},
         ),
         {},
     )
