@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -24,6 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import reflector.ledger as ledgers
 from reflector.events.event import EVENT_REDACTED, SESSION_RECORDED
 from reflector.files import error_words, folder_of, lock, read_bounded, write_durably
 from reflector.git import GitUnavailable, ask_git, repository
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 _ENTRY: Final = "entry.json"
 _COPY: Final = "events.ndjson"
-#: Called with what a person is to know; the command line prints it.
-tell: Callable[[str], None] = lambda _: None  # noqa: E731
 #: Where a ledger lies that is being made.
 _NOWHERE: Final = (0, 0)
 #: What SQLite may do while a strange file is looked at: some seconds of work.
@@ -180,12 +179,12 @@ def _is_known(place: Place, entry: Entry | None) -> bool:
     seen = look(place.file, place.playbook, {end.position for end in ends.values()})
     if entry is not None and _goes_on(seen, entry, ends[entry.root]):
         if (behind := ends[entry.root].position - seen.position) > 0:
-            tell(f"{place.file} lacks {behind:,} of the events of its copy, which is kept")
+            ledgers.tell(f"{place.file} lacks {behind:,} of the events of its copy, which is kept")
         return True
     if entry is not None and ends[entry.root].position:
         aside = place.file.with_name(f"another-{seen.origin[:12]}.db")
         _restored(place, entry, aside)
-        tell(f"another ledger lay in its place, and is kept as {aside}")
+        ledgers.tell(f"another ledger lay in its place, and is kept as {aside}")
         return True
     original = next((one for one in known if _goes_on(seen, one, ends[one.root])), None)
     if original is None:
@@ -319,7 +318,9 @@ def _restored(place: Place, entry: Entry, aside: Path | None = None) -> None:
             f"of. A copy of its {end.position:,} events is kept: `reflector ledger take` puts it back, "
             f"`reflector ledger forget {place.root}` removes it, so that a new ledger can begin"
         )
-    tell(f"{place.file} was gone; its {end.position:,} events are back from the copy in {own_folder(entry.root)}")
+    ledgers.tell(
+        f"{place.file} was gone; its {end.position:,} events are back from the copy in {own_folder(entry.root)}"
+    )
 
 
 def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: bool = True) -> bool:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import reflector.ledger as ledgers
-from reflector import __version__, entries
-from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, MOVED
+from reflector import __version__
+from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, MOVED, SUMMARIES
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -89,11 +89,8 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(len(name) for group in GROUPS.values() for name in group)
         for title, group in GROUPS.items():
-            commands = {name: self.get_command(ctx, name) for name in group}
             with formatter.section(title):
-                formatter.write_dl(
-                    [(f"{name:<{width}}", one.get_short_help_str(limit=200)) for name, one in commands.items() if one]
-                )
+                formatter.write_dl([(f"{name:<{width}}", SUMMARIES[name]) for name in group])
 
 
 def _moved(gone: str) -> str:
@@ -265,7 +262,7 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
     ledgers.show_upgrade = _upgrade
     place = Place()
-    entries.tell = lambda text: place._note([text])
+    ledgers.tell = lambda text: place._note([text])
     try:
         code = reflector.main(arguments, prog_name="reflector", obj=place, standalone_mode=False, color=_colour())
         sys.stdout.flush()

@@ -18,3 +18,5 @@ def _nothing(_: int) -> AbstractContextManager[None]:
 
 #: Shows how far the first opening of an older ledger is, which fills its tables again; the command line sets it.
 show_upgrade: ShowUpgrade = _nothing
+#: Called with what a person is to know of their ledgers; the command line prints it.
+tell: Callable[[str], None] = lambda _: None  # noqa: E731

@@ -53,6 +53,14 @@ def test_what_is_asked_for_often_imports_no_library(code: str) -> None:
     assert (" reflector." in done.stderr) == (code != "import reflector")
 
 
+def test_help_imports_no_command_and_neither_the_ledger_nor_sqlalchemy() -> None:
+    code = "import sys; from reflector.cli.app import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = {name.removeprefix("reflector.") for name in done.stderr.split() if name.startswith("reflector.")}
+    assert ours == {"cli", "cli.app", "cli.table", "ledger", "mistakes"}
+    assert "sqlalchemy" not in done.stderr
+
+
 def test_every_public_name_is_there_and_another_name_is_an_attribute_error() -> None:
     import reflector
 
