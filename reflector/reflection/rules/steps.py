@@ -97,6 +97,21 @@ _KINDS: tuple[Kind, ...] = (
     *("revert", "test", "ci", "build", "types", "lint", "ship", "install", "run", "change", "tidy", "look"),
 )
 
+#: What starts what was built; its kind is `run`, as that of any command.
+_STARTS = (
+    rf"{_NPM} (?:start|dev|serve|preview)\b|(?:docker(?:-| )compose|podman-compose) (?:\S+ )*up\b|systemctl (?:re)?start"
+    r"|(?:cargo|go|dotnet|flask|flutter|swift) run\b|(?:uvicorn|gunicorn)\b|manage\.py (?:runserver|migrate)"
+)
+_RUNS = (*(COMMANDS[kind] for kind in ("test", "types", "lint", "build")), _STARTS)
+#: Beside a run: what prints nothing, what cuts the output of a pipe and names no file, and how the run ended.
+_SILENT_PART = re.compile(r"(?:cd|pushd|export|source|set|sleep|wait|true|mkdir|rm|kill)\b.*|\w+=\S*|\}|\)")
+_FILTER = re.compile(
+    r"(?:tail|head|cut|sort|uniq|wc|cat|(?:e?grep|rg|sed)(?: -\S+(?: \d+)?)* [^\s./-]+)(?: -\S+| \d+)*|tee(?: \S+)*"
+)
+_EXIT_CODE = re.compile(r"\becho [\"']?[\w =:-]{0,16}\$(?:\?|\{PIPESTATUS\[\d\]\})[\"']?(?=\s*(?:$|[;&|\n]))")
+#: What prints more: the output of another command, a text in place of a file, the file that was checked.
+_PRINTS_MORE = re.compile(r"\$\(|`|<<|<\(|compose config")
+
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\b", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _REDIRECTION = re.compile(r"\s+\d?>+&?\s*\S+")
@@ -119,13 +134,14 @@ _BY_KIND: dict[Kind, str] = {
     "poll": "BashOutput TaskOutput AgentOutputTool Monitor",
     "tidy": "KillShell KillBash TaskStop",
 }
+_SHELLS = ("Bash", "PowerShell", "Shell")
 _TOOLS = {tool: kind for kind, tools in _BY_KIND.items() for tool in tools.split()}
 
 
 def read_call(call: ToolCall) -> Step:
     """Return what one call does."""
     given = call.input
-    if call.name in ("Bash", "PowerShell", "Shell"):
+    if call.name in _SHELLS:
         return _read_command(str(given.get("command") or "")[:_READ])
     kind = _TOOLS.get(call.name)
     if kind is not None:
@@ -146,6 +162,26 @@ def _read_command(command: str) -> Step:
     if kind in ("look", "tidy") and re.search(r"tasks/[\w-]+\.output", command):
         kind = "poll"
     return Step(kind, _one_line(command)[:160], files_in(command) if kind in _WITH_FILES else ())
+
+
+def is_run(call: ToolCall) -> bool:
+    """Return whether a call is a command that does nothing but test, build, check or start what was built.
+
+    What it prints is the result of the run: no part of the command prints a file, a page, history or words of its own.
+    """
+    command = str(call.input.get("command") or "")
+    if call.name not in _SHELLS or len(command) > _READ or _PRINTS_MORE.search(command):
+        return False
+    script = _EXIT_CODE.sub("", _QUOTED.sub(lambda quoted: quoted[0] if "$" in quoted[0] else "Q", command))
+    script, runs, at, piped = _QUOTED.sub("Q", script), 0, 0, False
+    for end in [*_SPLIT.finditer(script), None]:
+        segment = _unwrapped(script[at : end.start() if end else len(script)])
+        at, was_piped, piped = end.end() if end else 0, piped, bool(end) and end[0] == "|"
+        if any(_compiled(pattern).match(segment) for pattern in _RUNS):
+            runs += 1
+        elif segment and not (_FILTER if was_piped else _SILENT_PART).fullmatch(segment):
+            return False
+    return runs > 0
 
 
 @lru_cache(maxsize=128)  # the same tests are run again and again

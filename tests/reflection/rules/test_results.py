@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.reflection.rules.steps import Step, read_call, read_result
+from reflector.reflection.rules.steps import Step, is_run, read_call, read_result
 from reflector.transcripts.message import ToolCall
 
 #: How a call ended, whether its result was flagged as an error, its command, and what it printed.
@@ -72,3 +72,32 @@ def test_a_command_is_placed_by_what_it_runs_not_by_what_it_mentions(kind: str) 
 @pytest.mark.parametrize(("name", "given", "kind"), TOOLS)
 def test_a_tool_is_placed_by_its_name(name: str, given: dict[str, object], kind: str) -> None:
     assert read_call(ToolCall("c", name, given)).kind == kind
+
+
+RUNS = """\
+cd a && FOO=1 timeout 60 uv run pytest -x 2>&1 | grep -A 3 -E "passed|failed" | tail -5; echo "exit: $?"
+npx eslint . || true
+npm run build && npm test | tee out.log
+docker compose up -d
+npm start &
+""".splitlines()
+PRINTS = """\
+npm test && cat notes.md
+cat x | pytest
+pytest | cat README
+pytest | grep -v foo notes.txt
+go test ./... $(cat notes)
+echo 'all 14 tests passed'; pytest
+ls && go test ./...
+git log
+curl https://example.com/tests
+sed -n 1,5p pytest.log
+docker compose config
+python - <<E
+""".splitlines()
+
+
+def test_a_run_prints_nothing_but_its_result() -> None:
+    calls = {command: is_run(ToolCall("c", "Bash", {"command": command})) for command in [*RUNS, *PRINTS]}
+    assert calls == dict.fromkeys(RUNS, True) | dict.fromkeys(PRINTS, False)
+    assert not is_run(ToolCall("c", "mcp__shell__run", {"command": "pytest"}))
