@@ -54,22 +54,6 @@ def test_the_demo_shows_every_system(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not demo.rstrip().splitlines()[-1].startswith("position")
 
 
-def test_the_install_command_of_the_readme_leads_to_hooks_and_its_counterpart_out_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from reflector.hooks.install import EVENTS, HookList
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    assert run(re.findall(r"\$ reflector (install)\n", README)) == 0
-    settings = tmp_path / "home" / ".claude" / "settings.json"
-    assert [handler.event for handler in HookList(EVENTS).handlers(settings.read_text("utf-8"))] == list(EVENTS)
-    assert "`reflector uninstall`" in README
-    assert run(["uninstall"]) == 0
-    assert not settings.exists()
-
-
 def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:
     import json
 

@@ -184,14 +184,6 @@ def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) ->
     assert agent.call("list").err == "reflector: 1 session window waits for the model's verdicts\n"
 
 
-def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent) -> None:
-    for id in ("abcd-1", "abcd-2", "efgh-1"):
-        agent.counted(id=id)
-    assert agent.json("show", "ef")["session_id"] == "efgh-1"
-    assert {event["session_id"] for event in agent.json("log", "--session", "ef")} == {"efgh-1"}
-    assert "it could be abcd-1, abcd-2" in agent.call("show", "abcd", code=2).err
-
-
 def test_a_short_name_suggests_the_bullet_that_it_is_short_for(agent: Agent) -> None:
     agent.write_playbook(
         {"OTHERS": [{"name": f"oth-{number:03}", "text": f"Advice {number}."} for number in (1, 10, 11)]}

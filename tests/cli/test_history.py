@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.road.agent import BULLETS, PATIENCE, Agent
+from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 from tests.test_locate import git
 
@@ -165,41 +161,6 @@ def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tm
     told = agent.call("import-history").err
     assert told.startswith(f"Nothing to import: there is no {agent.home / '.claude' / 'projects'}, ")
     assert not agent.ledger.exists()
-
-
-def written(agent: Agent) -> int:
-    """How many events there are by now."""
-    if not agent.ledger.exists():
-        return 0
-    with closing(sqlite3.connect(f"file:{agent.ledger}?mode=ro", uri=True)) as connection:
-        try:
-            return int(connection.execute("SELECT count(*) FROM event").fetchone()[0])
-        except sqlite3.Error:  # it is being made
-            return 0
-
-
-@pytest.mark.slow
-def test_an_import_that_is_killed_or_interrupted_goes_on_where_it_was(agent: Agent) -> None:
-    for number in range(28):
-        put(agent, f"{number}", f"2026-01-{number + 1:02d}")
-    agent.call("import-history")
-    alone = sessions(agent), agent.counters()
-    shutil.rmtree(agent.claude)
-    agent.loses_its_copy()
-    agent.claude.mkdir()
-    agent.write_playbook(BULLETS)
-    for sent in (signal.SIGKILL, signal.SIGINT, signal.SIGKILL):
-        size = written(agent) + 3  # of this run: a signal before it writes would end the interpreter's start
-        process = agent.start("import-history", start_new_session=True)
-        agent.wait_until(lambda p=process, size=size: p.poll() is not None or written(agent) > size)  # type: ignore[misc]
-        os.killpg(process.pid, sent)  # as a terminal does: all of them
-        err = process.communicate(timeout=PATIENCE)[1]
-        if sent == signal.SIGINT:
-            assert process.returncode == 130
-            assert err.endswith("what was recorded stays, run the same command again\n")
-    agent.call("import-history")
-    assert (sessions(agent), agent.counters()) == alone
-    assert agent.call("verify").out == ""
 
 
 def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(agent: Agent) -> None:

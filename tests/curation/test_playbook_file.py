@@ -183,6 +183,7 @@ def test_a_file_that_a_new_ledger_cannot_adopt_is_named(tmp_path: Path) -> None:
         assert "line 1, column 20" in told
         assert "correct it there" in told
         assert "reflector rebuild" not in told
+    assert agent.playbook.read_text() == '[{"name": "pat-001"'
     doctor = agent.call("doctor", code=1).out
     assert "line 1, column 20" in doctor
     assert "it is empty" not in doctor

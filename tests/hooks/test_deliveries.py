@@ -268,15 +268,6 @@ def test_a_folder_without_a_playbook_is_left_as_it_is(project: Project, name: st
     assert not (project.home / ".local").exists()
 
 
-def test_a_session_without_a_playbook_of_its_own_is_kept_with_the_users(project: Project) -> None:
-    (project.home / ".config/reflector/config.toml").unlink()
-    users = project.home / ".local/share/reflector/user"
-    Project(users, project.home).write_playbook()
-    project.hook(event("SessionEnd"))
-    assert [record["project"] for record in records(users / ".claude/reflector/spool")] == [str(users)]
-    assert list(project.path.iterdir()) == []
-
-
 @pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may look everywhere")
 def test_where_nobody_can_look_for_a_playbook_the_delivery_is_kept_with_the_user(project: Project) -> None:
     (project.home / ".config/reflector/config.toml").unlink()

@@ -85,36 +85,18 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
     assert agent.call("verify").out == ""
 
 
-# Who agrees to ask a model
-
-
-MODEL = 'backend = "anthropic"\n'
-
-
-@pytest.mark.parametrize(
-    ("users", "own", "asked", "reason"),
-    [
-        ("", "", 0, ""),
-        ("", MODEL, 0, "only the project's own file asks for a model"),
-        ('projects = ["{}/*"]\n', MODEL, 1, ""),
-        (MODEL, MODEL, 1, ""),
-        (MODEL + 'projects = ["~/work/*", "~nobody-of-that-name/x"]\n', "", 0, "the project is not among `projects`"),
-    ],
-)
-def test_a_model_is_asked_where_its_user_says_so(
-    agent: Agent, api: Api, users: str, own: str, asked: int, reason: str
-) -> None:
+def test_a_model_is_asked_where_its_user_says_so_and_not_where_the_project_alone_does(agent: Agent, api: Api) -> None:
     del agent.environ["REFLECTOR_BACKEND"]
+    (agent.claude / "reflector.toml").write_text('backend = "anthropic"\n')
+    agent.call("drain")
+    (reason,) = reasons(agent)
+    assert ("only the project's own file asks for a model" in reason, api.asked) == (True, [])
     path = agent.home / ".config/reflector/config.toml"
     path.parent.mkdir(parents=True)
-    path.write_text(users.format(agent.project.parent))
-    (agent.claude / "reflector.toml").write_text(own)
+    path.write_text(f'projects = ["{agent.project.parent}/*"]\n')
+    end(agent, Session("s-2").cites("pat-001"))
     agent.call("drain")
-    assert len(api.asked) == asked
-    assert [reason in said for said in reasons(agent)] == [True] * bool(reason)
-
-
-# Failures
+    assert len(api.asked) == 1
 
 
 def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_with_another_model(

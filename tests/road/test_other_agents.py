@@ -16,23 +16,6 @@ every_agent = pytest.mark.parametrize("begin", EVERY.values(), ids=EVERY.keys())
 
 
 @every_agent
-def test_a_citation_and_its_thanks_are_counted_and_explained(
-    agent: Agent, tmp_path: Path, begin: Callable[..., Session]
-) -> None:
-    session = begin().cites("pat-001").cites("pat-002", "No, that is wrong. Please revert it.")
-    path = session.model("You are right, I take it back.").write(tmp_path / session.file_name)
-    agent.hands("SessionEnd", path, session_id=session.id, drain=True)
-    assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 2), "mis-001": (0, 0)}
-    (recorded,) = agent.events("session.recorded")
-    assert (recorded["data"]["agent"], recorded["session_id"]) == (session.agent, session.id)
-    assert [step["tag"] for step in agent.json("blame", "pat-001")] == ["helpful"]
-    agent.hands("SessionEnd", path, session_id=session.id, drain=True)
-    agent.call("ingest", path)
-    assert agent.counters()["pat-001"] == (1, 0)
-    assert len(agent.events("session.recorded")) == 1
-
-
-@every_agent
 def test_results_are_judged_as_those_of_claude_code(
     agent: Agent, tmp_path: Path, begin: Callable[..., Session]
 ) -> None:

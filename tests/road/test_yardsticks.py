@@ -13,15 +13,6 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 
-def test_a_broken_playbook_is_refused_and_left_alone_before_there_is_a_ledger(agent: Agent) -> None:
-    broken = agent.playbook.read_bytes()[:200]
-    agent.playbook.write_bytes(broken)
-    for command in (["list"], ["drain"], ["add", "pat", "Be kind."]):
-        told = agent.call(*command, code=1).err
-        assert (str(agent.playbook) in told, "left as it is" in told) == (True, True)
-    assert agent.playbook.read_bytes() == broken
-
-
 def test_a_session_end_does_as_much_work_whatever_the_transcript_holds(agent: Agent, tmp_path: Path) -> None:
     session = Session("s-1").cites("pat-001")
     agent.hook("SessionEnd", session_id="s-0", transcript_path=str(tmp_path / "0.jsonl"))  # makes the folders

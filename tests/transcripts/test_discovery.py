@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reflector.locate import agent_folder
 from reflector.transcripts.discovery import find_transcript, find_transcripts, look_at
 from tests.transcripts.agents import SESSION, Codex, Copilot, Pi, Session
 
@@ -64,8 +63,3 @@ def test_a_session_whose_hook_named_no_transcript_is_found_by_its_id(
     assert find_transcript(SESSION) == path
     for other in (None, "", "*", f"*{SESSION[1:]}", "../../etc/passwd"):
         assert find_transcript(other) is None
-
-
-def test_the_clients_folder_is_where_its_configuration_is() -> None:
-    assert agent_folder({"HOME": "/h"}) == "/h/.claude"
-    assert agent_folder({"HOME": "/h", "CLAUDE_CONFIG_DIR": "/c"}) == "/c"
