@@ -29,7 +29,7 @@ from reflector.events.event import EVENT_REDACTED, SESSION_RECORDED
 from reflector.files import error_words, folder_of, lock, read_bounded, write_durably
 from reflector.git import GitUnavailable, ask_git, repository
 from reflector.handover import open_own
-from reflector.ledger.errors import LedgerForeign, LedgerGone, LedgerUnavailable
+from reflector.ledger.errors import LedgerGone, LedgerUnavailable
 from reflector.ledger.rows import object_in
 from reflector.ledger.sqlite_file import refuse_journal, sqlite_module
 from reflector.locate import agent_folders, own_folder, person_folder
@@ -148,7 +148,7 @@ def _put_aside(root: Path, end: End) -> None:
 def admit(place: Place) -> None:
     """Let a project's ledger be opened, and put one back that is gone.
 
-    Raises LedgerForeign for a file that is not known, LedgerGone for one that cannot be put back, LedgerError.
+    Raises LedgerUnavailable for a file that is not known, LedgerGone for one that cannot be put back, LedgerError.
     """
     there = _identity(place.file)
     entry = entry_of(place.root)
@@ -163,7 +163,7 @@ def admit(place: Place) -> None:
             refuse_journal(place.file)
             if not _is_known(place, entry):
                 seen = look(place.file, place.playbook)
-                raise LedgerForeign(
+                raise LedgerUnavailable(
                     f"the ledger {place.file} is not known to be yours: it came with the project, or from before this "
                     f"was asked. It has {seen.position:,} events from {seen.first[:10]} to {seen.last[:10]}. To use "
                     "it, run `reflector ledger take`; to begin your own, move it away"
@@ -239,7 +239,7 @@ def _is_vouched(data: Mapping[str, Any]) -> bool:
 
 def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
     """Return what a file says of itself, read without trusting it: no view and no trigger of it runs, nothing is
-    written, and the time is bounded. Raises LedgerForeign for one that is no ledger of ours."""
+    written, and the time is bounded. Raises LedgerUnavailable for one that is no ledger of ours."""
     module = sqlite_module()
     steps = iter(range(_MOST_STEPS))
     try:
@@ -248,7 +248,7 @@ def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
             connection.set_progress_handler(lambda: next(steps, None) is None, _STEP)
             kinds = dict(connection.execute("SELECT name, type FROM sqlite_master WHERE name IN ('event', 'playbook')"))
             if kinds != {"event": "table", "playbook": "table"}:
-                raise LedgerForeign(f"{file} is not a ledger of reflector; move it away to begin one")
+                raise LedgerUnavailable(f"{file} is not a ledger of reflector; move it away to begin one")
             of = "SELECT id, origin, position, chain FROM playbook WHERE name = ?"
             id, origin, position, chain = connection.execute(of, (playbook,)).fetchone() or (0, "", 0, "")
             mine = "FROM event WHERE playbook_id = ?"
@@ -258,7 +258,7 @@ def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
             newest = f"SELECT data {mine} AND type = ? ORDER BY position DESC LIMIT {_MOST_SESSIONS}"
             texts = connection.execute(newest, (id, SESSION_RECORDED)).fetchall()
     except module.Error as error:
-        raise LedgerForeign(f"{file} cannot be looked at ({error}); move it away to begin a ledger") from error
+        raise LedgerUnavailable(f"{file} cannot be looked at ({error}); move it away to begin a ledger") from error
     sessions = tuple(object_in(text)[0] for (text,) in texts if isinstance(text, str))
     return Seen(str(origin), int(position), str(chain), str(first or ""), str(last or ""), chains, sessions)
 

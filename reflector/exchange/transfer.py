@@ -17,7 +17,7 @@ from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, NotALine, event_line, header_line, header_of, line_of
 from reflector.ledger.append import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
-from reflector.ledger.errors import HeadMisplaced, LedgerError, translated
+from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerError, translated
 from reflector.ledger.projection import rebuild
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import Head, Stored
@@ -68,7 +68,7 @@ def exported(ledger: Reader, upto: int | None = None, *, after: int | None = Non
         end = head if upto is None else min(upto, head)
         found = sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end).fetchone()
         if end and found is None:
-            raise HeadMisplaced(ledger.engine.url.shown)
+            raise LedgerCorrupt(HEAD_MISPLACED.format(where=ledger.engine.url.shown))
         if after is None:
             yield header_line(Header(name, origin, end, found[0] if found else genesis(name, origin)))
         position = after or 0

@@ -24,7 +24,7 @@ from reflector.events.registry import EVENT_TYPES, new_bullets
 from reflector.ledger.canonical import CHAIN, digest, genesis, next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, patience
-from reflector.ledger.errors import AssertionDiffers, Conflict, DuplicateName, LedgerCorrupt, LedgerError, NoSuchTarget
+from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NoSuchTarget
 from reflector.ledger.lock import Lock
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import line_of
@@ -233,7 +233,7 @@ class Writer:
 
 def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False) -> list[Appended]:
     """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a name that is taken,
-    and changes nothing. Raises Conflict, DuplicateName, LedgerCorrupt."""
+    and changes nothing. Raises Conflict, LedgerCorrupt."""
     sql, known = writing.sql, writing.known
     position, chain = writing.position, _proved(sql, writing.position, writing.chain)
     recorded_at = later_than(writing.recorded_at)
@@ -244,7 +244,13 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
         event = item.event
         if (first := known.get(event.event_id)) is not None:
             if first[1] != item.data_hash:
-                raise Conflict(event.event_id, event.type, first[0], at_once=first[0] > writing.position)
+                what = (
+                    f"is already at position {first[0]} with other data; nothing was appended. See it with "
+                    f"`reflector show {event.event_id}`"
+                    if first[0] <= writing.position
+                    else "comes twice in one append, with other data; nothing was appended. Give each an id of its own"
+                )
+                raise Conflict(f"event {event.event_id} ({event.type}) {what}", event.event_id, first[0])
             answers.append(Appended(event.event_id, first[0], added=False))
             continue
         position += 1
@@ -313,13 +319,13 @@ def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Take
 
 
 def assert_counters(writing: Writing, name: str, helpful: int, harmful: int, actor: str) -> Appended:
-    """Append that a bullet has these counters, if it has. Raises NoSuchTarget, AssertionDiffers."""
+    """Append that a bullet has these counters, if it has. Raises NoSuchTarget, LedgerError for other ones."""
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
     row = writing.sql.run(query, name).fetchone()
     if row is None:
         raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --all`")
     if tuple(row) != (helpful, harmful):
-        raise AssertionDiffers(
+        raise LedgerError(
             f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
             f"See why with `reflector blame {name}`"
         )
@@ -337,5 +343,9 @@ def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:
     taken = dict(sql.run(f"SELECT name, position FROM bullet WHERE playbook_id = ? AND {among}", names).fetchall())  # noqa: S608
     for event, name in new:
         if name in taken:
-            raise DuplicateName(event.event_id, name, taken[name])
+            what = (
+                f"the bullet {name} exists since position {taken[name]}, and names are never reused; nothing was "
+                "appended. Add it under a name that was never given out"
+            )
+            raise Conflict(what, event.event_id, taken[name])
         taken[name] = event.position

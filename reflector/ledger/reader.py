@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event, Projected
-from reflector.ledger.errors import HeadMisplaced, LedgerCorrupt, LedgerMoved, translated
+from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerMoved, translated
 from reflector.ledger.rows import PROJECTED, BulletRow, Head, WindowRow, event_of, projected_of, read
 from reflector.ledger.statements import TABLES, Statements
 from reflector.playbook.names import SECTIONS
@@ -78,7 +78,13 @@ class Reader:
         last = "position = (SELECT playbook.position FROM playbook WHERE playbook.id = playbook_id) AND type = ?"
         with self._reading() as sql:
             found = _readable(events_where(sql, last, LEDGER_MOVED))
-        return LedgerMoved(self.engine.url.shown, self.name, str((found[0].data or {}).get("to"))) if found else None
+        if not found:
+            return None
+        to = (found[0].data or {}).get("to")
+        return LedgerMoved(
+            f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, and nothing was appended here; "
+            f"set `ledger_url` to {to}, with its user and password where it needs them, then run the same command again"
+        )
 
     def events(
         self,
@@ -182,7 +188,7 @@ class Reader:
 
             def recorded_at(position: int) -> str:
                 if (row := sql.run(_RECORDED_AT, position).fetchone()) is None:
-                    raise HeadMisplaced(self.engine.url.shown)
+                    raise LedgerCorrupt(HEAD_MISPLACED.format(where=self.engine.url.shown))
                 return str(row[0])
 
             return bisect_right(range(1, head + 1), time, key=recorded_at)

@@ -112,7 +112,7 @@ class Ledger(Reader):
         """Append events in order, all or none; return the position of each.
 
         An id the ledger has with the same data is answered with its first position and added once only.
-        Raises Conflict for an id with other data, DuplicateName for a new bullet with an old name, AlreadyRetracted,
+        Raises Conflict for an id with other data or a new bullet with an old name, AlreadyRetracted,
         NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
         from reflector.ledger.append import append, prepare
@@ -152,7 +152,7 @@ class Ledger(Reader):
         """Pin a bullet's counters at this position: `verify` proves from then on that the events gave these.
 
         Compared and appended under one lock, so that no other append comes between. Raises NoSuchTarget for a name
-        that was never given, AssertionDiffers if the counters differ.
+        that was never given, LedgerError if the counters differ.
         """
         from reflector.ledger.append import assert_counters
 

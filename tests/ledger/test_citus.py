@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import (
     AlreadyRetracted,
-    HeadMisplaced,
     LedgerAway,
+    LedgerCorrupt,
     LedgerError,
     LedgerUnavailable,
     NoSuchTarget,
@@ -58,12 +58,12 @@ _COMMAND = "while executing command on w2:5432"
     ("code", "words", "behind", "wanted", "told"),
     [
         # A worker's refusal of many rows at once loses its code on the way; its words say what it was.
-        ("XX000", "append-only: the next position is one above the last", "", HeadMisplaced, "."),
+        ("XX000", "append-only: the next position is one above the last", "", LedgerCorrupt, "."),
         ("XX000", "append-only: recorded more than a minute ahead", "", LedgerUnavailable, "clock of this machine"),
         ("XX000", 'violates "event_target_once_102008"', "", AlreadyRetracted, "."),
         ("XX000", 'verletzt Fremdschlüssel-Constraint "event_target_exists_102008"', "", NoSuchTarget, "."),
         # A worker that is away is named, as a server that does not answer.
-        ("08006", f"{_LOST} with the following error: refused", "", LedgerAway, rf"{_AWAY} \(refused\); start that"),
+        ("08006", f"{_LOST} with the following error: refused", "", LedgerAway, rf"{_AWAY} \(.*refused\); start that"),
         ("08006", _LOST, "", LedgerAway, _AWAY),
         ("58030", "failed to COPY to shard 102008 on w2:5432", "", LedgerAway, _AWAY),
         ("XX000", "SSL SYSCALL error: EOF detected", _COMMAND, LedgerAway, _AWAY),

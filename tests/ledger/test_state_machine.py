@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.registry import fold
-from reflector.ledger.errors import AlreadyRetracted, Conflict, DuplicateName, LedgerError
+from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError
 from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
@@ -86,7 +86,7 @@ class LedgerMachine(RuleBasedStateMachine):
         event = imported(*bullets, digest=f"{next(self.number):064d}")
         names = [name for name, _, _ in bullets]
         if len(set(names)) < len(names) or self.names & set(names):
-            self._refused(DuplicateName, event)
+            self._refused(Conflict, event)
         else:
             self.names.update(names)
             self._append(event)
