@@ -26,17 +26,13 @@ if TYPE_CHECKING:
 _PAGE = 1000
 #: SQLite's virtual machine looks at the clock, and at Ctrl-C, each time it has done so many steps.
 _STEPS = 20_000
-_BLANK = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)+", re.DOTALL)
+_BLANK = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 _LOOKS = frozenset({"table_info", "table_xinfo", "index_list", "index_info", "foreign_key_list"})
 
 
 class NotAQuestion(LedgerError):
     """A query that is refused or not understood; its text says why."""
-
-
-class TooLong(LedgerError):
-    """A query that was not answered within its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +44,11 @@ class Answer:
 
 
 class Asker:
-    """A connection that only reads; `more` is what a query may begin with besides the words of both engines."""
+    """A connection that only reads."""
 
-    def __init__(self, cursor: Any, seconds: float | None, *more: str) -> None:
+    def __init__(self, cursor: Any, seconds: float | None) -> None:
         self._cursor = cursor
         self._seconds = seconds
-        self._begins = ("SELECT", "WITH", "VALUES", *more)
         self._end = 0.0
 
     def is_over(self) -> bool:
@@ -62,12 +57,13 @@ class Asker:
         return self._seconds is not None and time.monotonic() > self._end
 
     def ask(self, query: str) -> Answer:
-        """Ask; the answer before is over then. Raises NotAQuestion, TooLong, LedgerError, KeyboardInterrupt; so does
-        reading its pages."""
-        question = _question(query, self._begins)
+        """Ask; the answer before is over then. Raises NotAQuestion, KeyboardInterrupt, and LedgerError, such as for a
+        query that takes too long; so does reading its pages."""
+        if _BLANK.fullmatch(query):
+            raise NotAQuestion("the query is empty; try: reflector sql 'SELECT * FROM bullets'")
         self._end = time.monotonic() + (self._seconds or 0)
         with self._translated():
-            self._cursor.execute(question)
+            self._cursor.execute(query.rstrip("; \n\t"))
             first = self._cursor.fetchmany(_PAGE)
         return Answer(tuple(column[0] for column in self._cursor.description or ()), self._pages(first))
 
@@ -80,22 +76,24 @@ class Asker:
     @contextmanager
     def _translated(self) -> Iterator[None]:
         sqlite = sqlite_module()
+        bound = "" if self._seconds is None else f" within {self._seconds:g} s"
+        too_long = f"the query was not answered{bound}; give it longer with --timeout, or ask for less"
         try:
             yield
         except (sqlite.Error, sqlite.Warning) as error:
             text = str(error)
             if "interrupted" in text:
-                raise _too_long(self._seconds) if self.is_over() else KeyboardInterrupt from error
+                raise LedgerError(too_long) if self.is_over() else KeyboardInterrupt from error
             if "locked" in text or "disk" in text:
                 raise
             raise _meant("SQLite", text) from error
         except Exception as error:
             code = getattr(error, "sqlstate", None)
             if code == "57014":
-                raise _too_long(self._seconds) from error
+                raise LedgerError(too_long) from error
             if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
                 raise
-            raise _meant("PostgreSQL", str(error).splitlines()[0].strip(), writes=code == "25006") from error
+            raise _meant("PostgreSQL", str(error).splitlines()[0].strip(), code == "25006") from error
 
 
 @contextmanager
@@ -120,7 +118,7 @@ def asking(ledger: Reader, seconds: float | None = None) -> Iterator[Asker]:
             stack.callback(driver.close)
             driver.execute("PRAGMA query_only=ON")
             driver.execute("BEGIN")
-        asker = Asker(driver.cursor(), seconds, "EXPLAIN")
+        asker = Asker(driver.cursor(), seconds)
         driver.text_factory = lambda text: text.decode("utf-8", "replace")
         driver.set_progress_handler(asker.is_over, _STEPS)
         driver.set_authorizer(_allows)
@@ -134,44 +132,20 @@ def _allows(action: int, name: str | None, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY
 
 
-def _question(query: str, begins: tuple[str, ...]) -> str:
-    """Return the query without what is around it. Raises NotAQuestion if it does not begin like a question."""
-    begin = _BLANK.match(query)
-    text = query[begin.end() if begin else 0 :].rstrip().rstrip(";").rstrip()
-    word = re.match(r"\w*", text)
-    first = word[0].upper() if word else ""
-    if not text:
-        raise NotAQuestion("the query is empty; try: reflector sql 'SELECT * FROM bullets'")
-    if first not in begins and not text.startswith("("):
-        *others, last = begins
-        said = f"it begins with {(first or text[:1])!r}, a question with {', '.join(others)} or {last}"
-        raise _refused(f"{said}. {_CHANGES_NOTHING}")
-    return text
-
-
-_CHANGES_NOTHING = (
-    "`reflector sql` changes nothing; to change the ledger, use `reflector add`, `undo`, `redact` or `ledger policy`"
-)
 #: What the engines say of a second statement, and of one that is not reading.
 _SEVERAL = ("one statement at a time", "multiple commands")
 _WRITES = ("not authorized", "prohibited", "readonly database", "data-modifying")
 
 
-def _refused(why: str) -> NotAQuestion:
-    return NotAQuestion(f"the query was refused: {why}")
-
-
-def _meant(engine: str, text: str, *, writes: bool = False) -> NotAQuestion:
+def _meant(engine: str, text: str, writes: bool = False) -> NotAQuestion:
     """Return what an engine's error about a query means; `writes` where its code says that it is not reading."""
     if any(words in text for words in _SEVERAL):
-        return _refused("it holds more than one statement; ask them one by one")
+        return NotAQuestion("the query was refused: it holds more than one statement; ask them one by one")
     if writes or any(words in text for words in _WRITES):
-        return _refused(f"{engine} refused it ({text}). {_CHANGES_NOTHING}")
+        return NotAQuestion(
+            f"the query was refused: {engine} says {text}. `reflector sql` changes nothing; to change the ledger, use "
+            "`reflector add`, `undo`, `redact` or `ledger policy`"
+        )
     return NotAQuestion(
-        f"{engine} does not understand the query: {text}. `reflector sql` without a query lists the views"
+        f"{engine} does not understand the query: {text}. `reflector sql` only reads; without a query it lists views"
     )
-
-
-def _too_long(seconds: float | None) -> TooLong:
-    bound = "" if seconds is None else f" within {seconds:g} s"
-    return TooLong(f"the query was not answered{bound}; give it longer with --timeout, or ask for less")

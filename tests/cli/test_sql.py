@@ -10,8 +10,9 @@ from contextlib import suppress
 
 import pytest
 
+from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import VIEWS
-from reflector.ledger.readonly_sql import NotAQuestion, TooLong, asking
+from reflector.ledger.readonly_sql import NotAQuestion, asking
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.ledger import sql
@@ -133,7 +134,7 @@ def test_all_queries_of_one_connection_see_one_state(ledger: Ledger) -> None:
 def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -> None:
     for query, told in (
         ("SELECT * FRM bullets", "does not understand the query: .*(syntax error|near)"),
-        ("SELECT * FROM nothing", "nothing.*`reflector sql` without a query lists the views"),
+        ("SELECT * FROM nothing", "nothing.*`reflector sql` only reads; without a query it lists"),
         ("SELECT nothing FROM bullets", "nothing"),
         ("", "the query is empty; try: reflector sql"),
         (" -- only words", "the query is empty"),
@@ -153,7 +154,10 @@ def test_blanks_comments_semicolons_and_percent_signs_do_not_matter(ledger: Ledg
 
 
 def test_a_query_is_ended_when_its_time_is_over(ledger: Ledger) -> None:
-    with asking(ledger, 0.2) as asker, pytest.raises(TooLong, match=r"within 0\.2 s; give it longer with --timeout"):
+    with (
+        asking(ledger, 0.2) as asker,
+        pytest.raises(LedgerError, match=r"within 0\.2 s; give it longer with"),
+    ):
         asker.ask(ENDLESS)
 
 
@@ -173,7 +177,6 @@ def test_ctrl_c_ends_a_query(demo: Agent) -> None:
 @pytest.mark.parametrize(
     ("query", "code", "told"),
     [
-        (["DELETE FROM event"], 2, "begins with 'DELETE'"),
         (["DELETE FROM event"], 2, "`reflector add`, `undo`"),
         (["--timeout", "0.2", ENDLESS], 1, "--timeout"),
         (["--csv", "--json", "SELECT 1"], 2, "leave one of them out"),
