@@ -145,6 +145,15 @@ def test_worktrees_may_be_given_ledgers_of_their_own(
     assert find(repository.parent / "fix/src") == repository.parent / "fix"
 
 
+@pytest.mark.parametrize("settings", [b"worktrees = " + b"[" * 10_000, b"worktrees." * 100_000 + b"own = 1"])
+def test_settings_that_nobody_can_read_give_worktrees_no_ledgers_of_their_own(
+    repository: Path, find: Finder, settings: bytes
+) -> None:
+    git(repository, "worktree", "add", "../fix")
+    (playbook(repository) / ".claude/reflector.toml").write_bytes(settings)
+    assert find(repository.parent / "fix/src") == repository
+
+
 @pytest.mark.parametrize(("name", "project"), [(".bare", "."), ("shop.git", "shop.git")])
 def test_worktrees_of_a_bare_repository_belong_together(
     repository: Path, home: Path, find: Finder, name: str, project: str

@@ -166,16 +166,22 @@ def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path:
     assert (_content(path), _names(path.parent)) == (now, names)
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "broken"])
+@pytest.mark.parametrize("damage", ["missing", "missing, and its log is not", "empty", "broken"])
 def test_a_ledger_that_is_gone_or_broken_is_replaced_and_its_remains_are_kept(
     path: Path, tmp_path: Path, damage: str
 ) -> None:
     with _told(path) as ledger:
         backup(ledger, tmp_path / "b.db")
     before, broken = _content(path), b"broken" * 1000
+    with Ledger.open_file(path) as ledger:
+        ledger.append([added("oth-009")])
+        logs = {part: part.read_bytes() for part in path.parent.glob("ledger.db-*")}
     for part in path.parent.glob("ledger.db*"):
         part.unlink()
-    if damage != "missing":
+    if "log" in damage:
+        for part, content in logs.items():
+            part.write_bytes(content)
+    if damage in ("empty", "broken"):
         path.write_bytes(b"" if damage == "empty" else broken)
     if damage == "broken":
         with pytest.raises(WouldLose, match="cannot be read"):

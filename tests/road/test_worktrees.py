@@ -96,17 +96,3 @@ def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_ag
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
     assert agent.json("status")["spool"]["elsewhere"] == 0
-
-
-@pytest.mark.parametrize(
-    "settings", [b"worktrees = " + b"[" * 10_000, b"worktrees." * 100_000 + b"own = 1"], ids=["deep", "long"]
-)
-def test_settings_that_nobody_can_read_lose_no_session_of_a_worktree(agent: Agent, settings: bytes) -> None:
-    in_git(agent)
-    worktree = Agent(agent.home / "trees" / "fix", agent.home)
-    git(agent.project, "worktree", "add", worktree.project)
-    (agent.claude / "reflector.toml").write_bytes(settings)
-    worktree.ended(id="s")
-    (agent.claude / "reflector.toml").unlink()
-    agent.call("drain")
-    assert agent.counters()["pat-001"] == (1, 0)
