@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
@@ -40,6 +40,9 @@ from reflector.ledger.url import Url, sqlite_url
 from tests.ledger.events import history
 from tests.road.agent import Agent
 from tests.servers import pgbouncer, postgres_server
+
+if TYPE_CHECKING:
+    from tests.reflection.api import Api
 
 #: Read here: `isolated` takes these variables away before a fixture of the session is made.
 _SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
@@ -344,6 +347,23 @@ def told(ledger: Ledger) -> Ledger:
     """A ledger on each engine in which events of most types stand."""
     ledger.append(history())
     return ledger
+
+
+@pytest.fixture(scope="session")
+def listening() -> Iterator[Api]:
+    """The stand-in for the Messages API, one a run."""
+    from tests.reflection.api import serving  # it loads the SDK
+
+    with serving() as api:
+        yield api
+
+
+@pytest.fixture
+def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
+    """An API that answers soundly until it is told otherwise; no proxy stands before it."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    listening.reset()
+    return listening
 
 
 @pytest.fixture

@@ -37,19 +37,14 @@ def test_a_ledger_is_the_same_one_on_another_machine(told: Agent, other: Agent, 
     assert other.call("verify", "--anchor", head).out == ""
 
 
-def test_a_file_of_another_history_is_kept_aside_and_a_wrong_export_leaves_everything_as_it_was(
-    told: Agent, other: Agent, tmp_path: Path
-) -> None:
+def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_path: Path) -> None:
     other.write_playbook({"OTHERS": [{"name": "pat-001", "text": "Mine.", "helpful": 9, "harmful": 0}]})
     mine = other.playbook.read_text()
-    export = tmp_path / "ledger.ndjson"
-    lines = export.read_text().splitlines(keepends=True)
     wrong = tmp_path / "wrong.ndjson"
-    wrong.write_text("".join([*lines[:2], lines[2].replace("pat-001", "pat-002"), *lines[3:]]))
+    wrong.write_text((tmp_path / "ledger.ndjson").read_text().replace("pat-001", "pat-002"))
     refused = other.call("import", wrong, code=1)
-    assert (refused.out, other.playbook.read_text()) == ("", mine)
-    assert "line 3: its data is not what was appended" in refused.err
-    ran = other.call("import", export)
+    assert (refused.out, other.playbook.read_text(), "its data is not what" in refused.err) == ("", mine, True)
+    ran = other.call("import", tmp_path / "ledger.ndjson")
     assert other.call("ledger", "head").out == ran.out == told.call("ledger", "head").out
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
     (kept,) = (other.state / "kept").iterdir()

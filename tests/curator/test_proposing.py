@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.reflection.api import Api, answer, error, serving, sound
+from tests.reflection.api import Api, answer, error, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -103,18 +102,6 @@ def test_a_removed_bullet_that_a_person_asks_for_again_is_proposed_to_come_back(
     assert (proposal["change"]["kind"], proposal["change"]["name"]) == ("restore", "pat-003")
     agent.call("proposals", "approve", proposal["id"])
     assert agent.counters()["pat-003"] == (0, 0)
-
-
-@pytest.fixture(scope="module")
-def listening() -> Iterator[Api]:
-    with serving() as api:
-        yield api
-
-
-@pytest.fixture
-def api(listening: Api) -> Api:
-    listening.reset()
-    return listening
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,25 +9,18 @@ from typing import Any
 
 import pytest
 
-from tests.reflection.api import Api, answer, error, serving, sound
+from tests.reflection.api import Api, answer, error, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 HELPFUL = answer(("pat-001", "helpful"))
 
 
-@pytest.fixture(scope="module")
-def listening() -> Iterator[Api]:
-    with serving() as api:
-        yield api
-
-
 @pytest.fixture
-def api(listening: Api) -> Api:
+def api(api: Api) -> Api:
     """An API that says of every session that pat-001 was helpful."""
-    listening.reset()
-    listening.else_ = sound(HELPFUL)
-    return listening
+    api.else_ = sound(HELPFUL)
+    return api
 
 
 @pytest.fixture
