@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from decimal import Decimal, InvalidOperation
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,34 +70,24 @@ def cost(model: str, usage: Usage) -> Decimal | None:
     return (total / 1_000_000).quantize(Decimal("0.000001"))
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What answers took, now or when they were recorded.
+class Spent(NamedTuple):
+    """What an answer took: tokens, USD where the price of its model is known, and 1 in `unpriced` where it is not."""
 
-    asked, recorded  answers that were asked for now, and that the ledger had
-    cost             USD of those whose model has a known price
-    unpriced         answers that took tokens of a model without one
-    """
-
-    asked: int = 0
-    recorded: int = 0
-    tokens: int = 0
-    cost: Decimal = Decimal(0)
-    unpriced: int = 0
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(*map(add, astuple(self), astuple(other)))
+    tokens: int
+    cost: Decimal
+    unpriced: int
 
 
-def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
+def spent_on(meta: Mapping[str, Any], model: str) -> Spent:
+    """Return what an answer took, by the meta of its event."""
+
     def count(name: str) -> int:
         value = meta.get(name)
         return value if type(value) is int and value >= 0 else 0
 
     usage = Usage(*(count(f"{kind}_tokens") for kind in ("input", "output", "cache_read", "cache_write")))
     price = _price(meta.get("cost_usd")) or cost(model, usage)
-    unpriced = int(price is None and usage.total > 0)
-    return Spent(int(asked), int(not asked), usage.total, price or Decimal(0), unpriced)
+    return Spent(usage.total, price or Decimal(0), int(price is None and usage.total > 0))
 
 
 def _price(value: object) -> Decimal | None:

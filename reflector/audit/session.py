@@ -182,7 +182,7 @@ def _judged(reflection: Reflection, event: Event, data: dict[str, Any]) -> None:
     if event.type == ev.REFLECTION_ANSWERED:
         reflection.answers += 1
         reflection.mode = words(data, "mode") or None
-        spent = spent_on(event.meta, reflection.model or "", asked=False)
+        spent = spent_on(event.meta, reflection.model or "")
         reflection.tokens += spent.tokens
         reflection.cost_usd += spent.cost
         reflection.unpriced += spent.unpriced

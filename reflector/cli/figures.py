@@ -215,7 +215,6 @@ def _from_stdin() -> str | None:
 
 
 def _list_views(asker: Asker, as_json: bool) -> None:
-
     columns = {
         view: asker.ask(f"SELECT * FROM {view} LIMIT 0").columns  # noqa: S608
         for view in VIEWS[1:]

@@ -89,7 +89,6 @@ def show(asked: Question, what: str) -> None:
 
 
 def _show_bullet(asked: Question, row: BulletRow) -> None:
-
     uses = Uses.of(asked, row.name)
     events = about(asked.ledger, row, upto=asked.upto)
     if asked.answers(shaped(ShownJson, uses.json(row), events=events)):
@@ -113,7 +112,6 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 
 
 def _show_event(asked: Question, event: Event) -> None:
-
     if asked.answers(event):
         return
     click.echo(safe(f"{event.type} at position {event.position}: {summary(event)}"))
@@ -124,7 +122,6 @@ def _show_event(asked: Question, event: Event) -> None:
 
 
 def _show_session(asked: Question, session_id: str) -> None:
-
     from reflector.audit.session import session_story
     from reflector.reflection.window import quality_of
 
@@ -333,7 +330,6 @@ def _compact(event: Event) -> str:
 
 
 def _line(event: Event) -> str:
-
     start = f"{event.position:>8}  {short_time(event.occurred_at)}  {event.type:<20}  {event.actor:<16}"
     line = safe(f"{start}  {short_id(event.session_id):<8}  {summary(event)}".replace("\n", " "))
     return line[: terminal().columns] if sys.stdout.isatty() else line

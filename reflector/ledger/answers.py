@@ -202,7 +202,7 @@ def _take(found: Answers, given: Sequence[Event], times: int) -> None:
             group.reflections += times
             continue
         models = (_said(one, "model") for one in (step, *reversed(given)))
-        took = spent_on(step.meta, next(filter(None, models), ""), asked=False)
+        took = spent_on(step.meta, next(filter(None, models), ""))
         group.answers += times
         group.tokens += times * took.tokens
         group.cost += times * took.cost
