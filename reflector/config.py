@@ -33,7 +33,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "off", "projects")
+USERS_OWN = ("api_key", "base_url", "gate", "off", "projects", "wrong_counts")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -71,6 +71,7 @@ class Config:
     uncited: bool = True
     gate: str = "cited"
     judgement_precision: int = 85
+    wrong_counts: bool = False
     proposals: str = "ask"
     ranking: str = "balanced"
     pinned: tuple[str, ...] = ()

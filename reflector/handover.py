@@ -19,7 +19,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STOPS = ("Stop", "AfterAgent")
 #: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
 #: changes: texts rendered by an older version are then rendered afresh.
-INJECTION_FORM = b"reflector-injection/4"
+INJECTION_FORM = b"reflector-injection/5"
 #: In a person's own folder of the project: what each session was told by its start hook, a line each; its most bytes.
 TOLD, MAX_TOLD = "told.txt", 1 << 17
 #: There: what the last session brought, in words, and its id in a second line.

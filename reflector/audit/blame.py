@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
 from reflector.events.event import RESTATED, Event, identity
-from reflector.events.sessions import rationale_of
+from reflector.events.sessions import rationale_of, said_wrong
 from reflector.handover import words
 from reflector.ledger.as_of import Past
 
@@ -61,6 +62,7 @@ class Step:
     helpful, harmful   the totals after this step
     prompt_sha256, template_sha256   of what the judge was asked; None if the judge has no prompt
     uncounted_by       None for a tag that counts and for one that never could
+    said_wrong  why the agent called the bullet wrong in that window, "" where it did not say; None where it did not
     """
 
     position: int
@@ -82,6 +84,7 @@ class Step:
     template_sha256: str | None = None
     evidence: Evidence | None = None
     uncounted_by: Cause | None = None
+    said_wrong: str | None = None
 
 
 def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
@@ -159,6 +162,7 @@ class _Blame:
             template_sha256=judged.template_sha256,
             evidence=judged.evidence,
             uncounted_by=_cause(cause),
+            said_wrong=said_wrong(judged.window, verdict.name),
         )
 
     def _standing_of(self, verdict: Verdict) -> tuple[str, Event | None]:
@@ -232,6 +236,7 @@ class _Judged(NamedTuple):
     prompt_sha256: str | None = None
     template_sha256: str | None = None
     evidence: Evidence | None = None
+    window: Mapping[str, Any] = MappingProxyType({})
 
 
 _NOBODY = _Judged({})
@@ -244,9 +249,10 @@ def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
     answers: dict[tuple[str, str], list[tuple[int, str | None, str | None]]] = {}
     with ledger.asking() as sql:
         among, ids = sql.among("event_id", targets)
-        path = sql.text_at("data", "transcript", "path")
-        query = f"SELECT event_id, position, {path} FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
-        windows = {row[0]: (row[1], row[2]) for row in sql.run(query, ids).fetchall()}
+        path, said = sql.text_at("data", "transcript", "path"), sql.text_at("data", "said")
+        asked = f"{path}, data IS NULL OR {said} IS NOT NULL"
+        query = f"SELECT event_id, position, {asked} FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
+        windows = {row[0]: row[1:] for row in sql.run(query, ids).fetchall()}
         among, ids = sql.among("target_id", targets)
         asked = ", ".join(sql.text_at("data", field) for field in ("prompt_sha256", "template_sha256"))
         query = (
@@ -255,15 +261,18 @@ def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
         )
         for target, actor, *answer in sql.run(query, ids, ev.REFLECTION_ANSWERED).fetchall():
             answers.setdefault((target, actor), []).append((answer[0], answer[1], answer[2]))
+    said_in = {one.event_id: one.data or {} for one in ledger.having({id_ for id_, row in windows.items() if row[2]})}
     found = {}
     for event in completions:
-        window, transcript = windows.get(event.target_id, (None, None))
+        window, transcript, _ = windows.get(event.target_id, (None, None, False))
         # A reading of an old answer by a newer parser has an id of its own: the judge's last answer before it counts.
         given = answers.get((event.target_id or "", event.actor), ())
         before = [one for one in given if one[0] < event.position]
         position, prompt, template = before[-1] if before else (None, None, None)
         evidence = Evidence(window, position, transcript)
-        found[event.reflection_id or ""] = _Judged(dict(event.data or {}), prompt, template, evidence)
+        found[event.reflection_id or ""] = _Judged(
+            dict(event.data or {}), prompt, template, evidence, said_in.get(event.target_id or "", {})
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from reflector.audit.standing import Fault, Standing, Verdict
 from reflector.audit.targets import session_named
 from reflector.events import event as ev
 from reflector.events.registry import WINDOW_TYPES, window_step
-from reflector.events.sessions import rationale_of
+from reflector.events.sessions import rationale_of, said_wrong
 from reflector.events.state import verdict
 from reflector.handover import words
 from reflector.ledger.as_of import Past
@@ -64,6 +64,7 @@ class Window:
     state     pending, answered, completed, skipped, failed or given_up
     cited     the bullets that it cites; `carried` those that an earlier window left undecided
     retired   names of bullets that are gone; `unknown` names that no bullet has
+    said_wrong  why the agent called bullets wrong, by name
     quality   null where the transcript cannot be read
     gate      why it was not judged
     failures  what went wrong, oldest first
@@ -87,6 +88,7 @@ class Window:
     carried: list[str]
     retired: list[str]
     unknown: list[str]
+    said_wrong: dict[str, str]
     quality: WindowQuality | None = None
     gate: str | None = None
     failures: list[str] = field(default_factory=list)
@@ -150,6 +152,7 @@ def _opened(event: Event, data: dict[str, Any]) -> Window:
     for kind in ("cited", "carried", "retired", "unknown"):
         names = data.get(kind)
         found[kind] = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    found["said_wrong"] = {name: why for name in found["cited"] if (why := said_wrong(read, name)) is not None}
     return Window(
         position=event.position,
         event_id=event.event_id,

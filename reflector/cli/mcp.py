@@ -51,7 +51,7 @@ _MOST_REASON = 300
 _INSTRUCTIONS = """\
 The playbook holds advice that was learned in earlier sessions, with how often it helped or harmed. What fits is told
 when a session starts; search_playbook finds the rest. When a bullet influences your reasoning, cite its name in your
-visible answer, in brackets: [pat-001]."""
+visible answer, in brackets: [pat-001], or [pat-001 wrong: why] where it turned out wrong or did not fit."""
 
 
 @click.command()

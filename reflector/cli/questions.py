@@ -40,6 +40,7 @@ from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet, worth
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
+from reflector.events.sessions import CALLED_WRONG
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.names import SECTIONS, is_name
@@ -157,6 +158,7 @@ def _show_window(window: Window, unknown: str) -> None:
         found = [("read", f"{window.records} records of {window.transcript}")]
     click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, {how}"))
     found += [(kind, ", ".join(getattr(window, kind))) for kind in ("cited", "carried", "retired", "unknown")]
+    found += [("said wrong", f"{name} {why}") for name, why in window.said_wrong.items()]
     found += [("quality", _quality(window.quality) if window.quality is not None else f"unknown: {unknown}")]
     found += [("not judged", window.gate or "")]
     found += [("failed", failure) for failure in window.failures]
@@ -221,7 +223,7 @@ def blame(asked: Question, name: str) -> None:
             *((step.name,) if several else ()),
             *(step.position, short_time(step.occurred_at), short_id(step.session_id), step.tag or step.disposition),
             f"{step.helpful}/{step.harmful}",
-            " ".join(filter(None, (_uncounted(step), step.model, step.rationale))),
+            " ".join(filter(None, (_uncounted(step), step.model, step.rationale, _called_wrong(step)))),
         )
         for step in steps
     ]
@@ -240,6 +242,12 @@ def _uncounted(step: Step) -> str:
     if step.disposition == "double":
         return f"[{told}, position {by.position} counts]"
     return f"[{told} by {by.actor} at {by.position}{f': {by.reason}' if by.reason else ''}]"
+
+
+def _called_wrong(step: Step) -> str:
+    if step.said_wrong is None or (step.rationale or "").startswith(CALLED_WRONG):
+        return ""
+    return f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

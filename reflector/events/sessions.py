@@ -13,6 +13,8 @@ from reflector.events.kinds import EventType, Target, said
 _WINDOW: Final = Target("the window")
 _NAME_IT: Final = "name its reflection, or the session"
 _TRANSCRIPT: Final = {"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)}
+#: How a reason begins that rests on the agent's own word.
+CALLED_WRONG: Final = "the agent said it was wrong"
 _RECORDS: Final = {"keys": f.needed(f.RECORD_KEYS), "after": f.TEXT_OR_NULL}
 
 
@@ -25,6 +27,11 @@ def _window(data: Any) -> str:
 def reason(data: Any) -> str:
     """Return the reason that an event states."""
     return str(data.get("reason") or "")
+
+
+def said_wrong(recorded: Any, name: Any) -> str | None:
+    """Return why the agent called a bullet wrong in a window, from the window's data; None where it did not."""
+    return next((str(one.get("why", "")) for one in recorded.get("said", ()) if one.get("name") == name), None)
 
 
 def rationale_of(completed: Any, tag: Any) -> str | None:
@@ -52,6 +59,7 @@ TYPES: Final = (
             "carried": f.needed(f.NAMES),
             "retired": f.NAMES,
             "unknown": f.NAMES,
+            "said": f.within({"name": f.needed(f.NAME), "why": f.PROSE}, several=True),
         },
         effect=RecordsWindow(),
         summary=_window,

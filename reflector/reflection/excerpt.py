@@ -24,7 +24,7 @@ from reflector.reflection.prompts import Template
 from reflector.reflection.protocol import BackendError, Prompt
 from reflector.text.bounds import encodable, head_and_tail, shortened_output, visible
 from reflector.text.secrets import redact
-from reflector.transcripts.citations import CITATION, citations_of
+from reflector.transcripts.citations import CITED, citations_of
 from reflector.transcripts.message import Message
 
 #: The least limit, in tokens: it has room for the task and a citation as lines.
@@ -249,7 +249,7 @@ def _cut(text: str, cited: Collection[str], most: int | None) -> str:
     """Return a text, of a longer one its head and tail and what surrounds the first citation of each name."""
     if most is None or len(text) <= most:
         return encodable(text)
-    spans = {m[1]: m.span() for m in reversed(list(CITATION.finditer(text))) if m[1] in cited}
+    spans = {m[1]: (m.start(), m.end(1) + 1) for m in reversed(list(CITED.finditer(text))) if m[1] in cited}
     if not spans:
         return head_and_tail(text, most)
     each = max(40, most // (len(spans) + 1))

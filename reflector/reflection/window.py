@@ -26,7 +26,7 @@ from reflector.events.event import Event
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
-from reflector.transcripts.citations import CITATION, FOLLOWED
+from reflector.transcripts.citations import CITED, FOLLOWED
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from reflector.quality.signals import WindowQuality
     from reflector.reflection.protocol import Backend
 
+_NO_BRACKETS = str.maketrans("", "", "[]")
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
@@ -337,6 +338,6 @@ def _without_brackets(message: Message, live: Collection[str], judged: Collectio
     """Return the message with the brackets taken off the citations of names that are live and not judged in it."""
 
     def kept(match: re.Match[str]) -> str:
-        return match[0] if match[1] in judged or match[1] not in live else match[1]
+        return match[0] if match[1] in judged or match[1] not in live else match[0].translate(_NO_BRACKETS)
 
-    return message._replace(text=CITATION.sub(kept, message.text), thinking=CITATION.sub(kept, message.thinking))
+    return message._replace(text=CITED.sub(kept, message.text), thinking=CITED.sub(kept, message.thinking))

@@ -33,7 +33,7 @@ from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import Place, Scan, UnknownTranscript, scan
 
 WindowMode = Literal["new", "whole"]
-_MAX_ID = 200
+_MAX_ID = _MAX_WHY = 200
 #: Texts that one window was told: a start, and each resume and compaction without a window between them.
 _MOST_TELLINGS = 100
 #: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook keeps if it could not
@@ -219,6 +219,7 @@ def _take_in(
             },
             **split,
             "carried": carried,
+            **({"said": said} if (said := _said_wrong(found, own, split["cited"])) else {}),
             "unread": _unread(found.tally),
         },
         actor=source.trigger if source.trigger == "ingest" else f"hook:{clean(source.trigger, 40)}",
@@ -313,6 +314,12 @@ def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[s
     retired = [name for name in names if name in rows and not rows[name].counts]
     unknown = [name[:64] for name in names if name not in rows]
     return {"cited": live, "retired": retired, "unknown": unknown[:1000]}
+
+
+def _said_wrong(found: Scan, keys: frozenset[int], cited: Sequence[str]) -> list[dict[str, str]]:
+    """Return which of the cited bullets the agent called wrong in the records with these keys, and why."""
+    wrong = {name: why for key, said in found.wrong if key in keys for name, why in said.items()}
+    return [{"name": name, "why": quote(wrong[name], _MAX_WHY)} for name in cited if name in wrong]
 
 
 def _unread(tally: Tally) -> dict[str, Any]:

@@ -2,19 +2,26 @@
 
 Invariant: a citation is written by the model, in its own words. `extract_cited_ids` is the plain
 contract of the classic reflector; the ledger asks `citations_of`, which leaves out code, links and
-a playbook that is merely repeated. What was told is read only from what the agent's own records call a hook's output,
-or its own instructions: the same lines in a person's words, in a tool's answer or in the model's are nobody's telling.
+a playbook that is merely repeated, and reads `[pat-001 wrong: why]`, too. What was told is read only from what the
+agent's own records call a hook's output, or its own instructions: the same lines in a person's words, in a tool's
+answer or in the model's are nobody's telling.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from reflector.transcripts.message import Message
 
 CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
+
+#: The same, or with the model's word that the advice was wrong or did not fit, and why: brackets in it are in pairs.
+CITED = re.compile(
+    r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)(?:\]| +wrong\b((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\])", re.ASCII
+)
 
 #: A citation is judged by so many records of its session after it, and by what the checks said in so many before it.
 FOLLOWED, BEFORE = 700, 100
@@ -30,7 +37,7 @@ _BULLET_LINE = re.compile(_LIST_MARKS + r"\[[\w-]+\][*_`]*[ \t]*helpful=\d+[ ,]*
 _LABEL = re.compile(r"[ \t]{0,3}\[[\w-]+\]:")
 _FILE_NAME = re.compile(r"\.\w{1,5}\Z")
 #: Directly behind a name: `(` opens a link's target, `[label]` names one; `[mis-002]` is the next citation.
-_LINK_TAIL = re.compile(r"\(|\[(?!(?:pat|mis|pref|ctx|oth)-\d+\]|kpt_\d+\])[^\]\n]+\]", re.ASCII)
+_LINK_TAIL = re.compile(rf"\(|(?!{CITED.pattern})\[[^\]\n]+\]", re.ASCII)
 
 #: A bullet and a lesson as the hook prints them (requirements A-08), and the seed of the draw where some are left out.
 _BULLET = re.compile(
@@ -67,15 +74,30 @@ def citations_of(message: Message) -> list[str]:
     return list(dict.fromkeys([*cited_names(message.thinking), *cited_names(message.text)]))
 
 
-def cited_names(text: str, form: re.Pattern[str] = CITATION) -> list[str]:
-    """Names cited in prose in this form, in order of first appearance, as written: `[pat-1]` is not pat-001.
+def called_wrong(message: Message) -> dict[str, str]:
+    """Return why a message of the model calls bullets wrong, by name, "" where it does not say; {} for another origin.
+
+    Of a bullet that it calls wrong twice, the last reason.
+    """
+    if message.origin != "model" or not (" wrong" in message.text or " wrong" in message.thinking):
+        return {}
+    found = (match for text in (message.thinking, message.text) for match in _citations(text, CITED))
+    return {match[1]: match[2].strip(" :,.-–—") for match in found if match[2] is not None}
+
+
+def cited_names(text: str, form: re.Pattern[str] = CITED) -> list[str]:
+    """Names cited in prose in this form, in order of first appearance, as written: `[pat-1]` is not pat-001."""
+    return list(dict.fromkeys(match[1] for match in _citations(text, form)))
+
+
+def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """Yield the citations in prose.
 
     Left out: fenced code (to the end, where the fence is never closed), markdown links whose text is
     a name, and lines that repeat a bullet with its counters. Inline code counts: "as `[pat-001]` says".
     """
     if form.search(text) is None:
-        return []
-    names: dict[str, None] = {}
+        return
     fence = ""
     for line in text.splitlines():
         mark = _FENCE.match(line)
@@ -87,12 +109,12 @@ def cited_names(text: str, form: re.Pattern[str] = CITATION) -> list[str]:
         if mark and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
             continue
-        if _BULLET_LINE.match(line) or _is_link_target(line):
+        plain = CITED.sub(r"[\1]", line)
+        if _BULLET_LINE.match(plain) or _is_link_target(plain):
             continue
         for match in form.finditer(line):
             if len(match[1]) <= _NAME_LIMIT and not _LINK_TAIL.match(line, match.end()):
-                names[match[1]] = None
-    return list(names)
+                yield match
 
 
 def _is_link_target(line: str) -> bool:

@@ -28,7 +28,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.transcripts.building import Conversation, Format, unique
-from reflector.transcripts.citations import Telling, citations_of
+from reflector.transcripts.citations import Telling, called_wrong, citations_of
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
@@ -83,6 +83,7 @@ class Scan:
     sha256       hex digest of the bytes between
     keys         record keys of all messages, in the order of `messages`
     cited        (key, names) of the model's records that cite
+    wrong        (key, reason by name) of those that call a bullet wrong
     told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
                  one, the model got nothing
     answered     key of the model's last message; None where it said nothing
@@ -101,6 +102,7 @@ class Scan:
     tally: Tally = field(default_factory=Tally)
     keys: array[int] = field(default_factory=lambda: array("q"))
     cited: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    wrong: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     told: list[tuple[int, Telling]] = field(default_factory=list)
     answered: int | None = None
     session_id: str = ""
@@ -138,6 +140,8 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
                 conversation.heard.clear()
             if names := citations_of(message):
                 found.cited.append((key, tuple(names)))
+                if wrong := called_wrong(message):
+                    found.wrong.append((key, wrong))
             found.first_uuid, found.last_uuid = found.first_uuid or message.uuid, message.uuid
             found.ended_at = max(found.ended_at, message.timestamp)
         found.session_id, found.agent_id = conversation.session_id, conversation.agent_id

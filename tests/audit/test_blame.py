@@ -45,6 +45,7 @@ def test_what_took_a_tag_out_of_the_count_is_told_by_whom_and_why(ledger: Ledger
 
 def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies(ledger: Ledger) -> None:
     first = window()
+    first = replace(first, data={**first.data, "said": [{"name": "pat-001", "why": "moved"}]})
     asked = {"backend": "anthropic", "answer": "x", "prompt_sha256": "p" * 64, "template_sha256": "t" * 64}
     answer = replace(about(ev.REFLECTION_ANSWERED, first, **asked), actor="rules", reflection_id="r1")
     completed, *tags = reflected("r1", first, ("pat-002", "helpful"), ("pat-001", "harmful"))
@@ -54,7 +55,9 @@ def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies
     (step,) = blame(ledger, "pat-001")
     assert (step.rationale, step.backend, step.model) == ("It broke.", "anthropic", "claude-sonnet-4-6")
     assert (step.prompt_sha256, step.template_sha256) == ("p" * 64, "t" * 64)
-    assert step.evidence == Evidence(window=3, answer=4, transcript="/t.jsonl")
+    assert (step.evidence, step.said_wrong) == (Evidence(window=3, answer=4, transcript="/t.jsonl"), "moved")
+    ledger.redact(first.event_id, reason="x", actor="human")
+    assert [step.said_wrong for name in ("pat-001", "pat-002") for step in blame(ledger, name)] == ["[redacted]", None]
 
 
 def test_what_a_merge_counted_is_no_edit_by_hand_and_says_so_of_the_tags_in_it() -> None:

@@ -18,6 +18,8 @@ from tests.ledger.events import about, added, reflected, window
 def lived(ledger: Ledger) -> Ledger:
     """One session with a window in every state."""
     windows = [window(number, "s-1") for number in range(6)]
+    said = {"cited": ["pat-001"], "said": [{"name": "pat-001", "why": "moved"}]}
+    windows[2] = replace(windows[2], data={**windows[2].data, **said})
     ledger.append([added(), *windows])
     ledger.append([about(ev.REFLECTION_ANSWERED, windows[1], 1, backend="rules")])
     ledger.append(reflected("r2", windows[2], ("pat-001", "helpful"), ("pat-001", "neutral", "neutral")))
@@ -34,6 +36,7 @@ def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> N
     assert {state for _, state, _, _ in told} == {"pending", "answered", "completed", "skipped", "failed", "given_up"}
     assert story.windows[3].gate == "the window cites nothing"
     assert story.windows[4].failures == ["api: busy"]
+    assert [w.said_wrong for w in story.windows[1:3]] == [{}, {"pat-001": "moved"}]
 
 
 def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:

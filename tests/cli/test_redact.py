@@ -29,7 +29,7 @@ def told(agent: Agent, tmp_path: Path) -> Agent:
     """A playbook with the secret in a bullet of its own, in an imported one and in a reflection."""
     agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", f"Keep {SECRET} small."))
     session = Session("s-1").cites("pat-001", None)
-    session.user(f"No, that is wrong, {SECRET}. Please revert it.").agent("You are right.")
+    session.user(f"No, that is wrong, {SECRET}. Please revert it.").agent(f"You are right. [pat-001 wrong: {SECRET}]")
     agent.call("ingest", session.write(tmp_path / "1.jsonl"))
     agent.call("add", "ctx", f"Remember that {SECRET}!")
     return agent
@@ -79,10 +79,12 @@ def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refus
 
 def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(told: Agent, tmp_path: Path) -> None:
     counters = told.counters()
+    assert f"(the agent said it was wrong: {SECRET})" in told.call("blame", "pat-001").out
     ran = told.call("redact", "--session", "s-1", "--why", "a customer", "--yes")
     assert f"clean it by hand: {tmp_path / '1.jsonl'}\n" in ran.err
     assert "events redacted" in ran.out
     assert not any(SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "--session", "s-1"))
+    assert "\n  said wrong  pat-001 [redacted]\n" in told.call("show", "s-1").out
     assert told.counters() == counters
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
 

@@ -188,7 +188,7 @@ def test_whatever_the_playbook_holds_both_forms_fit_and_nothing_is_cut_within_a_
 def test_whoever_changes_the_rendered_text_raises_its_form() -> None:
     bullets = [Bullet("pat-001", "pat", "a", 2, 1), Bullet("mis-001", "mis", "b", 0, 1)]
     digest = hashlib.sha256(render(bullets, PACKAGED).json.encode()).hexdigest()[:16]
-    assert (handover.INJECTION_FORM, digest) == (b"reflector-injection/4", "930e2b3c15a6d65b"), (
+    assert (handover.INJECTION_FORM, digest) == (b"reflector-injection/5", "346bc1104f6cf65c"), (
         "The template or its rendering changed. Raise handover.INJECTION_FORM, or texts that were rendered "
         "before stay in use, and write the new pair here."
     )

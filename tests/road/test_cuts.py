@@ -44,6 +44,7 @@ CITES = [
     "As [{}] says, I change how the cart adds up its total.",
     "I keep [{}] in mind.",
     "Now I run the tests of the cart, as [{}] advises.",
+    "[{} wrong: the cart has no total, see [mis-001]].",
 ]
 SAYS = [
     "Perfect, that works. Thanks!",

@@ -49,6 +49,22 @@ def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(ledger: Le
     assert len(unpack_keys(data["window"]["keys"])) == data["window"]["records"] == 1
 
 
+def test_what_the_agent_called_wrong_is_recorded_of_new_records_with_a_bounded_reason_without_secrets(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    add_bullets(ledger, "pat-001", "pat-002")
+    key = "ghp_" + "A1b2" * 9
+    session = Session("s-1").agent(f"[pat-001 wrong: {key} {'is old ' * 90}] [pat-009 wrong: x] [pat-002]")
+    for _ in range(2):
+        taken(ledger, session.write(tmp_path / "t.jsonl"), session_id="s-1")
+        session.agent("[pat-002 wrong] and [pat-001]")
+    first, second = windows(ledger)
+    assert [(one["name"], key in one["why"], len(one["why"]) > 200) for one in first["said"]] == [
+        ("pat-001", False, False)
+    ]
+    assert second["said"] == [{"name": "pat-002", "why": ""}]
+
+
 def test_a_windows_identity_is_its_agents_session_subagent_mode_and_records(ledger: Ledger, tmp_path: Path) -> None:
     path = Session("in-file").cites("pat-001").write(tmp_path / "t.jsonl")
     found = taken(ledger, path, session_id="by-hook", agent_id="a-1")

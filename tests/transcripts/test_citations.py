@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.transcripts.citations import citations_of, cited_names, extract_cited_ids
+from reflector.transcripts.citations import called_wrong, citations_of, cited_names, extract_cited_ids
 from reflector.transcripts.message import Message
 
 
@@ -86,18 +87,34 @@ def test_odd_entries_are_ignored_and_never_raise(entries: list[Any]) -> None:
         ("[pat-1] [pat-001] [pat-1]", ["pat-1", "pat-001"]),
         ("[pat-" + "9" * 100 + "]", []),
         ("", []),
+        ("[pat-001 wrong: list[int] fails here] and [pat-002 wrong]", ["pat-001", "pat-002"]),
+        ("[pat-001 wrong: as [mis-001] says][mis-002]", ["pat-001", "mis-002"]),
+        ("[pat-001 wrongly] [pat-001 not wrong] [pat-001 wrong: arr[0] [pat-001 wrong:\nwhy]", []),
     ],
 )
 def test_code_links_and_repeated_bullets_are_no_citations(text: str, names: list[str]) -> None:
     assert cited_names(text) == names
 
 
-@given(st.text(alphabet="`~[]pat-01()\n :#>x"))
-def test_names_in_prose_are_always_among_all_names(text: str) -> None:
-    assert set(cited_names(text)) <= set(extract_cited_ids([said("assistant", text)]))
+_PIECES = st.sampled_from(
+    ["[pat-001]", "[pat-2]", "`", "```", "~", "\n", " ", "(", ")", ":", "#", ">", "[x]", "a/b", "helpful=1 harmful=0"]
+)
+
+
+@given(st.lists(_PIECES).map("".join))
+def test_names_in_prose_are_among_all_names_and_those_called_wrong_are_left_out_as_the_others_are(text: str) -> None:
+    names = cited_names(text)
+    assert set(names) <= set(extract_cited_ids([said("assistant", text)]))
+    wrong = re.sub(r"\[(pat-\d+)\]", r"[\1 wrong: it [x] moved]", text)
+    assert (cited_names(wrong), extract_cited_ids([said("assistant", wrong)])) == (names, [])
+    assert called_wrong(Message(1, "u", "assistant", "model", "", "", wrong)) == dict.fromkeys(names, "it [x] moved")
 
 
 @pytest.mark.parametrize("origin", ["model", "synthetic", "human", "tool", "refusal", "injected", "summary"])
 def test_only_the_model_cites_and_its_thinking_counts(origin: Any) -> None:
     message = Message(1, "u", "assistant", origin, "", "", "[pat-002] [pat-001]", "[pat-001]")
     assert citations_of(message) == (["pat-001", "pat-002"] if origin == "model" else [])
+    message = message._replace(
+        text="[pat-002 wrong — moved] [pat-003 wrong] [pat-001]", thinking="[pat-003 wrong: old]"
+    )
+    assert called_wrong(message) == ({"pat-003": "", "pat-002": "moved"} if origin == "model" else {})

@@ -30,15 +30,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 class RulesBackend:
     """`answer` gives one tag per cited bullet of the playbook, in order of first citation.
 
-    `precision` is how many of 100 verdicts are to be right, by measurement: the fewer, the more it says.
+    `precision` is how many of 100 verdicts are to be right, by measurement: the fewer, the more it says. With
+    `wrong_counts`, the agent's own word that a bullet was wrong makes it harmful.
     """
 
     name = "rules"
     is_model = False
     rereads = True
 
-    def __init__(self, precision: int = 85) -> None:
-        self.precision = precision
+    def __init__(self, precision: int = 85, *, wrong_counts: bool = False) -> None:
+        self.precision, self.wrong_counts = precision, wrong_counts
 
     def answer(self, request: Request) -> Answer:
         """Judge one window. Never raises for what the messages contain."""
@@ -55,7 +56,7 @@ class RulesBackend:
         for citation in reader.read(request.messages() if cited else ()):
             if citation.at < request.judged:
                 continue
-            one, kept = judge(citation, self.precision, weights), judged[citation.name]
+            one, kept = judge(citation, self.precision, weights, wrong_counts=self.wrong_counts), judged[citation.name]
             # The first of each tag is all that merging asks for, however often a bullet is cited.
             if all(known.tag != one.tag or max(one.estimates) > max(known.estimates) for known in kept):
                 kept.append(one)

@@ -87,6 +87,7 @@ class Citation:
     changes    changes after the step
     agreed     a person's go-ahead came before the first word on the step
     replaced   the agent rewrote, unasked, what the step had written: what it wrote before
+    wrong      why the agent called the advice wrong, here or later; None where it did not
     ended      how the calls of the step ended
     """
 
@@ -108,6 +109,7 @@ class Citation:
     agreed: bool = False
     replaced: str = ""
     declined: bool = False
+    wrong: str | None = None
     heard: list[Heard] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)
     ended: list[RunEnd] = field(default_factory=list)

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from reflector.events.sessions import CALLED_WRONG
 from reflector.playbook.counting import Verdict, decisive
 from reflector.reflection.rules.citation import Citation, Heard, Ran
 from reflector.reflection.rules.people import Remark
@@ -255,8 +256,19 @@ def shipped() -> Weights:
     return Weights(str(data["version"]), points, cutoffs)
 
 
-def judge(citation: Citation, precision: int, weights: Weights) -> Weighed:
-    """Return the verdict on one citation, where `precision` of 100 verdicts are to be right."""
+def judge(citation: Citation, precision: int, weights: Weights, *, wrong_counts: bool = False) -> Weighed:
+    """Return the verdict on one citation, where `precision` of 100 verdicts are to be right.
+
+    What the agent called wrong is not helpful; harmful by that alone only where `wrong_counts`.
+    """
+    one = _judged(citation, precision, weights)
+    if citation.wrong is None or one.tag == "harmful":
+        return one
+    tag: Verdict = "harmful" if wrong_counts else "neutral"
+    return Weighed(tag, CALLED_WRONG, citation.wrong, found=one.found)
+
+
+def _judged(citation: Citation, precision: int, weights: Weights) -> Weighed:
     if citation.declined:
         return Weighed("neutral", "the agent named the advice to decline it")
     found = findings(citation)

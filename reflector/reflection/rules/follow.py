@@ -18,7 +18,7 @@ from reflector.reflection.rules.citation import Citation, Heard, Ran, checked, o
 from reflector.reflection.rules.people import concedes, read_remark
 from reflector.reflection.rules.steps import RunEnd, Step, read_call, read_result
 from reflector.reflection.rules.wordings import first, wordings
-from reflector.transcripts.citations import BEFORE, FOLLOWED, citations_of
+from reflector.transcripts.citations import BEFORE, FOLLOWED, called_wrong, citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
 #: Open citations per bullet and chain, chains and calls that are remembered, characters that are read.
@@ -131,6 +131,9 @@ class Reader:
             chain.pending = [] if not said else chain.pending
         for name in names:
             yield from self._cited(chain, name, said)
+        for name, why in called_wrong(message).items():
+            for citation in chain.citations:
+                citation.wrong = why[:200] if citation.name == name else citation.wrong
         for call in message.calls:
             began = Began(chain.at, call)
             chain.calls.pop(call.id, None)

@@ -67,10 +67,18 @@ def judge(*messages: Any, **given: Any) -> dict[str, str]:
     return tags[0]
 
 
-def answered(*messages: Any, advice: str = _ADVICE, cited: Sequence[str] = ("pat-001",), precision: int = 85) -> Answer:
+def answered(
+    *messages: Any,
+    advice: str = _ADVICE,
+    cited: Sequence[str] = ("pat-001",),
+    precision: int = 85,
+    wrong_counts: bool = False,
+) -> Answer:
     flat = list(_flat(messages))
     bullets = tuple(Bullet(name, name[:3], advice) for name in cited)
-    return RulesBackend(precision).answer(Request("s", bullets, tuple(cited), lambda: iter(flat)))
+    return RulesBackend(precision, wrong_counts=wrong_counts).answer(
+        Request("s", bullets, tuple(cited), lambda: iter(flat))
+    )
 
 
 def found(*messages: Any, advice: str = _ADVICE) -> set[str]:
@@ -217,6 +225,20 @@ def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() 
     assert judge(says("[pat-002] and [mis-001]"), edits(), cited=("pat-002", "mis-001"))["name"] == "pat-002"
     nothing = answered(cited=())
     assert (json.loads(nothing.text)["bullet_tags"], nothing.model) == ([], "rules/4")
+
+
+@pytest.mark.parametrize("place", [0, 4, 6])
+def test_what_the_agent_calls_wrong_is_not_helpful_and_harmful_by_that_alone_only_where_a_person_says_so(
+    place: int,
+) -> None:
+    helped = [*TESTED, person("Perfect, that works. Commit it."), DONE]
+    assert judge(helped)["tag"] == "helpful"
+    helped.insert(place, says("[pat-001 wrong: the records are numbered]"))
+    said = 'the agent said it was wrong: "the records are numbered"'
+    for wrong_counts, tag in ((False, "neutral"), (True, "harmful")):
+        assert judge(helped, wrong_counts=wrong_counts) == {"name": "pat-001", "rationale": said, "tag": tag}
+    objected = judge(CITED, edits(), DONE, _BRANCH_IS_WRONG, says("[pat-001 wrong: the records are numbered]"))
+    assert (objected["tag"], objected["rationale"][:8]) == ("harmful", "a person")
 
 
 @pytest.mark.parametrize(
