@@ -146,7 +146,7 @@ MUTATIONS = [
     Mutation(STATE, "if self.entries[name].recounted_at > after", "if True", MERGED),
     Mutation(STATE, "                if position > after:\n", "                if True:\n", MERGED),
     Mutation(COUNTERS, "            for one in (name, *families.heirs(name)", "            for one in (name,", MERGED),
-    Mutation(COUNTERS, "{one for name in names for one in (name, *families.heirs(name))}", "set(names)", MERGED),
+    Mutation(COUNTERS, "{one for name in names for one in (name, *book.heirs(name))}", "set(names)", MERGED),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     # Whole-history answers, counted on from one row.
     Mutation(USAGE, "if head // 2 < position <= head", "if position <= head", COUNTED),

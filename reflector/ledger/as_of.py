@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
 from reflector.events.state import MAX_TAGS, Entry, Playbook
-from reflector.ledger.counters import FAMILY, MEMBERS
+from reflector.ledger.counters import tallied
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.rows import BulletRow
 
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from reflector.playbook.bullet import Bullet
     from reflector.playbook.counting import Counting
 
-#: One range of the index tag_count for each value of `active` and `tag`.
-_COUNT = (
-    "SELECT tag, {members} FROM tag WHERE playbook_id = ? AND name = ? AND active IN (0, 1) AND tag IN (1, -1)"
-    " AND position > ? AND position <= ?{but} GROUP BY tag"
-)
-
 
 class Past:
     """The playbook of a ledger after the event at `position`: None is the last one, 0 is before the first."""
@@ -41,9 +35,7 @@ class Past:
         self.ledger = ledger
         self.position = ledger.head().position if position is None else position
         self._book: Playbook = fold(ledger.events(types=RARE_TYPES, upto=self.position))
-        self._covered: dict[int, tuple[str, str]] | None = None
-        #: The positions of the tags that do not count, by the bullet's name.
-        self._left_out: dict[str, set[int]] = {}
+        self._covered: dict[int, str] | None = None
 
     @property
     def counting(self) -> Counting:
@@ -98,49 +90,41 @@ class Past:
 
     def counters(self, names: Collection[str], counting: Counting | None = None) -> dict[str, tuple[int, int]]:
         """Return (helpful, harmful) of these bullets, under the policy that was in force or another one."""
-        with self.ledger.asking() as sql:
-            return {name: self._counted(sql, self.family(name), counting or self.counting) for name in names}
+        return self._counted({name: self.family(name) for name in names}, counting)
 
     def together(self, names: Iterable[str]) -> tuple[int, int]:
         """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them counts once."""
         family = {one: after for name in names for one, after in self.family(name).items()}
-        with self.ledger.asking() as sql:
-            return self._counted(sql, family, self.counting)
+        return self._counted({"": family})[""]
 
     def covered(self) -> dict[int, str]:
         """The id of a retraction that takes a tag out of the count, by the position of the tag. Of one that was undone
         and done again it is the last, which is in force."""
-        with self.ledger.asking() as sql:
-            return {position: retraction for position, (retraction, _) in self._covered_in(sql).items()}
-
-    def _counted(self, sql: Statements, family: Mapping[str, int], counting: Counting) -> tuple[int, int]:
-        """Return (helpful, harmful) of a family."""
-        self._covered_in(sql)
-        out = [at for name in family for at in self._left_out.get(name, ())]
-        among, values = sql.among("position", out) if out else ("", None)
-        but = f" AND NOT {among}" if out else ""
-        more = (values,) if out else ()
-        after = {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
-        if len(after) == 1:
-            query = _COUNT.format(members=MEMBERS[counting], but=but)
-            found = dict(sql.run(query, *(*after, *after.values()), self.position, *more).fetchall())
-        else:
-            rows, pairs = sql.pairs(after)
-            behind = f" AND active IN (0, 1) AND position <= ?{but}"
-            query = FAMILY.format(members=MEMBERS[counting], family=rows, more=behind)
-            found = dict(sql.execute(query, pairs, sql.id, self.position, *more).fetchall())
-        helpful, harmful = self._book.baseline(family)
-        return helpful + found.get(1, 0), harmful + found.get(-1, 0)
-
-    def _covered_in(self, sql: Statements) -> dict[int, tuple[str, str]]:
-        """Return (id of the retraction in force, bullet's name) by the position of each tag that one covers."""
         if self._covered is None:
             by = self._book.retractions()
             gone = {target: _in_force(by, target) for target in by if not self._book.active(target)}
-            self._covered = _covered(sql, gone, self.position) if gone else {}
-            for position, (_, name) in self._covered.items():
-                self._left_out.setdefault(name, set()).add(position)
+            with self.ledger.asking() as sql:
+                self._covered = _covered(sql, gone, self.position) if gone else {}
         return self._covered
+
+    def _counted(
+        self, families: Mapping[str, Mapping[str, int]], counting: Counting | None = None
+    ) -> dict[str, tuple[int, int]]:
+        """Return (helpful, harmful) of each family."""
+        behind = {
+            heir: {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
+            for heir, family in families.items()
+        }
+        covered = self.covered()
+        with self.ledger.asking() as sql:
+            among, out = sql.among("position", covered)
+            more = f" AND active IN (0, 1) AND position <= ? AND NOT {among}"
+            counts = tallied(sql, behind, counting or self.counting, more, self.position, out)
+        found = {}
+        for heir, family in families.items():
+            helpful, harmful = self._book.baseline(family)
+            found[heir] = helpful + counts.get((heir, 1), 0), harmful + counts.get((heir, -1), 0)
+        return found
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
@@ -157,15 +141,12 @@ def _in_force(by: Mapping[str, str], target: str) -> str:
     return target
 
 
-def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, tuple[str, str]]:
-    """(retraction, bullet's name) by the position of each tag that these retracted events (id -> retraction) cover."""
-    among, ids = sql.among("event_id", gone)
+def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, str]:
+    """The retraction by the position of each tag that these retracted events (id -> retraction) cover."""
     fields = "SELECT type, position, event_id, reflection_id, target_id FROM event WHERE playbook_id = ?"
+    among, ids = sql.among("event_id", gone)
     found = sql.run(f"{fields} AND {among}", ids).fetchall()
-    own = {row[1]: gone[row[2]] for row in found if row[0] == ev.BULLET_TAGGED}
-    among, positions = sql.among("position", own)
-    query = f"SELECT position, name FROM tag WHERE playbook_id = ? AND {among}"  # noqa: S608
-    covered = {position: (own[position], name) for position, name in sql.run(query, positions).fetchall()}
+    covered = {row[1]: gone[row[2]] for row in found if row[0] == ev.BULLET_TAGGED}
     among, ids = sql.among("target_id", gone)
     found += sql.run(f"{fields} AND {among} AND position <= ?", ids, upto).fetchall()
     completed = {
@@ -173,10 +154,8 @@ def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, tupl
         for type_, position, event_id, reflection_id, target_id in found
         if type_ == ev.REFLECTION_COMPLETED and reflection_id
     }
-    query = (
-        "SELECT position, name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND reflection_id = ?"
-    )
+    query = "SELECT position FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND reflection_id = ?"
     for reflection_id, (start, retraction) in completed.items():
         tags = sql.run(query, start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
-        covered.update({position: (retraction, name) for position, name in tags})
+        covered.update(dict.fromkeys((position for (position,) in tags), retraction))
     return covered

@@ -6,6 +6,7 @@ were merged into one. A playbook without merges is counted without a question ab
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
@@ -34,14 +35,20 @@ IN_FORCE: Final = (
 )
 #: The answer to it; None where there is no row.
 InForce = Sequence[Any] | None
-#: How many tags of several bullets count, each bullet's behind a position of its own.
-FAMILY = (
-    "SELECT tag, {members} FROM {family} AS family CROSS JOIN tag WHERE tag.playbook_id = ? AND name = family.key"
-    " AND tag IN (1, -1) AND position > family.value{more} GROUP BY tag"
+#: How many tags count for each heir: those of the members of its family, each member's behind a position of its own.
+_TALLY: Final = (
+    "SELECT heir, tag, {members} FROM {families} AS families CROSS JOIN tag WHERE playbook_id = ?"
+    " AND tag.name = families.name AND tag IN (1, -1) AND position > families.after{more} GROUP BY heir, tag"
+)
+#: A table of (heir, name, after), from the one JSON list that is bound to it: on SQLite, and on PostgreSQL.
+_FAMILIES: Final = (
+    "(SELECT json_extract(value, '$[0]') AS heir, json_extract(value, '$[1]') AS name,"
+    " json_extract(value, '$[2]') AS after FROM json_each(?))",
+    "(SELECT value ->> 0 AS heir, value ->> 1 AS name, (value ->> 2)::bigint AS after"
+    " FROM json_array_elements(?::json))",
 )
 
 _MORE: Final = "helpful = helpful + {helpful}, harmful = harmful + {harmful}"
-_TO: Final = "helpful = {helpful}, harmful = {harmful}"
 _FROM_BASELINE: Final = "helpful = baseline_helpful + {helpful}, harmful = baseline_harmful + {harmful}"
 
 ENTRY_COLUMNS: Final = tuple(one.name for one in fields(Entry))
@@ -99,32 +106,30 @@ class Counters:
 
     def recount(self, names: Iterable[str] | None) -> None:
         """Count the sets of these bullets (None: of all) again, under the policy in force."""
-        families = self.families()
-        chosen = sorted({one for name in names for one in (name, *families.heirs(name))}) if names is not None else None
-        if chosen == []:
-            return
-        members = MEMBERS[self.counting()]
-        only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
-        # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.
-        query = f"SELECT name, active, tag, {members} FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608
-        counts = {(row[0], row[2]): row[3] for row in self.sql.run(query, *(chosen or ())).fetchall() if row[1]}
-        bullets = chosen
-        if bullets is None:
-            rows = self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
-            bullets = [row[0] for row in rows]
-        several = {name: families.family(name) for name in bullets if families.sources(name)}
-        alone = [(counts.get((n, 1), 0), counts.get((n, -1), 0), n) for n in bullets if n not in several]
-        self._set(_FROM_BASELINE, alone)
-        self._set(_TO, [(*self._counted_for(families, family), name) for name, family in several.items()])
+        book = self.families()
+        if names is None:
+            bullets = [row[0] for row in self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()]
+        else:
+            bullets = sorted({one for name in names for one in (name, *book.heirs(name))})
+        families = {name: book.family(name) if book.sources(name) else {name: 0} for name in bullets}
+        counts = tallied(self.sql, families, self.counting(), " AND active = 1")
+        rows = []
+        for name, family in families.items():
+            helpful, harmful = book.baseline({one: after for one, after in family.items() if one != name})
+            rows.append((helpful + counts.get((name, 1), 0), harmful + counts.get((name, -1), 0), name))
+        self._set(_FROM_BASELINE, rows)
 
     def _set(self, sets: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Change the counters of bullets by rows of (helpful, harmful, name)."""
         self.sql.change("bullet", sets, "name = {name}", ("helpful", "harmful", "name"), rows)
 
-    def _counted_for(self, families: Playbook, family: Mapping[str, int]) -> tuple[int, int]:
-        """Return the counters of a bullet that others were merged into."""
-        rows, values = self.sql.pairs(family)
-        query = FAMILY.format(members=MEMBERS[self.counting()], family=rows, more=" AND active = 1")
-        found = dict(self.sql.execute(query, values, self.sql.id).fetchall())
-        helpful, harmful = families.baseline(family)
-        return helpful + found.get(1, 0), harmful + found.get(-1, 0)
+
+def tallied(
+    sql: Statements, families: Mapping[str, Mapping[str, int]], counting: Counting, more: str, *values: object
+) -> dict[tuple[str, int], int]:
+    """Return how many tags count for each heir of these families, by its name and the verdict; `more` is a condition of
+    the tags."""
+    rows = [(heir, name, after) for heir, family in families.items() for name, after in family.items()]
+    query = _TALLY.format(members=MEMBERS[counting], families=_FAMILIES[sql.postgres], more=more)
+    found = sql.execute(query, json.dumps(rows), sql.id, *values).fetchall() if rows else ()
+    return {(heir, tag): count for heir, tag, count in found}

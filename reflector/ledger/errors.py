@@ -81,7 +81,8 @@ def translated(where: str) -> Iterator[None]:
             raise
         text = (str(met).strip().splitlines() or [type(met).__name__])[0]
         if package == "psycopg":
-            raise _meant(_code_of(met), text, str(getattr(met, "diag", None) and met.diag.context), where) from error
+            context = getattr(getattr(met, "diag", None), "context", None) or ""
+            raise _meant(_code_of(met), text, context, where) from error
         raise _meant(str((getattr(met, "sqlite_errorcode", None) or 0) & 0xFF), text, "", where) from error
 
 

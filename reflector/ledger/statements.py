@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -77,12 +77,6 @@ class Statements:
         if self.postgres:
             return f"{column} = ANY(?)", list(values)
         return f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values))  # noqa: S608  the code's own name
-
-    def pairs(self, values: Mapping[str, int]) -> tuple[str, object]:
-        """Return a table with the columns `key` and `value`, and what to bind to its one `?`."""
-        if self.postgres:
-            return "(SELECT key, value::bigint AS value FROM json_each_text(?::json))", json.dumps(values)
-        return "(SELECT key, value FROM json_each(?))", json.dumps(values)
 
     def text_at(self, column: str, *path: str) -> str:
         """Return the expression for the value at a path of a JSON column: a text, a number as the engine gives it, a
