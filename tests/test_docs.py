@@ -1,22 +1,31 @@
-"""The pages of docs/ are executed: each command and program prints what its page shows."""
+"""The README and the pages of docs/ are executed: each command and program prints what its page shows."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from benchmarks import lessons
+from reflector.cli.app import run
 from reflector.cli.table import COMMANDS, GROUPS
+from reflector.config import SETTINGS, USERS_OWN
 from reflector.exchange.cloudevents import Stored, event_line
 from reflector.gating.config import SECTIONS
+from reflector.transcripts.reading import formats
 from tests.pages import DOCS, Reader, blocks, commands, section
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 from tests.road.test_real_transcripts import FILES
 
-PAGES = {page.name: page.read_text("utf-8") for page in (*DOCS.glob("*.md"), DOCS.parent / "README.md")}
+ROOT = DOCS.parent
+PAGES = {page.name: page.read_text("utf-8") for page in (*DOCS.glob("*.md"), ROOT / "README.md")}
 
 
 def empty(you: Agent) -> Path:
@@ -148,12 +157,84 @@ def test_every_question_is_on_its_page() -> None:
     assert not lacking, f"docs/questions.md lacks {', '.join(sorted(lacking))}"
 
 
-def test_the_page_of_gating_has_every_setting() -> None:
-    keys = [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]
-    assert [key for key in keys if f"| `{key}` |" not in GATED] == []
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        (PAGES["reference.md"], [*SETTINGS]),
+        (GATED, [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]),
+        (PAGES["agents.md"], [format.agent for format in formats()]),
+    ],
+    ids=["settings", "settings of gating", "transcripts"],
+)
+def test_a_page_has_a_row_for_each(page: str, names: list[str]) -> None:
+    assert [name for name in names if f"| `{name}` |" not in page] == []
 
 
 def test_the_page_of_moving_says_what_a_file_holds() -> None:
     full = Stored(1, "a", "bullet.added", 1, "t", "t", "me", "s", "r", "t", '{"name":"pat-001"}', "h", "{}", "c")
     names = re.findall(r'"(\w+)":', event_line(full, "0" * 32))
     assert [name for name in names if name != "name" and f"`{name}`" not in MOVING] == []
+
+
+def test_what_is_generated_is_what_the_commands_say() -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.schemas", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+def test_every_page_of_the_documents_is_in_the_readmes_index() -> None:
+    index = PAGES["README.md"].partition("\n## Documentation\n")[2].partition("\n## ")[0]
+    assert [page.name for page in DOCS.glob("*.md") if f"(docs/{page.name})" not in index] == []
+
+
+def test_the_readme_links_to_files_that_exist() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", PAGES["README.md"])
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_quick_start_prints_what_the_readme_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = re.search(r"\$ reflector (add .+)\n(.+)\n", PAGES["README.md"])
+    assert shown is not None
+    assert run(["--project", str(tmp_path), *shlex.split(shown[1])]) == 0
+    assert capsys.readouterr().out.strip() == shown[2]
+
+
+def test_the_demo_shows_every_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "--keep", str(tmp_path / "demo")]) == 0
+    demo = capsys.readouterr().out
+    assert "[pat-002] helpful=1 harmful=2" in demo
+    assert [line for line in demo.splitlines() if len(line) > 80 and "Look around" not in line] == []
+    assert demo.count("\n") <= 72
+    # The other systems: a judged trajectory, a gated summary, a revised turn, and a lesson that proved itself.
+    for system in ("pat-001 harmful", "done the discount applies", "line 12. (1.00)", "0.54 → 0.64"):
+        assert system in demo
+    assert not demo.rstrip().splitlines()[-1].startswith("position")
+
+
+def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:
+    marketplace = json.loads((ROOT / ".claude-plugin" / "marketplace.json").read_text("utf-8"))
+    (plugin,) = marketplace["plugins"]
+    assert f"claude plugin install {plugin['name']}@{marketplace['name']}" in PAGES["README.md"]
+    # The client knows a plugin's commands by the plugin's name too.
+    shown = set(re.findall(rf"`/{plugin['name']}:([a-z-]+)", PAGES["README.md"]))
+    assert shown == {path.stem for path in (ROOT / plugin["source"] / "commands").glob("*.md")}
+
+
+def test_the_page_of_security_says_of_every_setting_what_a_repository_may_set() -> None:
+    section = PAGES["trust.md"].split("\n### Settings\n")[1].split("\n### ")[0]
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section, re.MULTILINE))
+    listed = {name: said for names, said in rows.items() for name in re.findall(r"`(\w+)`", names)}
+    lacks = sorted(SETTINGS.keys() - listed.keys())
+    assert not lacks, f"docs/trust.md, Settings, lacks {', '.join(lacks)}"
+    assert {name for name, said in listed.items() if said == "nothing"} == set(USERS_OWN)
+
+
+@pytest.mark.slow
+def test_the_simulated_month_of_the_page_has_its_figures_and_its_plots(tmp_path: Path) -> None:
+    played = lessons.month()
+    assert "\n".join(lessons.report(played)) in PAGES["learning.md"]
+    for path in lessons.plot(played, tmp_path):
+        assert path.read_bytes() == (DOCS / path.name).read_bytes()

@@ -17,7 +17,6 @@ from reflector.events.registry import RARE_TYPES
 from reflector.playbook.change import Change
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
-from tests.terminal import sent
 from tests.test_locate import git
 
 FIRST, SECOND = "Write the failing test first.", "Keep functions small."
@@ -196,7 +195,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_editor_comes_back(agent: Ag
     assert f"nothing was recorded; correct {agent.playbook}" in told
     again = "text.replace('Test first.', 'Test early') if 'Test first.' in text else"
     edits(agent, tmp_path, f"""text = {again} text.replace('Test early,', 'Test early.",')""")
-    assert "Edit it again? [Y/n]" in sent(agent, 80, [*REFLECTOR, "edit"], b"\n")
+    assert "Edit it again? [Y/n]" in agent.sent(80, "edit", typed=b"\n")
     assert agent.json("show", "pat-001")["text"] == "Test early."
 
 

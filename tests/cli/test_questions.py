@@ -11,9 +11,7 @@ import pytest
 
 from reflector.cli import app
 from reflector.ledger.statements import CODE_VERSION
-from tests.processes import REFLECTOR
 from tests.road.agent import Agent
-from tests.terminal import sent
 
 
 def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:
@@ -82,7 +80,7 @@ def test_an_upgrade_that_takes_long_is_told_once_and_a_terminal_shows_a_bar(
     made_by_an_older_version()
     assert agent.call("list").err == ""
     made_by_an_older_version()
-    assert "upgrading the ledger" in sent(agent, 80, [*REFLECTOR, "list"])
+    assert "upgrading the ledger" in agent.sent(80, "list")
     made_by_an_older_version()
     monkeypatch.setattr(app, "_LONG_S", -1)
     told = agent.call("list").err

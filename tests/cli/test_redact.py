@@ -16,10 +16,8 @@ from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
 from reflector.sessions import spool
 from tests.ledger.events import added
-from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.terminal import sent
 
 SECRET = "the customer is Erika Mustermann of Köln"
 
@@ -99,8 +97,8 @@ def test_the_text_to_erase_comes_from_standard_input_and_nothing_is_shown_withou
 
 
 def test_on_a_terminal_it_shows_the_text_and_asks_first(told: Agent) -> None:
-    command = [*REFLECTOR, "redact", position(told, "bullet.added"), "--why", "a customer"]
-    assert SECRET in " ".join(sent(told, 80, command, b"y\n").split())
+    shown = told.sent(80, "redact", position(told, "bullet.added"), "--why", "a customer", typed=b"y\n")
+    assert SECRET in " ".join(shown.split())
     assert len(told.events("event.redacted")) == 1
 
 

@@ -14,10 +14,8 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome, record_lesson
-from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.terminal import sent
 
 #: What a terminal obeys or hides, besides a line feed.
 OBEYED = re.compile(
@@ -70,7 +68,7 @@ def test_foreign_text_never_brings_control_characters_to_a_terminal(hostile: Age
 
 def on_terminal(agent: Agent, columns: int, *arguments: str) -> list[str]:
     """The lines that a terminal of so many columns is sent; our own bold and colours are taken off."""
-    return plain(sent(agent, columns, [*REFLECTOR, *arguments])).splitlines()
+    return plain(agent.sent(columns, *arguments)).splitlines()
 
 
 def plain(text: str) -> str:
@@ -118,8 +116,7 @@ def test_what_identifies_a_row_is_whole_on_a_narrow_terminal(lived_in: Agent, co
         id = record_lesson(ledger, "reflection", "Look at the file first, and only then say what is in it", **more)
         for key in range(12):
             observe_outcome(ledger, id, "success", source="tests", key=[key])
-    command = [sys.executable, "-c", PRINTS, *SWEPT]
-    told = plain(sent(lived_in, columns, command, stderr=subprocess.DEVNULL))
+    told = plain(lived_in.sent(columns, "-c", PRINTS, *SWEPT, program=[sys.executable], stderr=subprocess.DEVNULL))
     for asked, printed in re.findall(r"^--- (.*)\n((?:(?!--- ).*\n)*)", told, re.MULTILINE):
         # A bullet's own line, and a path, are broken by the terminal, which copies them whole.
         lines = [line for line in printed.splitlines() if not line.startswith("[") and "/" not in line]
@@ -164,9 +161,9 @@ def test_a_pipe_gets_every_character_and_a_terminal_of_no_width_something(agent:
 def test_who_wants_no_colour_is_sent_none(agent: Agent) -> None:
     for variable in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         agent.environ = variable
-        assert "\x1b" not in sent(agent, 80, [*REFLECTOR, "list"])
+        assert "\x1b" not in agent.sent(80, "list")
     agent.environ = {}
-    assert "\x1b[1m" in sent(agent, 80, [*REFLECTOR, "list"])
+    assert "\x1b[1m" in agent.sent(80, "list")
 
 
 @pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.slow)])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
+import pty
 import shutil
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,7 +161,25 @@ class Agent:
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
         """A command that runs."""
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env()} | options
-        return subprocess.Popen([*REFLECTOR, *map(str, arguments)], text=True, cwd=self.project, **options)
+        command = [*options.pop("program", REFLECTOR), *map(str, arguments)]
+        return subprocess.Popen(command, text=True, cwd=self.project, **options)
+
+    def sent(self, columns: int, *arguments: str, typed: bytes = b"", **options: Any) -> str:
+        """All that a command sends to a terminal of so many columns, on which a person typed something."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        # A process of its own: the size is that of the terminal which the process was started on.
+        ends = {"stdin": slave, "stdout": slave, "stderr": slave, "env": {"TERM": "xterm", **self.env()}}
+        process = self.start(*arguments, **ends | options)
+        os.close(slave)
+        os.write(master, typed)
+        read = b""
+        with suppress(OSError):  # the last one closed its end
+            while piece := os.read(master, 65536):
+                read += piece
+        os.close(master)
+        assert process.wait() == 0
+        return read.decode().replace("\r\n", "\n")
 
     def run(self, *arguments: str | Path, code: int | None = 0) -> Ran:
         """Run a command to its end, which is in `code` unless that is None."""

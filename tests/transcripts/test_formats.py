@@ -22,7 +22,6 @@ from reflector.transcripts.load import load_transcript
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.reading import (
     DOCUMENT_LIMIT,
-    Format,
     UnknownTranscript,
     formats,
     read_messages,
@@ -33,7 +32,6 @@ from tests.conftest import examples
 from tests.transcripts.agents import EVERY, SESSION, Claude, Session
 from tests.transcripts.records import line
 
-PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 ALL: dict[str, Callable[..., Session]] = {"claude code": Claude, **EVERY}
 every_agent = pytest.mark.parametrize("begin", ALL.values(), ids=ALL.keys())
 
@@ -160,13 +158,9 @@ def test_each_record_belongs_to_one_agent(begin: Callable[..., Session]) -> None
     assert found == {session.agent}
 
 
-@pytest.mark.parametrize("format", formats(), ids=[format.agent for format in formats()])
-def test_each_format_has_a_session_here_and_a_row_on_the_page(format: Format) -> None:
-    assert format.agent in {begin().agent for begin in EVERY.values()}, (
-        "add a session of it to tests/transcripts/agents.py"
-    )
-    row = f"| `{format.agent}` |"
-    assert row in PAGE.read_text("utf-8"), f"the table of Transcripts in docs/agents.md lacks a row with {row}"
+def test_each_format_has_a_session_here() -> None:
+    lacks = {format.agent for format in formats()} - {begin().agent for begin in EVERY.values()}
+    assert not lacks, "add a session of it to tests/transcripts/agents.py"
 
 
 @every_agent
