@@ -19,6 +19,8 @@ from pathlib import Path
 
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.made_transcript import write_transcript
+from reflector.files import open_state
+from reflector.handover import keep, record
 from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
@@ -235,7 +237,7 @@ class _Ends:
             "hook_event_name": "SessionEnd",
             "reason": "other",
         }
-        spool.accept(self.project, json.dumps(payload).encode())
+        keep(open_state(str(self.project)), payload, record(str(self.project), payload, json.dumps(payload)))
 
     def _run(self, command: list[str]) -> bytes:
         return subprocess.run(command, env=self.environ, stdout=subprocess.PIPE, check=True).stdout

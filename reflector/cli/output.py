@@ -116,7 +116,6 @@ def table(
     prose: Sequence[str] = (),
     extra: Sequence[str] = (),
     whole: bool = False,
-    paged: bool = False,
     empty: str = "",
 ) -> None:
     """Print a table, or without rows the note `empty`, if it is not "".
@@ -125,7 +124,7 @@ def table(
     identifies a row stays whole. Where that does not fit, times lose their year, and the columns `extra` are left out,
     the first of them first; they are also left out where they are empty. What does not fit even so is printed as
     records, one line a value. `whole` breaks the last column into lines instead of cutting it.
-    `numbers` are aligned to the right. `paged` shows a table that is higher than the terminal in a pager.
+    `numbers` are aligned to the right.
     """
     if not rows and empty:
         note(empty)
@@ -134,11 +133,7 @@ def table(
         _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows], name in numbers)
         for at, name in enumerate(columns)
     ]
-    lines = list(_lines(shown, prose or columns[-1:], extra, whole=whole))
-    if paged and sys.stdout.isatty() and len(lines) >= terminal().lines:
-        click.echo_via_pager("\n".join(lines) + "\n")
-        return
-    for line in lines:
+    for line in _lines(shown, prose or columns[-1:], extra, whole=whole):
         click.echo(line)
 
 

@@ -203,7 +203,7 @@ def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
         columns["demoted"] = [standing.idle[row.name] if standing.demotions(row.name) else "" for row in rows]
     columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
     shown = list(zip(*columns.values(), strict=True))
-    table(tuple(columns), shown, numbers=("helpful", "harmful", "used", "demoted"), extra=("trend", "used"), paged=True)
+    table(tuple(columns), shown, numbers=("helpful", "harmful", "used", "demoted"), extra=("trend", "used"))
 
 
 def find_bullet(ledger: Ledger, name: str, then: Past | None = None, *, live: bool = False) -> BulletRow:

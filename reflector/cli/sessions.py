@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,24 +21,20 @@ from reflector.locate import is_project, repository, worktrees
 from reflector.project import Project, project_of
 from reflector.reflection.recording import Reflected
 from reflector.sessions import drain as drains
-from reflector.sessions import spool
-from reflector.sessions.drain import NOT_A_PAYLOAD, Drained, Pipeline
+from reflector.sessions.drain import NOT_A_PAYLOAD, Drained
 from reflector.sessions.history import Imported, news, record_history
-from reflector.sessions.intake import Source, Taken, WindowMode, source_of
+from reflector.sessions.intake import Source, Taken, WindowMode
 from reflector.transcripts.discovery import Found, find_transcripts
 
 _Plan = Sequence[tuple[Project, Sequence[Found]]]
 
-#: A hook's JSON is small; anything longer is a transcript.
-_HOOK_JSON = 8 * 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class FileJson:
-    """A file that `ingest` recorded; null where nothing of it is a window, or not judged yet."""
+    """A file that `ingest` recorded; null where nothing of it is new, or not judged yet."""
 
     file: Path
-    session_id: str | None
+    session_id: str
     window_id: str | None
     records: int
     cited: list[str]
@@ -66,20 +61,21 @@ class IngestedJson:
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @json_option
 @click.pass_obj
-def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | None, as_json: bool) -> None:
-    """Record sessions from transcripts or hook JSON; safe to repeat.
+def ingest(place: Place, files: tuple[Path, ...], window: WindowMode, backend: str | None, as_json: bool) -> None:
+    """Record sessions from transcripts; safe to repeat.
 
     A file that cannot be recorded is named with the reason, and the others are recorded. The exit code is 1 if a file
     or a reflection failed.
     """
     project = place.project(backend=backend)
-    found: list[tuple[Path, Taken | None]] = []
+    found: list[tuple[Path, Taken]] = []
     failed: list[str] = []
     with place.pipeline(project) as pipeline:
         with progress(len(files), "recording") as bar:
             for path in files:
                 try:
-                    found.append((path, _ingest_one(pipeline, path, window)))
+                    source = Source(path.absolute(), "ingest", limit=path.stat().st_size)
+                    found.append((path, pipeline.take(source, window=window)))
                 except (OSError, ValueError) as error:
                     failed.append(_error_words(path, error))
                 bar.update(1)
@@ -106,31 +102,8 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
         raise click.exceptions.Exit(1)
 
 
-def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
-    """Record one file; None for a hook's JSON that ends no session or turn."""
-    mode: WindowMode = "whole" if window == "whole" else "new"
-    size = path.stat().st_size
-    payload = _hook_json(path, size)
-    if payload is None:
-        return pipeline.take(Source(path.absolute(), "ingest", limit=size), window=mode)
-    delivery = spool.accept(pipeline.project.root, payload)
-    source = source_of(delivery)
-    if source is None:
-        spool.settle(delivery)
-        return None
-    try:
-        taken = pipeline.take(source, window=mode)
-    except (OSError, ValueError) as error:
-        spool.fail(delivery, error)
-        raise
-    spool.settle(delivery)
-    return taken
-
-
-def _recorded(path: Path, taken: Taken | None, judged: Mapping[str, Reflected]) -> tuple[FileJson, str]:
+def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tuple[FileJson, str]:
     """Return a file as JSON has it, and what became of it in words."""
-    if taken is None:
-        return FileJson(path, None, None, 0, [], None), "this event does not end a session or turn"
     one = judged.get(taken.event_id or "")
     outcome = one.outcome if one else None
     file = FileJson(path, taken.session_id, taken.event_id, taken.records, [*taken.cited], outcome)
@@ -139,18 +112,6 @@ def _recorded(path: Path, taken: Taken | None, judged: Mapping[str, Reflected]) 
     if one.outcome == "completed":
         return file, one.detail or "neutral"
     return file, f"{one.outcome}: {one.detail}"
-
-
-def _hook_json(path: Path, size: int) -> bytes | None:
-    """Return the bytes of a file that holds one hook payload; None for a transcript."""
-    if not 0 < size <= _HOOK_JSON:
-        return None
-    raw = path.read_bytes()
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return raw if isinstance(value, dict) and "hook_event_name" in value else None
 
 
 @click.command("import-history")
@@ -252,11 +213,7 @@ def _history(project: Project, files: Sequence[Found], done: Imported | None) ->
 def _error_words(path: Path, error: OSError | ValueError) -> str:
     if isinstance(error, IsADirectoryError):
         return f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}"
-    if isinstance(error, OSError):
-        # A hook's JSON names another file.
-        within = "" if error.filename in (None, str(path), str(path.absolute())) else f"{path}: "
-        return within + os_error_words(error, None if within else path)
-    return f"{path}: {error}"
+    return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
 def _plan(place: Place, found: Sequence[Found], *, everything: bool) -> list[tuple[Project, Sequence[Found]]]:

@@ -98,7 +98,7 @@ SUMMARIES: Final = {
     "undo": "Undo the last change of the playbook, or what you name.",
     "proposals": "List the proposed changes; decide, approve, reject or find them.",
     "import-history": "Record the sessions that an agent still keeps, oldest first.",
-    "ingest": "Record sessions from transcripts or hook JSON; safe to repeat.",
+    "ingest": "Record sessions from transcripts; safe to repeat.",
     "reflect": "Judge recorded sessions now, or show the prompt that a model would get.",
     "judge": "Judge the citations that nothing decided, with the evidence on the screen.",
     "log": "List what happened, event by event.",

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflector import __version__, files
 from reflector.git import repository
-from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, state_at, words
+from reflector.handover import MAX_PAYLOAD, file_name, state_at, words
 from reflector.locate import AGENT_FILES, own_folder
 from reflector.sessions.fallback import is_of, stand_ins
 
@@ -157,23 +157,6 @@ def counts(spool_dir: Path) -> Counts:
     others = {part: len(_records(spool_dir / part)) for part in ("waiting", "failed", "broken", "silent")}
     oldest = next((int(name[:20]) for name in names if name[:20].isdecimal()), None)
     return Counts(pending=len(names), oldest_ns=oldest, **others)
-
-
-def accept(project: Path, payload: bytes) -> Delivery:
-    """File a hook payload that did not come from a hook, by the same road, and return it as pending.
-
-    A Stop is filed as pending too: a person who hands it over wants it recorded now.
-    Raises ValueError for a payload that a hook would call broken, OSError where nothing can be written.
-    """
-    if len(payload) > MAX_PAYLOAD:
-        raise ValueError(f"the hook payload has {len(payload)} bytes; at most {MAX_PAYLOAD} are taken")
-    try:
-        parsed, text = decode(payload)
-    except Broken as error:
-        raise ValueError(f"this is not a hook payload: {error}") from None
-    folder = str(project.absolute())
-    spool_dir = files.private_folder(files.open_state(folder) + "/spool")
-    return _read(Path(files.write_durably(spool_dir, record(folder, parsed, text))))
 
 
 def claim(delivery: Delivery) -> Delivery | None:

@@ -39,13 +39,11 @@ def test_a_playbook_that_is_a_folder_is_told(agent: Agent) -> None:
 
 
 def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(agent: Agent, tmp_path: Path) -> None:
-    bad = [tmp_path / what for what in ("missing", "a pipe", "a hook's without its event")]
+    bad = [tmp_path / what for what in ("missing", "a pipe", "a hook's payload")]
     os.mkfifo(bad[1])
-    bad[2].write_text('{"session_id": "s", "transcript_path": "/x"}')
+    bad[2].write_text('{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": "/x"}')
     good = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(2)]
-    payload = {"hook_event_name": "SessionEnd", "session_id": "s-1", "transcript_path": str(good[1])}
-    (tmp_path / "hook.json").write_text(json.dumps(payload))
-    told = agent.call("ingest", good[0], *bad, tmp_path / "hook.json", code=1).err.splitlines()
+    told = agent.call("ingest", good[0], *bad, good[1], code=1).err.splitlines()
     assert [line for line, path in zip(told, bad, strict=True) if not line.startswith(f"reflector: {path}")] == []
     assert agent.counters()["pat-001"] == (2, 0)
 

@@ -12,8 +12,9 @@ from types import FrameType
 from typing import Any
 
 from reflector.cli.app import run
+from reflector.files import open_state
+from reflector.handover import keep, record
 from reflector.ledger.store import Ledger
-from reflector.sessions import spool
 
 
 def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], seed: int) -> None:
@@ -30,7 +31,7 @@ def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], 
             path = chance.choice(paths)
             if chance.random() < 0.3:
                 payload = {"hook_event_name": "SessionEnd", "session_id": path.stem, "transcript_path": str(path)}
-                spool.accept(project, json.dumps(payload).encode())
+                keep(open_state(str(project)), payload, record(str(project), payload, json.dumps(payload)))
                 log.write(_line(delivered=path.stem))
                 # Leaves at once where another is at work, as the drains do that hooks start.
                 run(["--project", str(project), "drain"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -171,16 +170,6 @@ def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(p
     for delivery in spool.pending(project.spool):
         spool.settle(delivery)
     assert {delivery.session_id for delivery in spool.pending(project.spool, "waiting")} == {"resumed", "other"}
-
-
-def test_a_payload_from_a_file_takes_the_same_road(project: Project) -> None:
-    payload = event("Stop", n=1)
-    delivery = spool.accept(project.path, json.dumps(payload).encode())
-    project.hook(payload)
-    (stop,) = spool.pending(project.spool, "waiting")
-    assert [delivery] == spool.pending(project.spool)
-    for name in ("project", "event", "session_id", "transcript_path", "payload"):
-        assert getattr(delivery, name) == getattr(stop, name)
 
 
 def test_a_project_gets_back_what_was_kept_with_the_user_and_nobody_elses(
