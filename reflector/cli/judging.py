@@ -13,7 +13,7 @@ from reflector.audit.moments import position_of
 from reflector.audit.targets import session_named
 from reflector.cli.app import Place
 from reflector.cli.changes import asked
-from reflector.cli.options import BULLET, FILE, READ_FILE, SESSION, dry_run_option, json_option, why_option
+from reflector.cli.options import BULLET, FILE, SESSION, dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.cli.sessions import DrainedJson, run_drain
 from reflector.config import BACKENDS
@@ -42,7 +42,6 @@ _MESSAGES, _CHARACTERS = 12, 240
 @click.command()
 @click.argument("sessions", nargs=-1, type=SESSION, metavar="[SESSION…]")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
-@click.option("--template", type=READ_FILE, help="A prompt template.")
 @click.option("--record", type=FILE, help="Write the answers to this file, as fixtures.")
 @click.option("--give-up", is_flag=True, help="Stop trying to judge the sessions; needs --why.")
 @click.option("--reparse", is_flag=True, help="Read recorded answers again with the current parser; call no model.")
@@ -54,7 +53,6 @@ def reflect(
     place: Place,
     sessions: tuple[str, ...],
     backend: str | None,
-    template: Path | None,
     record: Path | None,
     give_up: bool,
     reparse: bool,
@@ -78,8 +76,8 @@ def reflect(
         _reparse(place, sessions, dry_run=dry_run, as_json=as_json)
         return
     project = place.project(backend=backend)
-    judge = backend_of(project.config, project.root, template=template)
-    if not sessions and template is None and record is None and not dry_run:
+    judge = backend_of(project.config, project.root)
+    if not sessions and record is None and not dry_run:
         run_drain(place, project, "all", as_json=as_json)
         return
     if record is not None:

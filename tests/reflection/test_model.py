@@ -171,14 +171,15 @@ def test_all_halves_together_have_one_deadline(api: Api, long_path: Path) -> Non
 def test_a_template_of_ones_own_is_asked_with_and_a_broken_one_asks_nobody(
     api: Api, short: Request, tmp_path: Path
 ) -> None:
-    own = tmp_path / "own.txt"
+    own = tmp_path / ".claude/reflector/prompts/reflector.txt"
+    own.parent.mkdir(parents=True)
     own.write_text("mine {playbook} {{}} {transcript} {cited_ids}")
-    given = backend(api, template=own).answer(short)
+    given = backend(api, project=tmp_path).answer(short)
     assert api.asked.pop().text.startswith("mine ## PATTERNS")
     assert given.template_sha256 != find_template("reflector.txt").sha256
     own.write_text("{transcript} {oops}")
     with pytest.raises(BackendError, match="oops") as failed:
-        backend(api, template=own).answer(short)
+        backend(api, project=tmp_path).answer(short)
     assert (failed.value.stage, failed.value.attempts, api.asked) == ("template", 0, [])
 
 

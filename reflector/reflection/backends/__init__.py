@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 REREADING = frozenset({"rules"})
 
 
-def backend_of(config: Config, project: Path | None = None, *, template: Path | None = None) -> Backend:
-    """Return the backend that a configuration names.
-
-    `template` is a file to ask a model with instead of the template in force. Raises ConfigError.
-    """
+def backend_of(config: Config, project: Path | None = None) -> Backend:
+    """Return the backend that a configuration names. Raises ConfigError."""
     if config.backend == "rules":
         from reflector.reflection.backends.rules import RulesBackend
 
@@ -39,7 +36,7 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
         from reflector.reflection.backends.anthropic import AnthropicClient
         from reflector.reflection.backends.model import ModelBackend, model_settings
 
-        return ModelBackend(AnthropicClient(model_settings(config)), project, template, config.request_tokens)
+        return ModelBackend(AnthropicClient(model_settings(config)), project, config.request_tokens)
     raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
 
 

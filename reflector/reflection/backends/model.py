@@ -23,7 +23,7 @@ from reflector.config import Config
 from reflector.playbook.bullet import sections_text
 from reflector.prices import Usage, cost
 from reflector.reflection.excerpt import compose, estimate_tokens
-from reflector.reflection.prompts import TemplateError, find_template, read_template
+from reflector.reflection.prompts import TemplateError, find_template
 from reflector.reflection.protocol import Answer, BackendError, Prompt, Request
 from reflector.text.bounds import visible
 from reflector.text.secrets import quote, redact
@@ -123,13 +123,11 @@ class ModelBackend:
     """Asks the model of the client.
 
     project         whose own template is used, None for the user's or ours
-    template        a template file instead of these
     request_tokens  most tokens of one request
     """
 
     client: Client
     project: Path | None = None
-    template: Path | None = None
     request_tokens: int = 100_000
     is_model: bool = True
     rereads: bool = False
@@ -144,11 +142,7 @@ class ModelBackend:
         if request.allowance is not None:
             limit = min(limit, request.allowance - MAX_TOKENS)
         try:
-            template = (
-                find_template("reflector.txt", self.project)
-                if self.template is None
-                else read_template("reflector.txt", self.template)
-            )
+            template = find_template("reflector.txt", self.project)
             playbook = sections_text(request.playbook)
             return compose(template, playbook, request.cited, request.messages, limit if most is None else most)
         except TemplateError as error:
