@@ -59,7 +59,7 @@ TYPES: Final = (
             "carried": f.needed(f.NAMES),
             "retired": f.NAMES,
             "unknown": f.NAMES,
-            "said": f.within({"name": f.needed(f.NAME), "why": f.PROSE}, several=True),
+            "said": f.within({"name": f.NAME, "why": f.PROSE}, several=True),
         },
         effect=RecordsWindow(),
         summary=_window,
