@@ -151,8 +151,8 @@ MUTATIONS = [
     # Whole-history answers, counted on from one row.
     Mutation(USAGE, "if head // 2 < position <= head", "if position <= head", COUNTED),
     Mutation(USAGE, "0] <= head and json.loads(row[1]) == _json", "0] <= head or json.loads(row[1]) == _json", COUNTED),
-    Mutation(USAGE, "counts = [a - b + c for", "counts = [a + c for", COUNTED),
-    Mutation(USAGE, "used.told + sum(after < at", "used.told + sum(0 < at", COUNTED),
+    Mutation(USAGE, "        if did not in before:\n", "        if True:\n", COUNTED),
+    Mutation(USAGE, "in helped and position <= used.helped", "in helped", COUNTED),
     Mutation(ANSWERS, "_take(found, [step for step in given if step.position <= after], -1)", "pass", COUNTED),
     Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", COUNTED),
     Mutation(STORE, ' made in EARLIER and engine.dialect == "sqlite"', " False", ("tests/ledger/test_migrations.py",)),

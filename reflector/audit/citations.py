@@ -1,10 +1,6 @@
-"""Shown, cited, judged: the way of each bullet.
+"""How a bullet was used, what sessions showed of it, and when it is to be removed.
 
-Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a bullet once. A
-bullet is live in a session when it was live at one of its windows, shown or not. A window cites only what was live on
-the machine that recorded it; in a merged ledger the window may come after the bullet's removal, and its citation still
-says that the bullet was live in the session. So no rate is ever above 1. Of a session without a record of what it was
-shown, nobody knows whether it was shown a bullet: it counts as unknown.
+Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a bullet once.
 """
 
 from __future__ import annotations
@@ -20,30 +16,6 @@ from reflector.playbook.evidence import HARMS, against
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
-
-
-@dataclass(frozen=True, slots=True)
-class Cited:
-    """How many sessions a bullet was live in, were shown it, cited it, and were judged on it.
-
-    told        sessions that were shown it, None if nothing is known of any session that it was live in
-    unknown     sessions that it was live in, without a record of what they were shown
-    told_cited  of those that were shown it: it was cited
-    judged      of those that cited it: a verdict was given, neutral included
-    uncited     sessions with a verdict that did not cite it
-    """
-
-    name: str
-    status: str
-    live: int
-    told: int | None
-    unknown: int
-    told_cited: int
-    cited: int
-    judged: int
-    uncited: int
-    helpful: int
-    harmful: int
 
 
 class Use(NamedTuple):
@@ -87,18 +59,6 @@ def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str])
     return trends
 
 
-def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
-    """Each bullet's way from shown to judged, in order of creation, tombstones included. Raises LedgerError."""
-    tally = usage_at(ledger, past.position if past is not None else None)
-    found = []
-    for row in (past or ledger).rows():
-        of = tally.of(row.name)
-        told = of.told if of.told or of.unknown < of.live else None
-        seen = (of.live, told, of.unknown, of.told_cited, of.cited, of.cited_judged, of.judged - of.cited_judged)
-        found.append(Cited(row.name, row.status, *seen, row.helpful, row.harmful))
-    return found
-
-
 class Observed(NamedTuple):
     """The verdicts on a bullet that show what it is worth; a session shows it once, so these may be fractions."""
 
@@ -139,32 +99,32 @@ def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A bullet that is to be removed, and why."""
+    """A bullet that is to be removed, and why; `told` and `cited` are how many sessions were told it and cited it."""
 
-    cited: Cited
-    text: str
+    name: str
     reason: str
+    told: int
+    cited: int
+    helpful: int
+    harmful: int
+    text: str
 
 
 def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due]:
     """Return the live bullets that are to be removed, the most harmful first. Raises LedgerError.
 
-    Only evidence against a bullet names it. One that no session was shown, one of which nothing is known, and one that
-    is pinned are left alone.
+    Only evidence against a bullet names it. One that no session was shown, and one that is pinned are left alone.
 
     after  sessions that were shown a bullet, none of which cited it, after which it is to be removed; 0 for never
     """
-    texts = {row.name: row.text for row in ledger.rows()}
-    shown = observed(ledger, None, use(ledger))
+    shown, tally = observed(ledger, None, use(ledger)), usage_at(ledger)
     found = []
-    for one in citations(ledger):
-        if one.status != "live" or one.name in pinned:
-            continue
-        reason = ""
+    for one in ledger.bullets():
+        of, reason = tally.bullets[one.name], ""
         if against(*shown[one.name]) >= HARMS:
             reason = "harmful {1:g}, helpful {0:g}, too often for chance".format(*shown[one.name])
-        elif after and (one.told or 0) >= after and not one.cited and one.helpful <= one.harmful:
-            reason = f"told in {one.told} sessions, cited in none"
-        if reason:
-            found.append(Due(one, texts[one.name], reason))
-    return sorted(found, key=lambda one: (one.cited.helpful - one.cited.harmful, -(one.cited.told or 0)))
+        elif 0 < after <= of.told and not of.cited and one.helpful <= one.harmful:
+            reason = f"told in {of.told} sessions, cited in none"
+        if reason and one.name not in pinned:
+            found.append(Due(one.name, reason, of.told, of.cited, one.helpful, one.harmful, one.text))
+    return sorted(found, key=lambda one: (one.helpful - one.harmful, -one.told))

@@ -212,7 +212,7 @@ class DueJson:
 
     name: str
     reason: str
-    told: int | None
+    told: int
     cited: int
     helpful: int
     harmful: int
@@ -268,10 +268,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
             )
             for pair in pairs
         ],
-        [
-            shaped(DueJson, one.cited, reason=one.reason, text=one.text, state=state)
-            for one, state in zip_longest(found, states)
-        ],
+        [shaped(DueJson, one, state=state) for one, state in zip_longest(found, states)],
     )
     if as_json:
         print_json(answer)
@@ -290,7 +287,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     elif dry_run:
         note("Nothing was proposed; leave --dry-run out to propose it.")
     elif "removed" in states:
-        back = place.command("undo", found[0].cited.name)
+        back = place.command("undo", found[0].name)
         note(f"Removed {counted(len(found), 'bullet')}. Bring one back with: {back}")
     else:
         waiting = states.count("waiting")
@@ -322,7 +319,7 @@ def _removals(ledger: Ledger, found: Sequence[Due], *, at_once: bool) -> list[st
     """Remove bullets, or propose it as long as that pushes no other proposal away; return what became of each."""
     states: list[str] = []
     for one in found:
-        change = Change("remove", one.cited.name)
+        change = Change("remove", one.name)
         if at_once:
             apply(ledger, [change], actor="human", reason=f"pruned: {one.reason}")
             states.append("removed")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reflector.audit.citations import citations, use
+from reflector.audit.citations import use
 from reflector.audit.stats import stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
+from reflector.ledger.usage import usage_at
 from tests.ledger.events import about, added, changed, merged, reflected, retracted, tagged, window
 
 
@@ -66,8 +67,7 @@ def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger
     ledger.append(reflected("r2", second, ("pat-002", "harmful")))
     ledger.append([merged("pat-003", "pat-001", "pat-002")])
     assert (use(ledger)["pat-003"].sessions, use(ledger)["pat-003"].trend) == (2, "+.-")
-    (whole,) = (one for one in citations(ledger) if one.name == "pat-003")
-    assert (whole.live, whole.cited, whole.judged, whole.uncited) == (2, 2, 2, 0)
+    assert usage_at(ledger).bullets["pat-003"].cited == 2
     assert use(ledger, name="pat-001")["pat-001"].sessions == 1
 
 

@@ -14,7 +14,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.blame import Step, blame
-from reflector.audit.citations import citations
 from reflector.audit.doubles import Counters, double_counts
 from reflector.audit.session import session_story
 from reflector.audit.stats import stats
@@ -204,5 +203,4 @@ def test_every_question_is_answered_beside_what_a_model_or_a_transcript_wrote(le
     ledger.append([added("pat-001"), recorded, answered, *reflected("r1", recorded, ("pat-001", "helpful"))])
     assert stats(ledger).whole.helpful == 1
     assert "helpful" in [step.tag for step in blame(ledger, "pat-001")]
-    assert [one.uncited for one in citations(ledger)] == [1]
     assert double_counts(ledger).totals[0].as_applied == Counters(1, 0)

@@ -9,8 +9,8 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event
-from reflector.events.registry import apply
-from reflector.events.state import Playbook, verdict
+from reflector.events.registry import fold
+from reflector.events.state import verdict
 from reflector.ledger.answers import answers as ask_answers
 from reflector.ledger.projection import storable
 from reflector.ledger.store import Ledger
@@ -21,35 +21,26 @@ _WINDOWS = (ev.SESSION_RECORDED, ev.TRAJECTORY_RECORDED)
 
 def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     """What `usage` says of each name that it knows, by name."""
-    events, last_book, book = list(events), Playbook(), Playbook()
-    for event in events:
-        apply(last_book, event)
+    events = list(events)
+    book = fold(events)
 
     def counted_for(name: str) -> list[str]:
-        return [name, *last_book.heirs(name)]
+        return [name, *book.heirs(name)]
 
-    sets: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in ("told", "cited", "judged", "live")}
-    told, cited, judged, live = sets.values()
-    known: set[str] = set()
+    sets: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in ("told", "cited", "judged")}
+    told, cited, judged = sets.values()
     last: dict[str, int] = {}
     helped: dict[str, tuple[int, int]] = {}
     trends: dict[str, str] = defaultdict(str)
     for event in events:
-        apply(book, event)
         data = event.data or {}
         if event.type in _WINDOWS:
             session = event.session_id or event.event_id
             for name in (one for given in data.get("cited", ()) for one in counted_for(given)):
                 cited[name].add(session)
-                live[name].add(session)
-            for entry in book.entries.values():
-                if entry.status == "live":
-                    for name in counted_for(entry.name):
-                        live[name].add(session)
         elif event.type == ev.ADVICE_TOLD and event.data is not None:
             by = event.session_id or event.target_id
             if by is not None:
-                known |= {by} if "digest" in data else set()
                 for name in (one for given in data.get("bullets", ()) for one in counted_for(given)):
                     told[name].add(by)
         elif event.type == ev.BULLET_TAGGED:
@@ -66,11 +57,7 @@ def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
         name: {
             "told": len(told[name]),
             "cited": len(cited[name]),
-            "told_cited": len(told[name] & cited[name]),
             "judged": len(judged[name]),
-            "cited_judged": len(cited[name] & judged[name]),
-            "live": len(live[name]),
-            "unknown": len(live[name] - known),
             "last": last.get(name, 0),
             "helped": helped.get(name, (0, 0))[0],
             "told_then": helped.get(name, (0, 0))[1],

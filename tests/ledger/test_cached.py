@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reflector.audit.citations import citations, use
+from reflector.audit.citations import use
 from reflector.audit.stats import stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -47,7 +47,7 @@ def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
 
 
 def _answers(ledger: Ledger) -> list[object]:
-    return [use(ledger), citations(ledger), stats(ledger).groups, usage.tellings(ledger)]
+    return [use(ledger), stats(ledger).groups, usage.tellings(ledger)]
 
 
 def _row(ledger: Ledger) -> list[tuple[object, ...]]:
@@ -80,7 +80,7 @@ def test_a_row_counts_for_nothing_where_it_is_not_of_this_version_and_near_and_v
         grown.append(_session(number))
     found = _answers(grown)
     assert [position for position, _ in _row(grown)] == [grown.head().position]
-    wrong = f"UPDATE cached_usage SET state = '{json.dumps([[7, 7, {}], usage.EMPTY[1]])}'"
+    wrong = f"UPDATE cached_usage SET state = '{json.dumps([[7, {}], usage.EMPTY[1]])}'"
     for change in ("position = 3", "code_version = 99", f"position = {grown.head().position + 1}"):
         sql.run(grown, f"{wrong}, {change}")
         assert _answers(grown) == found, change
