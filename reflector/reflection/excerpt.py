@@ -3,26 +3,30 @@
 Invariant: a prompt fits its limit, whatever the window holds, and what is not shown is counted. The same window,
 playbook and template give the same prompt, byte for byte. The data cannot leave its place: secrets are removed before
 anything is cut or sent, a bullet or a turn cannot close the tag around it, and the template is filled once. The window
-is read twice, and four numbers for each message are held between. The estimate of a text is never above the sum of the
+is read twice, and a few numbers for each message are held between. The estimate of a text is never above the sum of the
 estimates of its pieces.
 
-A message is left out or shown at one of three levels: as a line, short, or whole. Room is given step by step: first to
-the task and the last citation of each bullet, then to the other citations and all that people said, then to errors, to
-ends of runs and to what follows a citation, then a line to each other message. What is left raises them in the same
-order.
+A message is left out or shown at one of three levels: as a line, short, or whole. The task and the last citation of
+each bullet come first, then what people said, the other citations, the ends of runs and failures, and the rest; among
+equals what follows a citation soonest, then the newest. People get room for all their words before the rest gets a
+line, and what is left raises them in the same order.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from reflector.reflection.prompts import Template
 from reflector.reflection.protocol import BackendError, Prompt
-from reflector.text.bounds import encodable, head_and_tail, shortened_output, visible
+from reflector.reflection.rules.steps import is_run
+from reflector.text.bounds import head_and_tail, shortened_output, visible
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import CITED, citations_of
 from reflector.transcripts.message import Message
@@ -30,10 +34,8 @@ from reflector.transcripts.message import Message
 #: The least limit, in tokens: it has room for the task and a citation as lines.
 LEAST_LIMIT: Final = 1_500
 _PLAIN: Final = frozenset({"model", "human", "tool"})
-#: Tokens of the note about turns that are left out; each shown turn pays for one.
-_GAP: Final = 40
-#: Turns after a citation, and at the end of the window, that are worth more than others.
-_NEAR, _END = 12, 6
+#: Tokens of the brackets around the turns.
+_BRACKETS: Final = 4
 #: Above the level of a line, no message takes more than this fraction of the limit.
 _SHARE: Final = 4
 #: Room for the tags and for what an estimate of a whole differs from those of its parts, in tokens.
@@ -44,23 +46,18 @@ _TAG = re.compile(r"<(?=/?(?:playbook|session|cited_ids)\b)", re.IGNORECASE)
 
 
 class Level(NamedTuple):
-    """The most characters of a message's text, of a tool's output and of an argument; and the most tool calls."""
+    """The most characters of a message's text, of an argument and of a tool's output; and the most tool calls."""
 
-    text: int | None
-    output: int | None
-    argument: int | None
-    items: int | None
+    text: int
+    argument: int
+    output: int
+    items: int
 
 
-LINE, SHORT, WHOLE = Level(200, 240, 80, 2), Level(2_000, 500, 200, 8), Level(None, None, None, None)
+LINE, SHORT, WHOLE = Level(160, 60, 80, 2), Level(2_000, 200, 500, 8), Level(*[sys.maxsize] * 4)
 _LEVELS: Final = (LINE, SHORT, WHOLE)
-#: The steps in which room is given: (rank, level) gives that level to each message of this rank or a better one.
-_STEPS: Final = ((0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (3, 1), (4, 1), (5, 0), (5, 1), (4, 2), (5, 2))
-#: How a run of tests or a build ends.
-_ENDS: Final = re.compile(
-    r"\b\d+ (?:\w+ )?(?:passed|failed|passing|failing|failures?|errors?|warnings?|tests?|problems?|issues?)\b"
-    r"|\b(?:BUILD|Tests?|ok|FAIL(?:ED)?|PASS(?:ED)?|Compiled|Finished|exit code)\b"
-)
+#: The steps in which room is given: (rank, level) gives that level to the messages of this rank and of better ones.
+_STEPS: Final = ((2, 0), (2, 1), (3, 0), (2, 2), (4, 0), (4, 1), (4, 2))
 
 
 def compose(
@@ -89,8 +86,7 @@ def compose(
         raise BackendError(said, stage="request", attempts=0)
     # Before a text is cut: of half a key no rule knows what it was.
     shown = excerpt(lambda: map(_redacted, messages()), frozenset(cited), room)
-    transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(shown.turns), indent=2, ensure_ascii=False))))
-    before, after = template.split(values | {"transcript": transcript}, "transcript")
+    before, after = template.split(values | {"transcript": redact(visible(shown.text))}, "transcript")
     tokens = estimate_tokens(before) + estimate_tokens(after)
     return Prompt(before, after, template.sha256, tokens, shown.left_out)
 
@@ -111,166 +107,159 @@ def _redacted(message: Message) -> Message:
 
 
 class Excerpt(NamedTuple):
-    """What is shown of a window: turns, ready to be written as JSON, and how much is left out, by kind."""
+    """What is shown of a window, oldest turn first, and how much is left out, by kind."""
 
-    turns: tuple[dict[str, Any], ...]
+    turns: tuple[Mapping[str, Any], ...]
     left_out: Mapping[str, int]
+
+    @property
+    def text(self) -> str:
+        """The turns as a JSON list, one a line."""
+        return "[\n" + ",\n".join(map(_written, self.turns)) + "\n]"
 
 
 def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], limit: int) -> Excerpt:
-    """Return the turns of a window in at most `limit` estimated tokens as JSON with an indent of 2.
+    """Return the turns of a window whose text takes at most `limit` estimated tokens.
 
     `messages` is called for a fresh stream, the same each time. Raises ValueError for a limit below LEAST_LIMIT.
     """
     if limit < LEAST_LIMIT:
         raise ValueError(f"limit is {limit:,} tokens; a window needs at least {LEAST_LIMIT:,}")
-    names = frozenset(cited)
+    names, runs = frozenset(cited), set[str]()
+    worth: list[tuple[int, float, int]] = []
     sizes: list[tuple[int, ...]] = []
-    ranks: list[int] = []
     last: dict[str, int] = {}
-    since, task = _NEAR + 1, False
-    for message in messages():
+    since, task = math.inf, False
+    for number, message in enumerate(messages(), 1):
         citing = _cites(message, names)
-        since = 0 if citing else since + 1
-        last.update(dict.fromkeys(citing, len(ranks)))
+        since = 0.0 if citing else since + 1
+        last.update(dict.fromkeys(citing, number))
         is_task = not task and message.origin == "human"
         task = task or is_task
-        ranks.append(0 if is_task else _rank(message, since))
-        sizes.append(_sizes(message, len(ranks), names, citing=bool(citing)))
-    ranks = [min(rank, 4) if at >= len(ranks) - _END else rank for at, rank in enumerate(ranks)]
-    for at in last.values():
-        ranks[at] = 0
-    levels = _given(ranks, sizes, limit)
+        runs.update(call.id for call in message.calls if is_run(call))
+        worth.append((0 if is_task else _rank(message, since, runs), since, -number))
+        sizes.append(_sizes(message, number, citing))
+    for number in last.values():
+        worth[number - 1] = (0, 0, -number)
+    note = {"note": f"{len(worth):,} turns; those whose numbers are missing are left out for length"}
+    levels = _given(worth, sizes, limit - _tokens(_written(note)) - _BRACKETS)
     turns: list[dict[str, Any]] = []
     lost: Counter[str] = Counter()
-    missing = 0
-    for number, (message, level) in enumerate(zip(messages(), levels, strict=True), 1):
-        cites, whole = bool(_cites(message, names)), _characters(message)
+    for number, (message, level, size) in enumerate(zip(messages(), levels, sizes, strict=True), 1):
+        citing = _cites(message, names)
         if level < 0:
-            missing += 1
-            lost.update(whole | {"turns": 1, "citations": int(cites)})
+            lost.update(turns=1, citations=int(bool(citing)), characters=size[-1])
             continue
-        if missing:
-            turns.append(_gap(missing))
-            missing = 0
-        turns.append(turn := _turn(message, number, names, _LEVELS[level], citing=cites))
-        if _LEVELS[level] is not WHOLE:
-            outputs = sum(len(result["output"]) for result in turn.get("tool_results", ()))
-            shown = {"characters": len(turn["content"]), "output_characters": outputs}
-            lost.update({kind: max(0, count - shown[kind]) for kind, count in whole.items()})
-    if missing:
-        turns.append(_gap(missing))
+        turns.append(_turn(message, number, citing, _LEVELS[level]))
+        lost["characters"] += max(0, size[-1] - len(_written(turns[-1])))
+    if lost["turns"]:
+        turns.insert(0, note)
     return Excerpt(tuple(turns), {kind: count for kind, count in lost.items() if count})
 
 
-def _rank(message: Message, since: int) -> int:
-    """Return what a message is worth, 1 for the most; `since` counts the messages since the last citation."""
-    if since == 0:
-        return 1
+def _rank(message: Message, since: float, runs: Collection[str]) -> int:
+    """Return what a message is worth, 1 for the most.
+
+    `since` counts the messages since the last citation, `runs` are the ids of calls that test, build, check or start.
+    """
     if message.origin in ("human", "refusal"):
+        return 1
+    if not since:
         return 2
-    if any(result.is_error or _ENDS.search(result.text[-400:]) for result in message.results):
-        return 3
-    return 4 if since <= _NEAR else 5
+    return 3 if any(result.is_error or result.call_id in runs for result in message.results) else 4
 
 
-def _given(ranks: list[int], sizes: list[tuple[int, ...]], limit: int) -> list[int]:
+def _given(worth: Sequence[tuple[int, float, int]], sizes: Sequence[tuple[int, ...]], limit: int) -> list[int]:
     """Return the level of each message, -1 for one that is not shown."""
-    levels = [-1] * len(ranks)
-    left = limit - 2 * _GAP
+    levels, left = [-1] * len(worth), limit
+    best = sorted(worth)
     for most, level in _STEPS:
-        for at in reversed(range(len(ranks))):
-            if ranks[at] > most or levels[at] >= level:
+        for rank, _, number in best:
+            at = -number - 1
+            if rank > most or levels[at] >= level:
                 continue
-            had = sizes[at][levels[at]] + _GAP if levels[at] >= 0 else 0
-            cost = sizes[at][level] + _GAP - had
+            cost = sizes[at][level] - (sizes[at][levels[at]] if levels[at] >= 0 else 0)
             if cost <= left and (sizes[at][level] <= limit // _SHARE or level == 0):
-                levels[at] = level
-                left -= cost
+                levels[at], left = level, left - cost
     return levels
 
 
-def _characters(message: Message) -> dict[str, int]:
-    outputs = sum(len(result.text) for result in message.results)
-    return {"characters": len(message.text), "output_characters": outputs}
+def _sizes(message: Message, number: int, citing: Collection[str]) -> tuple[int, ...]:
+    """Return the tokens of a message at each level, and its characters when it is whole."""
+    written = [_written(_turn(message, number, citing, level)) for level in _LEVELS]
+    return (*map(_tokens, written), len(written[-1]))
 
 
-def _gap(turns: int) -> dict[str, Any]:
-    return {"note": f"… {turns:,} {'turn' if turns == 1 else 'turns'} left out …"}
+def _written(turn: Mapping[str, Any]) -> str:
+    return _TAG.sub("&lt;", json.dumps(turn, ensure_ascii=False))
 
 
-def _sizes(message: Message, number: int, cited: Collection[str], *, citing: bool) -> tuple[int, ...]:
-    """Return the most tokens that a message takes at each level; most messages are short, and alike at several."""
-    sizes: list[int] = []
-    before: dict[str, Any] | None = None
-    for level in _LEVELS:
-        turn = _turn(message, number, cited, level, citing=citing)
-        sizes.append(sizes[-1] if turn == before else _size(turn))
-        before = turn
-    return tuple(sizes)
-
-
-def _size(turn: dict[str, Any]) -> int:
-    """Return the most tokens of a turn in a list that is written with an indent of 2."""
-    return estimate_tokens(json.dumps([turn], indent=2, ensure_ascii=False))
+def _tokens(written: str) -> int:
+    """Return the most tokens of a turn in the list."""
+    return estimate_tokens(f"{written},\n")
 
 
 def _cites(message: Message, cited: Collection[str]) -> list[str]:
     return [name for name in citations_of(message) if name in cited] if cited else []
 
 
-def _turn(message: Message, number: int, cited: Collection[str], level: Level, *, citing: bool) -> dict[str, Any]:
-    """Return a message as a turn: {"turn", "role", "content"}, with "thinking" where it cites, calls, results, origin.
+def _turn(message: Message, number: int, citing: Collection[str], level: Level) -> dict[str, Any]:
+    """Return a message as a turn: its place in the stream from 1 on, role, content, calls, results and origin.
 
-    `number` is its place in the stream of messages, from 1 on.
+    `citing` are the names that it cites; its thinking is shown where there are any.
     """
-    turn: dict[str, Any] = {"turn": number, "role": message.role, "content": _cut(message.text, cited, level.text)}
+    turn: dict[str, Any] = {"turn": number, "role": message.role}
+    if message.origin not in _PLAIN:
+        turn["origin"] = message.origin
     if message.thinking and (citing or level is WHOLE):
-        turn["thinking"] = _cut(message.thinking, cited, level.text)
+        turn["thinking"] = _cut(message.thinking, citing, level.text)
+    if message.text:
+        turn["content"] = _cut(message.text, citing, level.text)
     calls, results = message.calls[: level.items], message.results[: level.items]
     if calls:
         turn["tool_calls"] = [{"name": call.name, "input": _input(call.input, level.argument)} for call in calls]
     if results:
         turn["tool_results"] = [
-            {
-                "output": shortened_output(result.text, len(result.text) if level.output is None else level.output),
-                **({"is_error": True} if result.is_error else {}),
-            }
+            {"output": _output(result.text, level.output)} | ({"is_error": True} if result.is_error else {})
             for result in results
         ]
-    if message.origin not in _PLAIN:
-        turn["origin"] = message.origin
     if missing := len(message.calls) - len(calls) + len(message.results) - len(results):
         turn["note"] = f"… {missing:,} tool {'item' if missing == 1 else 'items'} left out …"
     return turn
 
 
-def _cut(text: str, cited: Collection[str], most: int | None) -> str:
+def _cut(text: str, citing: Collection[str], most: int) -> str:
     """Return a text, of a longer one its head and tail and what surrounds the first citation of each name."""
-    if most is None or len(text) <= most:
-        return encodable(text)
-    spans = {m[1]: (m.start(), m.end(1) + 1) for m in reversed(list(CITED.finditer(text))) if m[1] in cited}
+    if len(text) <= most:
+        return text
+    spans = {m[1]: (m.start(), m.end(1) + 1) for m in reversed(list(CITED.finditer(text))) if m[1] in citing}
     if not spans:
-        return head_and_tail(text, most)
+        return head_and_tail(text, most) if most > LINE.text else _head(text, most)
     each = max(40, most // (len(spans) + 1))
     shown = [text[max(0, start - each // 3) : end + each - each // 3] for start, end in sorted(spans.values())]
-    return encodable("\n[…]\n".join([text[: most // 4], *shown[: max(1, most // each)], text[-most // 4 :]]))
+    return "\n[…]\n".join([text[: most // 4], *shown[: max(1, most // each)], text[-most // 4 :]])
 
 
-def _input(given: Mapping[str, Any], most: int | None) -> dict[str, Any]:
-    """Return a call's arguments, each cut to so many characters, and all of them to eight times as many."""
-    shown: dict[str, Any] = _shortened(given, most)
-    if most is None or len(text := json.dumps(shown, ensure_ascii=False)) <= 8 * most:
-        return shown
-    return {"…": head_and_tail(text, 8 * most)}
+def _input(given: Mapping[str, Any], most: int) -> Mapping[str, Any]:
+    """Return a call's arguments, of longer ones the first four, each cut to so many characters."""
+    if len(json.dumps(given, ensure_ascii=False)) <= most:
+        return given
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in islice(given.items(), 4)
+    }
+    return {_head(key, most): _head(text, most) for key, text in texts.items()}
 
 
-def _shortened(value: Any, most: int | None) -> Any:
-    if isinstance(value, str):
-        return encodable(value) if most is None else head_and_tail(value, most)
-    if isinstance(value, dict):
-        return {key: _shortened(one, most) for key, one in value.items()}
-    return [_shortened(one, most) for one in value] if isinstance(value, list | tuple) else value
+def _head(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def _output(text: str, most: int) -> str:
+    """Return a tool's answer; how it ended decides, so of a line's worth there is only the end."""
+    if len(text) <= most:
+        return text
+    return shortened_output(text, most) if most > LINE.output else "…" + text[-most:]
 
 
 #: Units are twentieths of a token: whole numbers, so that sums are exact. Claude's tokenizers are not published, and

@@ -37,10 +37,6 @@ def cut(messages: list[Message], limit: int = 2_000, cited: tuple[str, ...] = NA
     return excerpt(lambda: messages, cited, limit)
 
 
-def written(shown: Excerpt) -> str:
-    return json.dumps(list(shown.turns), indent=2, ensure_ascii=False)
-
-
 def contents(shown: Excerpt) -> list[str]:
     return [turn["content"] for turn in shown.turns if "content" in turn]
 
@@ -60,11 +56,10 @@ def test_a_window_that_fits_is_shown_whole() -> None:
             {
                 "turn": 3,
                 "role": "assistant",
-                "content": "",
                 "tool_calls": [{"name": "Bash", "input": {"command": "ls"}}],
             },
-            {"turn": 4, "role": "user", "content": "", "tool_results": [{"output": "cart.py", "is_error": True}]},
-            {"turn": 5, "role": "user", "content": "Caveat: hook output", "origin": "injected"},
+            {"turn": 4, "role": "user", "tool_results": [{"output": "cart.py", "is_error": True}]},
+            {"turn": 5, "role": "user", "origin": "injected", "content": "Caveat: hook output"},
         ),
         {},
     )
@@ -86,20 +81,22 @@ KEPT: Mapping[str, Message] = {
 
 @pytest.mark.parametrize("limit", [4_000, 12_000])
 def test_a_crowded_window_keeps_its_evidence_in_full(limit: int) -> None:
-    messages = [message for kept in KEPT.values() for message in (*filler(100), kept)] + filler(100)
-    text = written(found := cut(messages, limit))
-    assert all(json.dumps(kept)[1:-1] in text for kept in KEPT)
-    gone = [turn["note"] for turn in found.turns if "content" not in turn]
-    assert sum(int(note.split()[1]) for note in gone) == found.left_out["turns"] == len(messages) - len(contents(found))
+    messages = [message for kept in KEPT.values() for message in (*filler(100), runs("npm test"), kept)] + filler(100)
+    found = cut(messages, limit)
+    assert all(json.dumps(kept)[1:-1] in found.text for kept in KEPT)
+    note, *turns = found.turns
+    assert note["note"].startswith(f"{len(messages)} turns; ")
+    assert len(turns) == len(messages) - found.left_out["turns"]
+    assert all(turn.get("content", "") in messages[turn["turn"] - 1].text for turn in turns if "…" not in str(turn))
 
 
-def test_what_follows_a_citation_is_worth_more_than_other_messages_and_of_those_the_newest_more() -> None:
+@pytest.mark.parametrize("cited", [NAMES, ()])
+def test_what_follows_a_citation_soonest_is_shown_first_and_without_any_the_newest(cited: tuple[str, ...]) -> None:
     messages = [*filler(100), says("I apply [pat-001]."), *filler(60)]
-    shown = contents(cut(messages, 12_000))
-    cited = shown.index("I apply [pat-001].")
-    numbers = [int(text.split()[1]) for text in shown[cited + 1 :]]
-    assert numbers[:12] == [*range(12)]
-    assert numbers[12:] == [*range(60 - len(numbers[12:]), 60)]
+    shown = sorted({turn["turn"] for turn in cut(messages, 2_500, cited).turns[1:]} - {101})
+    first = 102 if cited else 162 - len(shown)
+    assert shown == [*range(first, first + len(shown))]
+    assert 10 < len(shown) < 60
 
 
 @pytest.mark.parametrize("field", ["text", "thinking"])
@@ -155,7 +152,7 @@ def test_an_excerpt_is_never_above_its_limit_and_always_the_same(
     messages: list[Message], cited: tuple[str, ...], limit: int
 ) -> None:
     found = cut(messages, limit, cited)
-    assert estimate_tokens(written(found)) <= limit
+    assert estimate_tokens(found.text) <= limit
     assert all(type(count) is int and count > 0 for count in found.left_out.values())
     assert found == cut(list(messages), limit, (*reversed(cited),))
 
