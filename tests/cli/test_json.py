@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,16 +67,6 @@ def test_status_says_what_each_start_costs(lived_in: Agent) -> None:
     assert (
         f"in {told['characters']:,} characters, about {told['tokens']:,} tokens" in lived_in.call("status", code=1).out
     )
-
-
-def test_head_and_verify(lived_in: Agent, tmp_path: Path) -> None:
-    head = lived_in.json("ledger", "head")["head"]
-    sound = lived_in.json("verify", "--anchor", head)
-    assert (sound["head"], sound["findings"], sound["since"], sound["left_out"]) == (head, [], None, [])
-    assert lived_in.json("verify", "--since", head)["left_out"]
-    tampered = Agent(Path(shutil.copytree(lived_in.project, tmp_path / "tampered", symlinks=True)), lived_in.home)
-    tamper(tampered)
-    assert tampered.json("verify", code=1)["findings"]
 
 
 def test_values_that_are_missing_are_null(lived_in: Agent, tmp_path: Path) -> None:

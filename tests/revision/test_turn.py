@@ -54,6 +54,7 @@ def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
     assert (found.signals.score(), found.retried.score(), found.improvement) == (0.35, 0.6, 0.384615)
     assert types(ledger) == [ev.GATE_DECIDED, ev.LESSON_RECORDED, ev.REVISION_ATTEMPTED, ev.OUTCOME_OBSERVED]
     decided, _, attempted, outcome = (event.data or {} for event in ledger.events())
+    assert (decided["reflects"], decided["turn"]) == (True, 3)
     assert decided["reason"] == (
         "Quality score 0.35 below threshold 0.60 (tool errors: 100%) (failure patterns detected)"
     )
@@ -104,33 +105,29 @@ def test_a_turn_that_was_cut_off_after_its_reflection_goes_on(ledger: Ledger) ->
     assert [mode for mode, _ in agent.asked] == ["text"]
 
 
-def test_without_attempts_there_is_a_reflection_and_no_revision(ledger: Ledger) -> None:
-    agent = Agent()
-    found = turn(agent, ledger=ledger, config=ReflectionConfig(max_retry_attempts=0))
-    assert (found.content, found.improvement) == ("I cannot do that.", None)
-    assert found.reflection is not None
-    assert types(ledger) == [ev.GATE_DECIDED, ev.LESSON_RECORDED]
+def says(answer: Any) -> Any:
+    """An agent that answers everything so."""
+    return lambda _prompt, _mode: answer
 
 
-def test_an_answer_of_good_quality_asks_nobody(ledger: Ledger) -> None:
-    agent = Agent()
-    found = turn(agent, Answer("Seven."), ledger=ledger)
-    assert (agent.asked, found.content, found.decision.reflects) == ([], "Seven.", False)
-    (decided,) = (event.data or {} for event in ledger.events())
-    assert (decided["reflects"], decided["turn"]) == (False, 3)
-
-
-def test_an_answer_without_the_four_fields_leaves_nothing(ledger: Ledger) -> None:
-    found = turn(lambda _prompt, _mode: "ATTEMPT: a\nISSUE: b", ledger=ledger)
-    assert (found.reflection, found.failure) == (None, "the reflection has no attempt, issue and strategy")
-    assert types(ledger) == [ev.GATE_DECIDED]
-
-
-@pytest.mark.parametrize("given", [None, b"ATTEMPT: a", Answer(None)])  # type: ignore[arg-type]
-def test_a_reflection_that_is_no_text_leaves_the_turn_as_it_was(given: Any) -> None:
-    found = turn(lambda _prompt, _mode: given)
-    assert (found.content, found.improved, found.lesson_id) == (GIVEN_UP.content, False, None)
-    assert "Error" in found.failure
+@pytest.mark.parametrize(
+    ("agent", "more", "failure", "recorded"),
+    [
+        (Agent(), {"config": ReflectionConfig(max_retry_attempts=0)}, "", [ev.GATE_DECIDED, ev.LESSON_RECORDED]),
+        (Agent(), {"answer": Answer("I can.")}, "", [ev.GATE_DECIDED]),
+        (says("ATTEMPT: a\nISSUE: b"), {}, "the reflection has no attempt, issue and strategy", [ev.GATE_DECIDED]),
+        *((says(odd), {}, "Error", [ev.GATE_DECIDED]) for odd in (None, b"ATTEMPT: a", Answer(None))),  # type: ignore[arg-type]
+    ],
+)
+def test_without_a_revision_the_turn_stays_as_it_was(
+    ledger: Ledger, agent: Any, more: dict[str, Any], failure: str, recorded: list[str]
+) -> None:
+    answer = more.pop("answer", GIVEN_UP)
+    found = turn(agent, answer, ledger=ledger, **more)
+    assert (found.content, found.improved, found.improvement) == (answer.content, False, None)
+    assert (failure in found.failure, bool(failure)) == (True, bool(found.failure))
+    assert types(ledger) == recorded
+    assert (found.reflection is not None) == (ev.LESSON_RECORDED in recorded)
 
 
 def test_an_agent_that_breaks_leaves_the_turn_as_it_was(ledger: Ledger) -> None:
