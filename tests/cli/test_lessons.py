@@ -78,18 +78,6 @@ def test_a_lesson_can_be_retracted_and_redacted_by_its_id(agent: Agent, ids: lis
     agent.call("verify")
 
 
-def test_a_promoted_lesson_is_a_proposal_with_the_lesson_as_its_evidence(agent: Agent, ids: list[str]) -> None:
-    agent.call("lessons", "promote", ids[0][:8])
-    (proposal,) = agent.json("proposals")
-    assert proposal["change"] == {"kind": "add", "section": "mis", "text": "Add auth middleware"}
-    assert "after 2 outcomes" in proposal["reason"]
-    assert not agent.json("show", ids[0])["due"]
-    agent.call("proposals", "approve", proposal["id"])
-    one = agent.json("show", ids[0])
-    assert one["bullet"].startswith("mis-")
-    assert [event["type"] for event in one["events"]][-3:] == ["change.proposed", "change.approved", "bullet.added"]
-
-
 def test_diff_and_stats_show_what_became_of_lessons(agent: Agent, ids: list[str]) -> None:
     at = agent.json("show", ids[0])["position"]
     assert "worth 0.5 → 0.68" in agent.call("diff", f"{at}..").out

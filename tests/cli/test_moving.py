@@ -27,16 +27,6 @@ def other(tmp_path: Path) -> Agent:
     return other
 
 
-def test_a_ledger_is_the_same_one_on_another_machine(told: Agent, other: Agent, tmp_path: Path) -> None:
-    head = other.json("import", tmp_path / "ledger.ndjson")["head"]
-    assert f"{head}\n" == told.call("ledger", "head").out == other.call("ledger", "head").out
-    assert other.call("export", "--format", "ndjson").out == (tmp_path / "ledger.ndjson").read_text()
-    assert other.playbook.read_bytes() == told.playbook.read_bytes()
-    assert "helpful=1 " in other.hook("SessionStart", source="startup")
-    assert "nothing new" in other.call("ingest", told.home / "s-1.jsonl").out
-    assert other.call("verify", "--anchor", head).out == ""
-
-
 def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_path: Path) -> None:
     other.write_playbook({"OTHERS": [{"name": "pat-001", "text": "Mine.", "helpful": 9, "harmful": 0}]})
     mine = other.playbook.read_text()
@@ -44,12 +34,11 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
     wrong.write_text((tmp_path / "ledger.ndjson").read_text().replace("pat-001", "pat-002"))
     refused = other.call("import", wrong, code=1)
     assert (refused.out, other.playbook.read_text(), "its data is not what" in refused.err) == ("", mine, True)
-    ran = other.call("import", tmp_path / "ledger.ndjson")
-    assert other.call("ledger", "head").out == ran.out == told.call("ledger", "head").out
+    loaded = other.json("import", tmp_path / "ledger.ndjson")
+    assert other.call("ledger", "head").out == f"{loaded['head']}\n" == told.call("ledger", "head").out
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
     (kept,) = (other.state / "kept").iterdir()
-    assert kept.read_text() == mine
-    assert str(kept) in ran.err
+    assert (kept.read_text(), loaded["kept"]) == (mine, str(kept))
 
 
 @pytest.mark.postgres
@@ -110,18 +99,13 @@ def test_two_machines_count_together_whichever_takes_the_other_in(told: Agent, a
 
 
 @pytest.mark.usefixtures("apart")
-def test_names_that_mean_two_bullets_wait_for_rename(told: Agent, tmp_path: Path) -> None:
+def test_names_that_mean_two_bullets_wait_for_a_person(told: Agent, tmp_path: Path) -> None:
     told.call("add", "pat", "Run the linter.")
     head = told.call("ledger", "head").out
     refused = told.call("import", tmp_path / "other.ndjson", code=1)
     assert (refused.out, told.call("ledger", "head").out) == ("", head)
     assert "pat-003: here 'Run the linter.', in the file 'Read the log first.'" in refused.err
     assert "--rename" in refused.err
-    merged = told.call("import", "--rename", tmp_path / "other.ndjson")
-    assert "pat-003 of the file is pat-004 here" in merged.out
-    assert "6 events merged, 0 of the file were already present." in merged.err
-    texts = {bullet["name"]: bullet["text"] for bullet in told.json("list")}
-    assert (texts["pat-003"], texts["pat-004"]) == ("Run the linter.", "Read the log first.")
 
 
 def test_what_a_bullet_of_any_section_says_already_is_left_out_of_an_import_and_named(

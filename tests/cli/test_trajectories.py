@@ -77,17 +77,6 @@ def test_truth_and_report_come_from_files_where_the_trajectory_has_none(agent: A
     assert "test_total_sum" in sums(agent, "blame", "pat-001").out
 
 
-@pytest.mark.parametrize("used", ["pat-001", "pat-002"])
-def test_a_second_run_adds_nothing_and_says_what_is_recorded(agent: Agent, used: str) -> None:
-    path = write("t.json", {**FAILED, "used_bullet_ids": [used]})
-    lab(agent, path)
-    sums(agent, "add", "pat", "Subtract b twice.")  # pat-002, which was unknown
-    before = log(agent)
-    told = lab(agent, "--iterations", "3", path).out
-    assert ("recorded before: pat-001 harmful" if used == "pat-001" else "recorded before") in told
-    assert log(agent) == before
-
-
 def test_the_dataset_may_be_named_before_the_command_and_one_that_is_not_there_is_told(agent: Agent) -> None:
     sums(agent, "lab", "trajectory", str(write("one.json", {**GOOD, "dataset": "other"})))
     assert log(agent)[1] == "trajectory.recorded"

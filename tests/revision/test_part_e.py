@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import socket
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.engine import ReflectionEngine, ReflectionLesson, ReflectionResult, ReflectionTrigger
+from reflector.engine import ReflectionEngine, ReflectionResult, ReflectionTrigger
 from reflector.events.lessons import MAX_LESSON
 from reflector.ledger.store import Ledger
 from reflector.lessons.outcomes import ema
@@ -18,25 +17,6 @@ from reflector.lessons.recording import lesson_event
 from reflector.proof.verify import verify
 from reflector.revision import turn
 from reflector.revision.verdict import UNREADABLE
-
-
-def test_the_calls_of_the_usage_example_run_one_after_the_other_and_ask_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError("the engine opened a connection")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    engine = ReflectionEngine()
-    reflects, trigger = engine.should_reflect(confidence=0.3)
-    assert (reflects, trigger) == (True, ReflectionTrigger.LOW_CONFIDENCE)
-    assert trigger is not None
-    assert "quality_score" in engine.build_reflection_prompt("Build an API", "Write the handler", "def f(): …", [])
-    result = engine.parse_reflection('{"quality_score": 0.4, "issues": ["no auth"], "suggested_fix": null}', trigger)
-    assert result.should_retry
-    assert "no auth" in engine.build_improvement_prompt("def f(): …", result.issues_found, "Build an API")
-    lesson = engine.store_lesson("api_design", "forgot auth", "always add auth middleware")
-    assert isinstance(lesson, ReflectionLesson)
-    assert engine.get_stats()["lessons_stored"] == 1
-    engine.reset_step_counts()
 
 
 def test_the_constructor_has_the_asked_defaults() -> None:
