@@ -143,8 +143,8 @@ def _meant(engine: str, text: str, writes: bool = False) -> NotAQuestion:
         return NotAQuestion("the query was refused: it holds more than one statement; ask them one by one")
     if writes or any(words in text for words in _WRITES):
         return NotAQuestion(
-            f"the query was refused: {engine} says {text}. `reflector sql` changes nothing; to change the ledger, use "
-            "`reflector add`, `undo`, `redact` or `ledger policy`"
+            f"the query was refused: {engine} refused it ({text}). `reflector sql` changes nothing; to change the "
+            "ledger, use `reflector add`, `undo`, `redact` or `ledger policy`"
         )
     return NotAQuestion(
         f"{engine} does not understand the query: {text}. `reflector sql` only reads; without a query it lists views"
