@@ -7,6 +7,7 @@ its place, its value and the right one; nothing is coerced silently.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
@@ -33,7 +34,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "off", "projects", "wrong_counts")
+USERS_OWN = ("api_key", "base_url", "gate", "judge_measured", "off", "projects", "wrong_counts")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -71,6 +72,7 @@ class Config:
     uncited: bool = True
     gate: str = "cited"
     judgement_precision: int = 85
+    judge_measured: str = ""
     wrong_counts: bool = False
     proposals: str = "ask"
     ranking: str = "balanced"
@@ -99,6 +101,13 @@ class Config:
         """True for a project that the user named in `projects`."""
         # Path.expanduser would raise for a home that there is not.
         return any(fnmatch(str(project), os.path.expanduser(pattern)) for pattern in self.projects)  # noqa: PTH111
+
+    @property
+    def trusted(self) -> frozenset[str]:
+        """The words for how sure a model is with which a verdict counts: those that were measured to be right often
+        enough, "sure" where none was measured."""
+        measured = dict(_MEASURED.findall(self.judge_measured)) or {"sure": "100"}
+        return frozenset(word for word, right in measured.items() if int(right) >= self.judgement_precision)
 
     def is_near(self, key: str) -> bool:
         """True for a setting that a flag or a REFLECTOR_* variable gave."""
@@ -294,6 +303,7 @@ _LEAST = {
 #: Of every whole number: what is more means "no limit", which is 0, and could be neither counted nor printed.
 _MOST = 10**12
 _MOST_DIGITS = 1_000
+_MEASURED = re.compile(r"(?<!\S)(sure|likely|unsure)=(100|[1-9]?[0-9])(?!\S)", re.ASCII)
 _CHOICES: dict[str, Iterable[str]] = {
     "proposals": PROPOSALS,
     "gate": GATES,
@@ -314,5 +324,8 @@ def _check(key: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where} is {shown}; it must be at {bound}")
     if key == "judgement_precision" and value > 99:
         raise ConfigError(f"{where} is {value}; it is how many of 100 verdicts are to be right, at most 99")
+    if key == "judge_measured" and _MEASURED.sub("", value).strip():
+        said = "it is how many of 100 verdicts are right by how sure the judge is"
+        raise ConfigError(f"{where} is {value!r}; {said}, such as 'sure=95 likely=80'")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):
         raise ConfigError(f"{where} is {value!r}; a playbook's name is 1 to 64 letters, digits, '-' and '_'")

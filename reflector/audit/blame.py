@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
 from reflector.events.event import RESTATED, Event, identity
-from reflector.events.sessions import rationale_of, said_wrong
+from reflector.events.sessions import quoted_in, rationale_of, said_wrong
 from reflector.handover import words
 from reflector.ledger.as_of import Past
 
@@ -56,6 +56,9 @@ class Step:
     name        the bullet that the event is about: this one, or one that was merged into it
     tag         helpful, harmful, neutral, or None for a baseline (imported, added with counts, recounted)
     counted     whether it is in the count today
+    followed    whether the agent did as the bullet says: yes, no, unclear; None where no judge said so
+    words       whose words the judge quotes: person, run; of a verdict that was dropped also those of what proves
+                nothing. `turn` counts what the judge was shown, `sure` is its word for how sure it is
     disposition counted, neutral, unknown_bullet, … as the event says; retracted, recounted or double for a
                 counted tag that is not in the count today; baseline for a start value, undone for one that was
                 undone, undo for what undid it
@@ -75,6 +78,11 @@ class Step:
     counted: bool
     disposition: str
     rationale: str | None
+    followed: str | None = None
+    words: str | None = None
+    quote: str | None = None
+    turn: int | None = None
+    sure: str | None = None
     backend: str | None = None
     model: str | None = None
     helpful: int
@@ -156,6 +164,8 @@ class _Blame:
             counted=counts,
             disposition=disposition,
             rationale=rationale_of(judged.completed, data),
+            followed=words(data, "followed") or None,
+            **quoted_in(judged.completed, data),
             backend=words(judged.completed, "backend") or event.actor,
             model=words(judged.completed, "model") or None,
             prompt_sha256=judged.prompt_sha256,

@@ -24,11 +24,13 @@ class Use(NamedTuple):
     sessions  that gave it a verdict, neutral ones included
     last      when the session of the last of these verdicts was, ISO 8601 in UTC
     trend     the last eight verdicts that no retraction covers, oldest first: `+` helpful, `-` harmful, `.` neither
+    broken    how many judgements say that it was not followed
     """
 
     sessions: int
     last: str
     trend: str
+    broken: int
 
 
 def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> dict[str, Use]:
@@ -37,7 +39,7 @@ def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> di
     found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
     events = ledger.all_at([of.last for of in found.values()])
     trends = {one: of.trend for one, of in found.items()} | _with_retractions(ledger, past, found)
-    return {one: Use(of.judged, events[of.last].occurred_at, trends[one]) for one, of in found.items()}
+    return {one: Use(of.judged, events[of.last].occurred_at, trends[one], of.broken) for one, of in found.items()}
 
 
 def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str]) -> dict[str, str]:

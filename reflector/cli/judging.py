@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -169,9 +170,11 @@ def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_ask
 
 
 def _reparse(place: Place, sessions: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
+    trusted = place.project().config.trusted
     with place.changing() as ledger:
         chosen: list[str | None] = [session_named(ledger, given) for given in sessions]
-        found = [one for id in chosen or [None] for one in reparse(ledger, session_id=id, dry_run=dry_run)]
+        read = partial(reparse, ledger, dry_run=dry_run, trusted=trusted)
+        found = [one for id in chosen or [None] for one in read(session_id=id)]
     if as_json:
         print_json(found)
         return

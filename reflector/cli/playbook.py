@@ -34,6 +34,7 @@ class ListedJson(BulletRow):
     told           whether a session that starts now is told it; null for a moment
     told_sessions  sessions that were told it; null where none is recorded
     demoted        why it gives way to others; null where it does not
+    not_followed   how many judgements say that the agent did not follow it
     judged         verdicts that show what it is worth: without baselines, and no more than sessions judged it
     share          the share helpful of these, null without any; in nine of ten cases the true one lies between `low`
                    and `high`
@@ -48,6 +49,7 @@ class ListedJson(BulletRow):
     told: bool | None
     told_sessions: int | None
     demoted: str | None
+    not_followed: int
 
 
 @dataclass(slots=True)
@@ -88,6 +90,7 @@ class Uses:
             told=None if self.told is None else row.name in self.told,
             told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
             demoted=self.demoted(row),
+            not_followed=used.broken if used else 0,
         )
 
     def demoted(self, row: BulletRow) -> str | None:
@@ -137,7 +140,8 @@ def list_(
     """List the playbook's bullets with their counters.
 
     `used` is the number of sessions that cited the bullet and were judged, and `trend` the last eight verdicts: `+`
-    helpful, `-` harmful, `.` neither. `--stale` and `--sort recent` show when it was last used, and `told` stands where
+    helpful, `-` harmful, `.` neither. `not followed` is how many judgements say that the agent did otherwise: such
+    advice may well be right. `--stale` and `--sort recent` show when it was last used, and `told` stands where
     the agent is not told all of them. `demoted` is in how many sessions a bullet was told since it last helped, where
     these are so many that it gives way to others. `reflector ledger policy` puts another counting policy in force.
     """
@@ -184,6 +188,9 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     return other
 
 
+_COUNTS = ("helpful", "harmful", "used", "not followed", "demoted")
+
+
 def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
     columns: dict[str, list[object]] = {
         "name": [row.name for row in rows],
@@ -196,6 +203,8 @@ def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
             columns["last used"] = [short_time(row.last_used) if row.last_used else "" for row in rows]
         else:
             columns["trend"] = [uses.used[row.name].trend if row.last_used else "" for row in rows]
+    if any(row.not_followed for row in rows):
+        columns["not followed"] = [row.not_followed or "" for row in rows]
     if any(row.told is False and row.status == "live" for row in rows):
         columns["told"] = ["yes" if row.told else "" for row in rows]
     standing = uses.standing
@@ -203,7 +212,7 @@ def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
         columns["demoted"] = [standing.idle[row.name] if standing.demotions(row.name) else "" for row in rows]
     columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
     shown = list(zip(*columns.values(), strict=True))
-    table(tuple(columns), shown, numbers=("helpful", "harmful", "used", "demoted"), extra=("trend", "used"))
+    table(tuple(columns), shown, numbers=_COUNTS, extra=("trend", "used"))
 
 
 def find_bullet(ledger: Ledger, name: str, then: Past | None = None, *, live: bool = False) -> BulletRow:

@@ -38,6 +38,7 @@ from reflector.cli.output import (
 )  # fmt: skip
 from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet, worth
 from reflector.events import event as ev
+from reflector.events.bullets import DROPPED
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.sessions import CALLED_WRONG
@@ -223,7 +224,9 @@ def blame(asked: Question, name: str) -> None:
             *((step.name,) if several else ()),
             *(step.position, short_time(step.occurred_at), short_id(step.session_id), step.tag or step.disposition),
             f"{step.helpful}/{step.harmful}",
-            " ".join(filter(None, (_uncounted(step), step.model, step.rationale, _called_wrong(step)))),
+            " ".join(
+                filter(None, (_uncounted(step), step.model, step.rationale, _evidence(step), _called_wrong(step)))
+            ),
         )
         for step in steps
     ]
@@ -232,10 +235,16 @@ def blame(asked: Question, name: str) -> None:
     table(columns, shown, numbers=("position", "total"), extra=("when",), whole=True, empty=none)
 
 
+def _evidence(step: Step) -> str:
+    """Return whose words a verdict rests on, and which; and that the bullet was not followed."""
+    said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
+    return " ".join(filter(None, ("(not followed)" if step.followed == "no" else "", said)))
+
+
 def _uncounted(step: Step) -> str:
     if step.counted or step.disposition == "neutral":
         return ""
-    told = f"not counted: {step.disposition.replace('_', ' ')}"
+    told = f"not counted: {DROPPED.get(step.disposition) or step.disposition.replace('_', ' ')}"
     by = step.uncounted_by
     if by is None:
         return f"[{told}]"

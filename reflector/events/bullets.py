@@ -30,7 +30,18 @@ _BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
 _FORMER: Final = {f"baseline_{key}": field for key, field in _BASELINE.items()}
 _BULLET: Final = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 _VERDICTS: Final = ("helpful", "harmful", "neutral", "unknown", None)
-_DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed")
+#: Why a judge's verdict does not count, by the disposition of its tag.
+DROPPED: Final = {
+    "not_asked": "the judge was not asked about it",
+    "not_followed": "the advice was not followed, or has nothing to do with the session",
+    "no_quote": "it does not quote 12 characters of a turn",
+    "misquoted": "the turn that it names does not hold the quote",
+    "too_early": "the turn that it quotes does not come after the citation",
+    "no_proof": "the quote is neither a person's words nor a run that ended so",
+    "shared": "it quotes the same words as the verdict on another bullet",
+    "unsure": "the judge is not sure enough",
+}
+_DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed", *DROPPED)
 #: The most bullets that one event merges.
 MOST_SOURCES: Final = 20
 _SOURCES: Final = f.several(f.NAME, MOST_SOURCES, "names of bullets")
@@ -218,6 +229,7 @@ TYPES: Final = (
             "name": f.loose(f.needed(f.NAME_OR_NULL)),
             "tag": f.loose(f.needed(f.one_of(*_VERDICTS))),
             "disposition": f.loose(f.needed(f.one_of(*_DISPOSITIONS))),
+            "followed": f.loose(f.one_of("yes", "no", "unclear")),
         },
         effect=TagsBullet(),
         summary=_tag,

@@ -39,8 +39,20 @@ def rationale_of(completed: Any, tag: Any) -> str | None:
 
     An entry may lack its parts, and an index be of any type.
     """
+    rationale: str | None = _said_of(completed, tag).get("rationale")
+    return rationale
+
+
+def quoted_in(completed: Any, tag: Any) -> dict[str, Any]:
+    """Return what a tag rests on, from the same data: whose `words`, the `quote`, its `turn`, how `sure` it is."""
+    said = _said_of(completed, tag)
+    texts = {key: said[key] for key in ("words", "quote", "sure") if isinstance(said.get(key), str)}
+    return texts | ({"turn": said["turn"]} if type(said.get("turn")) is int else {})
+
+
+def _said_of(completed: Any, tag: Any) -> Any:
     said = completed.get("rationales", ())
-    return next((one.get("rationale") for one in said if "index" in one and one["index"] == tag.get("index")), None)
+    return next((one for one in said if "index" in one and one["index"] == tag.get("index")), {})
 
 
 _type: Final = partial(EventType, since=1)
@@ -84,6 +96,9 @@ TYPES: Final = (
             "part": f.NUMBER,
             "parts": f.NUMBER,
             "plan": f.OBJECT,
+            # Of one that was asked for evidence: the names that it was asked about, `again` those of earlier windows.
+            "asked": f.NAMES,
+            "again": f.NAMES,
         },
         effect=GivesAnswer("answered"),
         summary=said("{backend} ({model}), {mode}"),
@@ -96,7 +111,7 @@ TYPES: Final = (
         meaning="The answer was read: its analysis; the tags follow as `bullet.tagged`.",
         fields={
             "analysis": f.needed(f.PROSE),
-            "rationales": f.within({"rationale": f.PROSE}, several=True),
+            "rationales": f.within({"rationale": f.PROSE, "quote": f.PROSE}, several=True),
             "problems": f.PROSES,
         },
         effect=CompletesReflection("completed"),

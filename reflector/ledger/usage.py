@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
-_VERSION: Final = 3
+_VERSION: Final = 4
 #: So many events are counted at each question sooner than the row is written for them.
 _STEP: Final = 1000
 _ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
@@ -47,6 +47,11 @@ _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
 TREND: Final = 8
 MARKS: Final = ".+-"
 _TAGS = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
+_BROKEN = (
+    "SELECT tag.name FROM event JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
+    " WHERE event.playbook_id = ? AND event.position > ? AND event.position <= ? AND event.type = 'bullet.tagged'"
+    " AND event.data LIKE ?"
+)
 _TAGS_OF_SESSIONS = (
     "SELECT event.position, tag.name, event.session_id FROM event JOIN tag ON tag.playbook_id = event.playbook_id"
     " AND tag.position = event.position WHERE event.playbook_id = ? AND {} AND event.position <= ?"
@@ -61,6 +66,7 @@ class Used:
     last    the position of its last verdict
     helped  the position of its last helpful verdict, retracted or not; `told_then` had been told it by then
     trend   the last verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
+    broken  how many judgements, of whatever verdict, say that it was not followed
     """
 
     told: int = 0
@@ -70,6 +76,7 @@ class Used:
     helped: int = 0
     told_then: int = 0
     trend: str = ""
+    broken: int = 0
 
 
 @dataclass(slots=True)
@@ -149,6 +156,9 @@ def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) ->
             used = found.bullets[did[1]]
             setattr(used, did[0], getattr(used, did[0]) + 1)
             used.told_then += did[0] == "told" and did[1] in helped and position <= used.helped
+    for (given,) in sql.run(_BROKEN, after, upto, '%"followed":"no"%').fetchall():
+        for name in (given, *heirs.get(given, ())):
+            found.bullets[name].broken += 1
     return found
 
 

@@ -9,8 +9,8 @@ Each value stood in the text as valid JSON. `objects_in` returns whole objects o
 `_saved_from` returns whole strings and whole entries only. Both take linear time for any text: failed attempts are paid
 from a budget, and the search ends when it is spent.
 
-`name` and `tag` of a `ParsedTag` are facts: a well-formed name or None, a known verdict, "unknown" or None.
-Everything else that the model wrote is prose: it is in `rationale`, `analysis` and `problems`, redacted and bounded.
+A `ParsedTag` holds facts, a well-formed name, known words and a number or None, and prose: `rationale` and `quote`, as
+`analysis` and `problems` redacted and bounded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isinf
 from typing import Any, Literal, NoReturn
 
+from reflector.events.event import MAX_INT
 from reflector.events.state import MAX_TAGS
 from reflector.playbook.counting import VERDICTS
 from reflector.playbook.names import is_name
@@ -32,10 +33,15 @@ from reflector.text.secrets import quote
 Strategy = Literal["whole", "fence", "bare_fence", "braces", "repaired", "none"]
 
 #: Raised when the same text would give another result; it is written beside each result.
-PARSER_VERSION = 3
+PARSER_VERSION = 4
 
 MAX_ANALYSIS = 20_000
 MAX_RATIONALE = 2_000
+MAX_QUOTE = 1_000
+#: The most bytes of an answer that asks for evidence: no honest one comes near it.
+MAX_BYTES = 64 * 1024
+FOLLOWED = ("yes", "no", "unclear")
+SURE = ("sure", "likely", "unsure")
 _MAX_PROBLEMS = 50
 _MAX_PROBLEM = 300
 
@@ -81,6 +87,11 @@ class ParsedTag:
     tag        helpful, harmful, neutral; "unknown" for any other word; None where there is none
     rationale  one line of at most 2,000 characters, "" where there is none
     malformed  why the entry says nothing about a bullet, else None
+    relevant   False where the bullet has nothing to do with the session
+    followed   yes, no, unclear; None where there is no such word
+    turn       the number of the turn that is quoted, from 1; None where there is none
+    quote      its words, one line of at most 1,000 characters
+    sure       sure, likely, unsure; None where there is no such word
     """
 
     index: int
@@ -88,6 +99,11 @@ class ParsedTag:
     tag: str | None
     rationale: str = ""
     malformed: str | None = None
+    relevant: bool = True
+    followed: str | None = None
+    turn: int | None = None
+    quote: str = ""
+    sure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +148,14 @@ def parse_answer(text: str) -> Parsed:
     if len(problems) > _MAX_PROBLEMS:
         shown.append(f"… and {len(problems) - _MAX_PROBLEMS:,} more")
     return Parsed(quote(analysis, MAX_ANALYSIS), tuple(tags), found.strategy, tuple(shown))
+
+
+def read_answer(data: Mapping[str, Any]) -> Parsed:
+    """Read the answer in an event's data; one that was asked for evidence is not read where it is too long."""
+    text = data["answer"]
+    if "asked" in data and len(text.encode()) > MAX_BYTES:
+        return Parsed("", (), "none", (f"the answer is longer than {MAX_BYTES // 1024} KB",))
+    return parse_answer(text)
 
 
 def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Extraction:
@@ -193,7 +217,15 @@ def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
     if rationale is not None and not isinstance(rationale, str):
         said.append(f"{name or 'it'}: the rationale is not text: {_show.repr(rationale)}")
     line = quote(rationale, MAX_RATIONALE) if isinstance(rationale, str) else ""
-    return ParsedTag(index, name, tag, line, malformed), said
+    followed, turn, words, sure = map(entry.get, ("followed", "turn", "quote", "sure"))
+    return ParsedTag(
+        *(index, name, tag, line, malformed),
+        relevant=entry.get("relevant") is not False,
+        followed=followed if followed in FOLLOWED else None,
+        turn=turn if type(turn) is int and 0 < turn <= MAX_INT else None,
+        quote=quote(words, MAX_QUOTE) if isinstance(words, str) else "",
+        sure=sure if sure in SURE else None,
+    ), said
 
 
 #: Ways in which JSON is found, from sound to damaged.

@@ -2,8 +2,9 @@
 
 Invariant: a prompt fits its limit, whatever the window holds, and what is not shown is counted. The same window,
 playbook and template give the same prompt, byte for byte. The data cannot leave its place: secrets are removed before
-anything is cut or sent, a bullet or a turn cannot close the tag around it, and the template is filled once. The window
-is read twice, and a few numbers for each message are held between. The estimate of a text is never above the sum of the
+anything is cut or sent, a bullet or a turn cannot close the tag around it, the mark in the session's tag is a digest of
+what stands in it, which nobody can write there, and the template is filled once. The window is read twice, and a few
+numbers for each message are held between. The estimate of a text is never above the sum of the
 estimates of its pieces.
 
 A message is left out or shown at one of three levels: as a line, short, or whole. The task and the last citation of
@@ -20,6 +21,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -86,7 +88,9 @@ def compose(
         raise BackendError(said, stage="request", attempts=0)
     # Before a text is cut: of half a key no rule knows what it was.
     shown = excerpt(lambda: map(_redacted, messages()), frozenset(cited), room)
-    before, after = template.split(values | {"transcript": redact(visible(shown.text))}, "transcript")
+    transcript = redact(visible(shown.text))
+    tag = f"session-{sha256(transcript.encode('utf-8', 'replace')).hexdigest()[:32]}"
+    before, after = template.split(values | {"transcript": f"<{tag}>\n{transcript}\n</{tag}>"}, "transcript")
     tokens = estimate_tokens(before) + estimate_tokens(after)
     return Prompt(before, after, template.sha256, tokens, shown.left_out)
 

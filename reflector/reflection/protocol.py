@@ -34,6 +34,7 @@ class Request:
     playbook   the live bullets, canonical order
     cited      known names to judge, in order of first appearance: those that the window cites, and of earlier windows
                of its session those that are judged again
+    again      those of earlier windows
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
     passed, judged, settled   where that stream begins in the session, as `SessionText` has it
     allowance  most tokens that the answer may take, None for no limit
@@ -48,6 +49,7 @@ class Request:
     passed: int = 0
     judged: int = 0
     settled: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    again: tuple[str, ...] = ()
     allowance: int | None = None
     reserve: Callable[[int], None] = lambda _: None
 
@@ -88,6 +90,7 @@ class Answer:
 
     `text` is the raw answer, when all is well the JSON
     `{"analysis": str, "bullet_tags": [{"name": str, "tag": "helpful" | "harmful" | "neutral", "rationale": str}]}`.
+    Where a model judges, each tag has its evidence, as `prompts/reflector.txt` asks for it.
 
     prompt_sha256 / template_sha256 identify what was asked; None where there was no prompt.
     meta holds what is not deterministic: tokens, latency, cost, request ids.
@@ -136,6 +139,7 @@ class Backend(Protocol):
              a project's lock, and a window without citations may be judged as well
     rereads  True where it judges each window together with those before it of its session, so that its verdicts do
              not depend on where the session was cut; False where it is asked once, about the new records
+    quotes   True where a model judges: its verdicts count with evidence only, see `reflector.reflection.evidence`
     """
 
     @property
@@ -146,6 +150,9 @@ class Backend(Protocol):
 
     @property
     def rereads(self) -> bool: ...
+
+    @property
+    def quotes(self) -> bool: ...
 
     def answer(self, request: Request) -> Answer:
         """Judge a window. May raise `BackendError` and nothing else."""

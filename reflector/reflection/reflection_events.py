@@ -20,6 +20,7 @@ from reflector.text.secrets import quote, redact
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed, ParsedTag
+    from reflector.reflection.evidence import Ground
 
 MAX_ANSWER = 4_000_000
 
@@ -42,11 +43,13 @@ def answered(
     *,
     place: tuple[int, int] = (1, 1),
     about: Sequence[str | int] = (),
+    asked: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> NewEvent:
     """Return a raw answer without secrets.
 
     `place` is (how many times the whole window was asked about, the part of it). `about` tells several reflections of
-    one backend on a window apart: each verdict of a person is one.
+    one backend on a window apart: each verdict of a person is one. `asked` is the names that a model was asked about,
+    and those of earlier windows among them: whoever has it needs evidence.
     """
     iteration, part = place
     reflection_id = reflection_id_of(recorded.event_id, backend, about)
@@ -61,6 +64,8 @@ def answered(
     }
     if part > 1:
         data["part"] = part
+    if asked is not None:
+        data["asked"], data["again"] = map(list, asked)
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     return NewEvent(
@@ -82,8 +87,12 @@ def completed(
     given: Event | NewEvent,
     status: Mapping[str, str],
     tags: Sequence[ParsedTag],
+    grounds: Mapping[int, Ground] | None = None,
 ) -> list[NewEvent]:
-    """Return the reflection as it was read, and those of its tags that add something; `given` is its last answer."""
+    """Return the reflection as it was read, and those of its tags that add something.
+
+    `given` is its last answer, `grounds` what its tags rest on by their index; None where they need no evidence.
+    """
     from reflector.reflection.answers import PARSER_VERSION
 
     said: Mapping[str, Any] = given.data or {}
@@ -95,7 +104,11 @@ def completed(
         identity(ev.REFLECTION_COMPLETED, reflection_id),
         {
             "analysis": parsed.analysis,
-            "rationales": [{"index": tag.index, "rationale": tag.rationale} for tag in parsed.tags if tag.rationale],
+            "rationales": [
+                {"index": tag.index, "rationale": tag.rationale} | _quoted(tag, (grounds or {}).get(tag.index))
+                for tag in parsed.tags
+                if tag.rationale or tag.quote
+            ],
             "parser": PARSER_VERSION,
             "strategy": parsed.strategy,
             "problems": list(parsed.problems),
@@ -109,7 +122,13 @@ def completed(
         NewEvent(
             ev.BULLET_TAGGED,
             identity(ev.BULLET_TAGGED, reflection_id, tag.index),
-            {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": _disposition(tag, status)},
+            {
+                "index": tag.index,
+                "name": tag.name,
+                "tag": tag.tag,
+                "disposition": _disposition(tag, status, (grounds or {}).get(tag.index)),
+                **({"followed": tag.followed} if tag.followed else {}),
+            },
             **about,
         )
         for tag in tags
@@ -181,7 +200,13 @@ def retraction(
     )
 
 
-def _disposition(tag: ParsedTag, status: Mapping[str, str]) -> str:
+def _quoted(tag: ParsedTag, ground: Ground | None) -> dict[str, Any]:
+    if ground is None or not tag.quote:
+        return {}
+    return {"turn": tag.turn, "quote": tag.quote, "words": ground.words, "sure": tag.sure}
+
+
+def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | None) -> str:
     """Return what becomes of a tag: only `counted` counts, the rest is kept as a fact."""
     if tag.malformed is not None or tag.name is None:
         return "malformed"
@@ -191,4 +216,6 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str]) -> str:
         return "unknown_bullet"
     if status[tag.name] == "removed":  # late evidence on a merged bullet counts, for the one that has its evidence too
         return "retired_bullet"
+    if ground is not None and ground.fault and (tag.tag != "neutral" or ground.fault == "not_asked"):
+        return ground.fault
     return "neutral" if tag.tag == "neutral" else "counted"

@@ -23,6 +23,7 @@ from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.reflection_events import reflection_id_of
 from reflector.reflection.spending import waiting_for_budget
 from reflector.reflection.window import Session, names_in
+from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed
@@ -104,6 +105,7 @@ class Runner(Recorder):
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in known.values() if row.status == "live" or row.name in cited),
             cited=cited,
+            again=tuple(read.carried),
             messages=partial(read.messages, known.keys(), self.held.get(recorded.event_id, ())),
             passed=read.passed,
             judged=read.judged,
@@ -140,7 +142,8 @@ class Runner(Recorder):
             return self.skipped(window, recorded, gate)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
         request = replace(request, allowance=gate.allowance, reserve=reserve)
-        kept = partial(events_of.answered, recorded, self.backend.name, request.mode, place=(iteration, 1))
+        asked = (request.cited, request.again) if self.backend.quotes else None
+        kept = partial(events_of.answered, recorded, self.backend.name, request.mode, place=(iteration, 1), asked=asked)
         ask = partial(self.backend.answer, request)
         return self.put(window, recorded, ask, kept, gate.budget or "monthly")
 
@@ -148,17 +151,22 @@ class Runner(Recorder):
         if answer.data is None:
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
-        from reflector.reflection.answers import PARSER_VERSION, parse_answer
-        from reflector.reflection.standing import overruled, settled
+        from reflector.reflection.answers import PARSER_VERSION, read_answer
+        from reflector.reflection.standing import grounds_of, overruled, settled
 
-        parsed = parse_answer(answer.data["answer"])
+        parsed = read_answer(answer.data)
         if parsed.failed:
             if answer.meta.get("stop_reason") == "refusal":
                 # A model that declined once declines the same question again, unless a person says otherwise.
                 return self.failed(window, "answer", "the model declined to answer", final=True)
             return self.failed(window, "parse", _unread(parsed, answer), parser=PARSER_VERSION)
         recorded, reflection_id = session.recorded, answer.reflection_id or ""
-        done = partial(events_of.completed, recorded, reflection_id, parsed, answer)
+        held = self.held.get(recorded.event_id, ())
+        try:
+            found = grounds_of(self.ledger, session, answer, parsed.tags, self.gate.config.trusted, held)
+        except (OSError, UnknownTranscript) as error:
+            return self.failed(window, "transcript", str(error))
+        done = partial(events_of.completed, recorded, reflection_id, parsed, answer, grounds=found)
         for is_last in (False, True):
             rows = self.ledger.rows()
             status = {row.name: row.status for row in rows}
@@ -178,7 +186,7 @@ class Runner(Recorder):
             for tag in tagged
             if tag["disposition"] == "counted" or tag["name"] in was
         ]
-        decided = {tag["name"] for tag in tagged if tag["tag"] != "neutral"}
+        decided = {tag["name"] for tag in tagged if tag["disposition"] == "counted"}
         undecided = tuple(name for name in names_in(recorded, "cited") if name in counting and name not in decided)
         return replace(self.completed(window, ", ".join(verdicts)), undecided=undecided)
 

@@ -19,7 +19,7 @@ about trajectories, which are insights and verdicts, each to a question of its o
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,13 +28,15 @@ from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.counting import VERDICTS, Verdict
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, parse_answer
+from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
 from reflector.reflection.backends import REREADING
+from reflector.reflection.evidence import Ground, grounds
 from reflector.reflection.protocol import Answer, Backend
 from reflector.reflection.window import Given, Session, is_retracted, names_in, own_messages, retractions, tags_of
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message
+from reflector.transcripts.reading import UnknownTranscript
 
 Change = Literal["read", "changed", "same", "unreadable"]
 
@@ -87,6 +89,27 @@ def settled(
                 overturned.append(_retraction(ledger, one, reason, one.tag.actor, reflection_id))
                 was[one.name] = one.verdict
     return added, overturned, was
+
+
+def grounds_of(
+    ledger: Ledger,
+    session: Session,
+    given: Event,
+    tags: Sequence[ParsedTag],
+    trusted: Collection[str],
+    held: Sequence[Message] = (),
+) -> Mapping[int, Ground] | None:
+    """Return what the tags of an answer rest on, by their index; None for an answer that was not asked for evidence.
+
+    An answer is asked for evidence where its event names what it was `asked`: an earlier one counts as it did.
+    Raises OSError and UnknownTranscript where the transcript cannot be read.
+    """
+    data = given.data or {}
+    if "asked" not in data:
+        return None
+    rows = {row.name: row for row in ledger.rows() if row.counts}
+    messages = session.shown(frozenset(data["again"])).messages(rows.keys(), held)
+    return grounds(tags, messages, data["asked"], [row.text for row in rows.values()], trusted)
 
 
 def _is_so(ledger: Ledger, given: Given) -> bool | None:
@@ -241,8 +264,13 @@ class Reparsed:
     after: tuple[tuple[str, str], ...]
 
 
-def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = False) -> Iterator[Reparsed]:
-    """Read the recorded answers of every window, or of one session's, oldest first. Raises LedgerError."""
+def reparse(
+    ledger: Ledger, *, session_id: str | None = None, dry_run: bool = False, trusted: Collection[str] = ("sure",)
+) -> Iterator[Reparsed]:
+    """Read the recorded answers of every window, or of one session's, oldest first; `trusted` as `Config` has it.
+
+    Raises LedgerError.
+    """
     for window in ledger.windows(session_id):
         recorded = ledger.event(window.event_id)
         if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:
@@ -252,13 +280,20 @@ def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = Fa
         answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING]
         whole = [event for event in answers if event.data is not None and event.data.get("parts", 1) == 1]
         if whole:
-            yield _reparse(ledger, window, recorded, story, whole[-1], dry_run=dry_run)
+            yield _reparse(ledger, window, recorded, story, whole[-1], trusted, dry_run=dry_run)
 
 
 def _reparse(
-    ledger: Ledger, window: WindowRow, recorded: Event, story: list[Event], given: Event, *, dry_run: bool
+    ledger: Ledger,
+    window: WindowRow,
+    recorded: Event,
+    story: list[Event],
+    given: Event,
+    trusted: Collection[str],
+    *,
+    dry_run: bool,
 ) -> Reparsed:
-    parsed = parse_answer((given.data or {})["answer"])
+    parsed = read_answer(given.data or {})
     old = _last_reading(ledger, story)
     before = _tags_of(ledger, old) if old is not None else ()
     usable = (tag for tag in parsed.tags if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS)
@@ -273,9 +308,14 @@ def _reparse(
         reflection_id = identity("reflection", window.event_id, given.actor, "parser", PARSER_VERSION, old.event_id)
         events.append(events_of.retraction(old, f"read again by parser {PARSER_VERSION}", "reparse"))
     status = {row.name: row.status for row in ledger.rows()}
-    events += events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags)
+    session = Session.read(ledger, recorded)
+    try:
+        found = grounds_of(ledger, session, given, parsed.tags, trusted)
+    except (OSError, UnknownTranscript):
+        return Reparsed(window.event_id, window.session_id, "unreadable", before, before)
+    events += events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags, found)
     if not dry_run:
-        ledger.append([*events, *overruled(ledger, Session.read(ledger, recorded), events)])
+        ledger.append([*events, *overruled(ledger, session, events)])
     return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)
 
 

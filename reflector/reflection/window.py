@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
+from reflector.events.bullets import DROPPED
 from reflector.events.event import Event
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from reflector.reflection.protocol import Backend
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
+#: Dispositions of a tag that says something of a bullet: as a verdict, or as one that was dropped.
+_JUDGED = {"counted", "neutral", *DROPPED} - {"not_asked"}
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
@@ -56,7 +59,9 @@ class Given:
 
     @property
     def verdict(self) -> str:
-        return str((self.tag.data or {}).get("tag"))
+        """What was said; neutral where it was dropped for want of evidence."""
+        data = self.tag.data or {}
+        return str(data.get("tag")) if data.get("disposition") == "counted" else "neutral"
 
     @property
     def is_decided(self) -> bool:
@@ -114,7 +119,7 @@ class Session:
                 window = windows.get(event.target_id or "")
                 if window is not None and (window.data or {}).get("agent_id") == agent_id:
                     completed[event.reflection_id or ""] = event
-            elif data.get("disposition") in ("counted", "neutral") and event.reflection_id in completed:
+            elif data.get("disposition") in _JUDGED and event.reflection_id in completed:
                 of = completed[event.reflection_id]
                 ids = (event.event_id, of.event_id) if event.actor == ev.HUMAN else ()
                 given.append(Given(of.target_id or "", of, event, any(is_retracted(ledger, id) for id in ids)))
@@ -154,9 +159,15 @@ class Session:
             read = SessionText(self.recorded, [(event, names[event.event_id]) for event in before])
             return self._limited(read, backend)
         last = {one.name: one.verdict for one in self.given}
-        undecided = frozenset(name for name in carried if last.get(name) == "neutral")
-        again = [(event, undecided) for event in before] if undecided else []
-        return SessionText(self.recorded, again, transcript_of(self.recorded).get("since", 0), is_told=True)
+        return self.shown(frozenset(name for name in carried if last.get(name) == "neutral"))
+
+    def shown(self, again: frozenset[str]) -> SessionText:
+        """Return what a backend that does not reread is shown; `again` is the earlier windows' names that it judges."""
+        before = self.earlier
+        if not before:
+            return SessionText(self.recorded, [])
+        read = [(event, again) for event in before] if again else []
+        return SessionText(self.recorded, read, transcript_of(self.recorded).get("since", 0), is_told=True)
 
     def _limited(self, read: SessionText, backend: Backend) -> SessionText:
         """Return a text that begins where the window's own scan began, where an answer settled the verdicts on all

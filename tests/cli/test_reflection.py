@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from reflector.reflection import answers, standing
+from reflector.reflection import answers
 from reflector.reflection.backends.fixtures import request_sha256
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.runner import Runner
+from tests.reflection.api import answer
 from tests.road.agent import Agent
 
-SAID = '{"analysis": "It went well.", "bullet_tags": [{"name": "pat-001", "tag": "helpful", "rationale": "it did"}]}'
+SAID = answer(("pat-001", "helpful"))
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(
     assert agent.json("status", code=1)["failures"][0]["stage"] == "parse"
     assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["unreadable"]
     better = answers.parse_answer
-    monkeypatch.setattr(standing, "parse_answer", lambda text: better(SAID if "I think" in text else text))
+    monkeypatch.setattr(answers, "parse_answer", lambda text: better(SAID if "I think" in text else text))
     assert len(agent.json("reflect", "--reparse", "--dry-run")) == 1
     assert agent.counters()["pat-001"] == (0, 0)
     (read,) = agent.json("reflect", "--reparse")
@@ -95,11 +96,11 @@ def test_another_reading_takes_the_place_of_the_old_one(agent: Agent, monkeypatc
     say(agent, SAID)
     agent.call("drain")
     old = answers.parse_answer
-    monkeypatch.setattr(standing, "parse_answer", lambda text: old(text.replace("helpful", "harmful")))
+    monkeypatch.setattr(answers, "parse_answer", lambda text: old(text.replace("helpful", "harmful")))
     assert "pat-001 harmful" in agent.call("reflect", "--reparse", "s-1").out
     assert agent.counters()["pat-001"] == (0, 1)
     assert (agent.call("verify").out, len(agent.events("reflection.answered"))) == ("", 1)
-    monkeypatch.setattr(standing, "parse_answer", old)
+    monkeypatch.setattr(answers, "parse_answer", old)
     agent.call("reflect", "--reparse")
     assert agent.counters()["pat-001"] == (1, 0)
     agent.call("rebuild", "--check")

@@ -103,7 +103,8 @@ def tagged(
     return NewEvent(
         ev.BULLET_TAGGED,
         identity(ev.BULLET_TAGGED, reflection or "none", index),
-        {"index": index, "name": name, "tag": tag, "disposition": disposition},
+        {"index": index, "name": name, "tag": tag, "disposition": disposition}
+        | ({"followed": "no"} if disposition == "not_followed" else {}),
         "rules",
         session_id=session,
         reflection_id=reflection,

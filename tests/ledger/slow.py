@@ -32,6 +32,7 @@ def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     last: dict[str, int] = {}
     helped: dict[str, tuple[int, int]] = {}
     trends: dict[str, str] = defaultdict(str)
+    broken: dict[str, int] = defaultdict(int)
     for event in events:
         data = event.data or {}
         if event.type in _WINDOWS:
@@ -47,6 +48,7 @@ def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
             given, tag = verdict(data) or (storable(data.get("name")), 0)
             for name in counted_for(given):
                 last[name] = event.position
+                broken[name] += data.get("followed") == "no"
                 trends[name] = (trends[name] + ".+-"[tag])[-8:]
                 if tag > 0:
                     helped[name] = (event.position, len(told[name]))
@@ -62,6 +64,7 @@ def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
             "helped": helped.get(name, (0, 0))[0],
             "told_then": helped.get(name, (0, 0))[1],
             "trend": trends[name],
+            "broken": broken[name],
         }
         for name in names
     }

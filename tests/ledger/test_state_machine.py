@@ -39,7 +39,7 @@ _NAME = st.sampled_from(_NAMES)
 _SMALL = st.integers(0, 3)
 _TAG = st.one_of(
     st.tuples(_NAME, st.sampled_from(["helpful", "harmful"]), st.just("counted")),
-    st.tuples(_NAME, st.just("neutral"), st.sampled_from(["neutral", "counted"])),
+    st.tuples(_NAME, st.just("neutral"), st.sampled_from(["neutral", "counted", "not_followed"])),
     st.tuples(_NAME, st.sampled_from(["helpful", "Helpful"]), st.sampled_from(["retired_bullet", "unknown_tag"])),
     st.tuples(st.none() | st.just(["pat-001"]), st.just("helpful"), st.sampled_from(["malformed", "counted"])),
 )

@@ -25,9 +25,12 @@ MODEL = "claude-sonnet-5-5"
 USAGE = {"input_tokens": 1200, "output_tokens": 80}
 
 
-def answer(*tags: tuple[str, str], analysis: str = "It went well.") -> str:
-    """A model's answer: (name, tag) each, with a rationale."""
-    entries = [{"name": name, "tag": tag, "rationale": f"{name} was {tag}."} for name, tag in tags]
+def answer(*tags: tuple[str, str], analysis: str = "It went well.", turn: int = 3, quote: str = "that works. T") -> str:
+    """A model's answer: (name, tag) each, with a rationale and the evidence that `Session.cites` has."""
+    entries = [
+        {"name": name, "rationale": f"{name} was {tag}.", "turn": turn, "quote": quote, "sure": "sure", "tag": tag}
+        for name, tag in tags
+    ]
     return json.dumps({"analysis": analysis, "bullet_tags": entries})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -96,6 +98,9 @@ def test_data_cannot_close_the_tag_it_stands_in(api: Api, tmp_path: Path) -> Non
     template = find_template("reflector.txt").text
     for tag in ("<playbook>", "</playbook>", "<session>", "</session>", "<cited_ids>", "</cited_ids>"):
         assert text.lower().count(tag) == template.count(tag)
+    opening, mark, shown = re.split(r"<(session-[0-9a-f]{32})>\n", text)
+    turns, closing = shown.split(f"\n</{mark}>")
+    assert (mark in opening, mark in closing, len(json.loads(turns))) == (False, False, 7)
     assert "{playbook} {{cited_ids}}" in text
     assert "Mocks {hide} broken migrations." in text
 
@@ -189,22 +194,22 @@ def test_question_and_answer_stay_within_limit_and_allowance(api: Api, short: Re
         backend(api, request_tokens=8_000).answer(full)
     assert (failed.value.stage, api.asked) == ("request", [])
     with pytest.raises(BackendError) as failed:
-        backend(api).answer(replace(full, allowance=9_000))
+        backend(api).answer(replace(full, allowance=11_000))
     assert (failed.value.stage, api.asked) == ("budget", [])
     with pytest.raises(BackendError, match="request_tokens"):
         backend(api, request_tokens=100).complete("x " * 1000)
     assert api.asked == []
-    for allowance in (9_000, 20_000, 33_000):
+    for allowance in (11_000, 20_000, 33_000):
         prompt = backend(api, request_tokens=20_000).prompt(request_of(long_path, allowance=allowance))
         assert prompt.tokens <= min(20_000, allowance - 4096)
 
 
 @pytest.fixture
 def runner(api: Api, ledger: Ledger, tmp_path: Path) -> Runner:
-    """Who asks about a short session that cites pat-001, with a session's budget of 9,000 tokens."""
+    """Who asks about a short session that cites pat-001, with a session's budget of 11,000 tokens."""
     add_bullets(ledger, "pat-001", "pat-002")
     take_in(ledger, Source(Session().cites("pat-001").write(tmp_path / "short.jsonl"), "SessionEnd"))
-    config = Config(layers={"backend": "user"}, session_tokens=9_000)
+    config = Config(layers={"backend": "user"}, session_tokens=11_000)
     return Runner(ledger, backend(api), gate=Gate(config, tmp_path, {}))
 
 

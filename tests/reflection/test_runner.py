@@ -31,6 +31,7 @@ class Says:
     name: str = "scripted"
     is_model: bool = False
     rereads: bool = False
+    quotes: bool = False
     asked: list[Request] = field(default_factory=list)
 
     def answer(self, request: Request) -> Answer:

@@ -70,6 +70,7 @@ class FixturesBackend:
     name: str = "fixtures"
     is_model: bool = False
     rereads: bool = False
+    quotes: bool = True
 
     def answer(self, request: Request) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""
@@ -99,6 +100,7 @@ class Recording:
     def __init__(self, backend: Backend, path: Path) -> None:
         self.backend, self.path = backend, path
         self.name, self.is_model, self.rereads = backend.name, backend.is_model, backend.rereads
+        self.quotes = backend.quotes
 
     def answer(self, request: Request) -> Answer:
         """Return the backend's answer, recorded without secrets. Raises BackendError and OSError."""

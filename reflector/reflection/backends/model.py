@@ -131,6 +131,7 @@ class ModelBackend:
     request_tokens: int = 100_000
     is_model: bool = True
     rereads: bool = False
+    quotes: bool = True
     name: str = "anthropic"
 
     def prompt(self, request: Request, most: int | None = None) -> Prompt:

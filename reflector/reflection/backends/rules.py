@@ -37,6 +37,7 @@ class RulesBackend:
     name = "rules"
     is_model = False
     rereads = True
+    quotes = False
 
     def __init__(self, precision: int = 85, *, wrong_counts: bool = False) -> None:
         self.precision, self.wrong_counts = precision, wrong_counts

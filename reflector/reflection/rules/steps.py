@@ -176,7 +176,7 @@ def is_run(call: ToolCall) -> bool:
     script, runs, at, piped = _QUOTED.sub("Q", script), 0, 0, False
     for end in [*_SPLIT.finditer(script), None]:
         segment = _unwrapped(script[at : end.start() if end else len(script)])
-        at, was_piped, piped = end.end() if end else 0, piped, bool(end) and end[0] == "|"
+        at, was_piped, piped = (end.end(), piped, end[0] == "|") if end else (0, piped, False)
         if any(_compiled(pattern).match(segment) for pattern in _RUNS):
             runs += 1
         elif segment and not (_FILTER if was_piped else _SILENT_PART).fullmatch(segment):

@@ -92,6 +92,7 @@ class _Foreign:
 
     is_model = False
     rereads = False
+    quotes = False
 
     def __init__(self, llm_client: Any, loop: asyncio.AbstractEventLoop | None) -> None:
         self.call = getattr(llm_client, "invoke_with_template", llm_client)
