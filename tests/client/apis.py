@@ -70,7 +70,7 @@ FIXED = (
     step(says("The total is right now.")),
 )
 ON = "And now add the tax."
-TAXED = (step(says("I follow [mis-001] there, no mocks.")),)
+TAXED = (step(says("I leave it, [mis-001 wrong: there are no mocks].")),)
 
 
 class Scripted(ABC):

@@ -22,6 +22,9 @@ def test_a_session_gets_the_playbook_and_counts_once_and_its_resume_adds_only_wh
     other.check(*ONCE, helpful=1)
     other.prints(ON, *other.resume)
     other.check(*BOTH, helpful=1)
+    assert other.agent.events("session.recorded")[-1]["data"]["said"] == [
+        {"name": "mis-001", "why": "there are no mocks"}
+    ]
     assert other.name == "gemini" or len(other.transcripts()) == 1  # that one begins a file with each minute
     assert {window["data"]["agent"] for window in other.agent.events("session.recorded")} == {other.recorded}
 
