@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import BULLET, SECTION, dry_run_option, json_option, why_option
+from reflector.cli.options import BULLET, SECTION, dry_run_option, find_bullet, json_option, why_option
 from reflector.cli.output import note, print_json, safe
-from reflector.cli.playbook import find_bullet
 from reflector.curation.changes import Applied, apply, planned, promote
 from reflector.curation.playbook_file import edited_from, untaken
 from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, undoing

@@ -20,7 +20,7 @@ from reflector.audit.stats import Stats
 from reflector.audit.stats import stats as stats_of
 from reflector.cli.app import Place
 from reflector.cli.lessons import changed_lessons, print_changed
-from reflector.cli.options import BULLET, Question, json_option, question
+from reflector.cli.options import BULLET, Question, find_bullet, json_option, question
 from reflector.cli.output import (
     counted,
     json_of,
@@ -33,7 +33,6 @@ from reflector.cli.output import (
     short_id,
     table,
 )  # fmt: skip
-from reflector.cli.playbook import find_bullet
 from reflector.cli.start import MonthJson, month_of, month_words
 from reflector.ledger.answers import Group
 from reflector.ledger.migration import VIEWS

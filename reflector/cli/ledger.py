@@ -17,13 +17,13 @@ from reflector.cli.options import (
     READ_FILE,
     Question,
     agreed,
+    find_bullet,
     json_option,
     question,
     why_option,
     yes_option,
 )  # fmt: skip
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
-from reflector.cli.playbook import find_bullet
 from reflector.curation import playbook_file
 from reflector.curation.adoption import PlaybookRefused
 from reflector.curation.counts import adopt, adoptions

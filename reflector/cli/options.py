@@ -1,11 +1,13 @@
 """The kinds of arguments that commands take, and the options that several of them share.
 
-Invariant: an option of a name means the same on every command. What a shell completes is read and never changed, and a
-project that cannot be read completes nothing.
+Invariant: an option of a name means the same on every command. A name that no bullet ever had is a usage error with
+the nearest one that there is. What a shell completes is read and never changed, and a project that cannot be read
+completes nothing.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reflector.cli.output import print_json
+from reflector.cli.output import print_json, safe
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from reflector.cli.app import Place
     from reflector.ledger.as_of import Past
-    from reflector.ledger.store import Ledger
+    from reflector.ledger.store import BulletRow, Ledger
     from reflector.project import Project
 
 _Found = Iterable[tuple[str, str]]
@@ -107,6 +109,30 @@ def past(ledger: Ledger, moment: str | None) -> Past | None:
     from reflector.ledger.as_of import Past
 
     return Past(ledger, position_of(ledger, moment))
+
+
+def find_bullet(ledger: Ledger, name: str, then: Past | None = None, *, live: bool = False) -> BulletRow:
+    """Return the bullet of a name, now or then, or a usage error that suggests the nearest one; with `live` a live one
+    where there is any."""
+    row = (then or ledger).row(name)
+    if row is not None:
+        return row
+    if then is not None and ledger.row(name) is not None:
+        raise click.UsageError(f"{name} was not there yet at position {then.position}. See 'reflector show {name}'.")
+    from difflib import get_close_matches
+
+    rows = ledger.rows()
+    near: list[str] = []
+    for names in ([row.name for row in rows if row.status == "live"] if live else [], [row.name for row in rows]):
+        near = near or [known for known in names if bare(known) == bare(name)]
+        near = near or get_close_matches(name.lower(), names, n=1)
+    hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
+    raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
+
+
+def bare(name: str) -> str:
+    """`pat1` of `pat-001`, `PAT-1` and `pat 1`."""
+    return re.sub(r"[-_ ]|(?<!\d)0+", "", name.lower())
 
 
 class _Completed(click.ParamType[str]):

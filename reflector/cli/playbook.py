@@ -1,6 +1,6 @@
-"""The playbook's bullets: `list`, and how a bullet is found by its name.
+"""The playbook's bullets: `list`, and what came of each.
 
-Invariant: a name that no bullet ever had is a usage error with the nearest one that there is.
+Invariant: a bullet is described the same wherever it is shown, now or at a moment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.options import SECTION, Question, question
-from reflector.cli.output import counted, note, safe, shaped, short_time, table
+from reflector.cli.output import counted, note, shaped, short_time, table
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import best_first
 from reflector.playbook.counting import COUNTINGS, Counting
@@ -21,8 +21,6 @@ from reflector.playbook.evidence import interval
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Observed, Use
-    from reflector.ledger.as_of import Past
-    from reflector.ledger.store import Ledger
     from reflector.playbook.ranking import Standing
 
 
@@ -65,7 +63,7 @@ class Uses:
     def of(cls, asked: Question, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
         from reflector.audit.citations import observed, use
-        from reflector.sessions.injection import ranks, told_names, told_text
+        from reflector.sessions.ranks import ranks, told_names, told_text
 
         project = asked.place.project()
         used = use(asked.ledger, asked.then, name)
@@ -213,29 +211,3 @@ def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
     columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
     shown = list(zip(*columns.values(), strict=True))
     table(tuple(columns), shown, numbers=_COUNTS, extra=("trend", "used"))
-
-
-def find_bullet(ledger: Ledger, name: str, then: Past | None = None, *, live: bool = False) -> BulletRow:
-    """Return the bullet of a name, now or then, or a usage error that suggests the nearest one; with `live` a live one
-    where there is any."""
-    row = (then or ledger).row(name)
-    if row is not None:
-        return row
-    if then is not None and ledger.row(name) is not None:
-        raise click.UsageError(f"{name} was not there yet at position {then.position}. See 'reflector show {name}'.")
-    from difflib import get_close_matches
-
-    rows = ledger.rows()
-    near: list[str] = []
-    for names in ([row.name for row in rows if row.status == "live"] if live else [], [row.name for row in rows]):
-        near = near or [known for known in names if bare(known) == bare(name)]
-        near = near or get_close_matches(name.lower(), names, n=1)
-    hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
-    raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
-
-
-def bare(name: str) -> str:
-    """`pat1` of `pat-001`, `PAT-1` and `pat 1`."""
-    import re
-
-    return re.sub(r"[-_ ]|(?<!\d)0+", "", name.lower())

@@ -20,7 +20,17 @@ from reflector.audit.log import Filter, about, select, summary
 from reflector.audit.moments import period, position_before, position_of
 from reflector.audit.targets import Target, UnknownTarget, session_named, target_named
 from reflector.cli.app import Place
-from reflector.cli.options import ANYTHING, BULLET, EVENT_TYPE, SESSION, Question, json_option, question
+from reflector.cli.options import (
+    ANYTHING,
+    BULLET,
+    EVENT_TYPE,
+    SESSION,
+    Question,
+    bare,
+    find_bullet,
+    json_option,
+    question,
+)
 from reflector.cli.output import (
     counted,
     event_table,
@@ -36,7 +46,7 @@ from reflector.cli.output import (
     table,
     terminal,
 )  # fmt: skip
-from reflector.cli.playbook import ListedJson, Uses, bare, find_bullet, worth
+from reflector.cli.playbook import ListedJson, Uses, worth
 from reflector.events import event as ev
 from reflector.events.bullets import DROPPED
 from reflector.events.event import Event

@@ -221,7 +221,7 @@ def _status(place: Place, project: Project) -> StatusJson:
 
 
 def _told(project: Project) -> StartJson | None:
-    from reflector.sessions.injection import told_names, told_text
+    from reflector.sessions.ranks import told_names, told_text
 
     text = told_text(project.root)
     # Of English, about four characters are a token.

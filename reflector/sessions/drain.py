@@ -34,7 +34,8 @@ from reflector.ledger.errors import LedgerError
 from reflector.locate import agent_folder, user_folder
 from reflector.project import Project
 from reflector.sessions import last_session, locks, seen_head, spool
-from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
+from reflector.sessions.injection import told_by_hook, write_injection
+from reflector.sessions.ranks import keep_ranks
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
