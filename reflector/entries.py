@@ -18,7 +18,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -49,8 +48,7 @@ _MOST_SESSIONS: Final = 50
 _MOST_ENTRY: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A ledger of a person: where it lies, whose history it has, and the first commits of the project's repository.
 
     file  (device, inode) of the ledger's file
@@ -80,8 +78,7 @@ class End(NamedTuple):
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What a file says of itself that was only looked at."""
 
     origin: str
@@ -305,7 +302,7 @@ def keep(ledger: Ledger, place: Place) -> None:
 def _note(place: Place, origin: str) -> None:
     entry = Entry(str(place.root), place.playbook, origin, _commits(place.root), _identity(place.file))
     if entry_of(place.root) != entry:
-        write_durably(open_own(str(place.root)), json.dumps(asdict(entry)).encode(), _ENTRY)
+        write_durably(open_own(str(place.root)), json.dumps(entry._asdict()).encode(), _ENTRY)
 
 
 def _restored(place: Place, entry: Entry, aside: Path | None = None) -> None:

@@ -8,8 +8,7 @@ by index; who wrote an event, and which sessions cite a bullet, takes a pass ove
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 _NOT_A_TAG: Final = f"type <> '{ev.BULLET_TAGGED}'"
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """Which events: all that meet every condition. `after` and `upto` are positions, the first not included.
 
     begin    events from this time on, by the session's own clock: an old session may be recorded today; `end` the same
@@ -43,7 +41,7 @@ class Filter:
 
     def between(self, after: int, upto: int) -> Filter:
         """Return the same, of these positions."""
-        return replace(self, after=after, upto=upto)
+        return self._replace(after=after, upto=upto)
 
 
 def select(ledger: Ledger, chosen: Filter, newest: int | None = None) -> list[Event]:

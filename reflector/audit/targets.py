@@ -7,8 +7,7 @@ begins so; a whole number is a position, as `log` shows it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.registry import WINDOW_TYPES
@@ -27,8 +26,7 @@ class UnknownTarget(Mistake):
     """A text that names nothing, or several things; its own text says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What was named: its kind, its whole id, and its events in order (of a session: its windows)."""
 
     kind: Kind

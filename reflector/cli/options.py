@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -59,8 +58,7 @@ def agreed(question: str, otherwise: str, *, yes: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What a command asks: a ledger, of now or, where `then` is one, of a moment."""
 
     place: Place

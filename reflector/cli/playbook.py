@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -50,8 +50,7 @@ class ListedJson(BulletRow):
     not_followed: int
 
 
-@dataclass(slots=True)
-class Uses:
+class Uses(NamedTuple):
     """What came of bullets: how they were used, which are told now, and how they rank."""
 
     used: Mapping[str, Use]

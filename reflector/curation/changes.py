@@ -7,8 +7,8 @@ that are made together are one append, so all of them are made or none is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.curation.bullets import BulletRefused, advice_fault, bullet_event
 from reflector.events.bullets import MOST_SOURCES
@@ -32,8 +32,7 @@ _TRIES = 100
 Rows = Mapping[str, BulletRow]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A change, with the name that a new bullet gets, the live bullets that it is about before and after it, and the
     changes that take it back."""
 
@@ -55,8 +54,7 @@ class Step:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """A change that was made: its event, the bullet's name, and the changes that take it back."""
 
     change: Change

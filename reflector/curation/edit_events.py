@@ -8,8 +8,8 @@ since stay. What git brought is credited to git, and no count is taken from it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from reflector.curation.bullets import TYPE_OF, bullet_event, is_taken
 from reflector.curation.erasure import brought_back
@@ -27,8 +27,7 @@ from reflector.project import Project
 GIT: Final = "git"
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(NamedTuple):
     """What a file was edited from: a ledger's bullets, and the position at which they stood so."""
 
     bullets: Sequence[Bullet]

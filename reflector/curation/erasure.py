@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event
@@ -38,8 +37,7 @@ class ErasureRefused(LedgerError):
     """An event of which nothing can be erased, or nothing any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Erasure:
+class Erasure(NamedTuple):
     """What a redaction takes.
 
     events  each event that loses prose, with the texts that go

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from reflector.curation.adoption import digest
 from reflector.curation.edit_events import Base, take_in_turn
@@ -36,8 +36,7 @@ _MOST_TRIED: Final = 50
 _NEW_FILE: Final = {".cursor/rules/playbook.mdc": b"---\ndescription: The playbook\nalwaysApply: true\n---\n"}
 
 
-@dataclass(frozen=True, slots=True)
-class Mirror:
+class Mirror(NamedTuple):
     """A file with the playbook in it: `state` is current, behind or edited; `trouble` says why it cannot be kept."""
 
     name: str

@@ -14,9 +14,10 @@ moment which this ledger does not know is another ledger's, or this one's before
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from reflector.curation.adoption import (
     ANOTHERS,
@@ -65,8 +66,7 @@ Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", 
 _NOTHING = Loaded("sections")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What a playbook.json is to a ledger; of one of ours, the position at which it was written."""
 
     kind: Kind
@@ -75,8 +75,7 @@ class Found:
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(NamedTuple):
     """What a synchronisation did: edits recorded, the copy of a file that another ledger wrote, the
     problems that make the file unreadable, whether it was written, and the names that it gave to bullets of the file,
     by those in the file."""
@@ -85,11 +84,10 @@ class Synced:
     of_another: Path | None = None
     problems: tuple[Finding, ...] = ()
     written: bool = False
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What a ledger knows: its bullets, the names of removed ones, and what playbook.json is to it."""
 
     bullets: Sequence[Bullet]

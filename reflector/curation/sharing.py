@@ -8,10 +8,10 @@ checked out neither removes nor rewords what the ledger learned elsewhere.
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from reflector.curation.bullets import bullet_event
 from reflector.curation.edit_events import GIT, come_back, is_older, is_so, merges_undone
@@ -31,8 +31,7 @@ _MOST_ATTRIBUTES: Final = 1 << 20
 _Entry = tuple[bytes, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """A file's version in git's index: its blob's id and its content."""
 
     blob: str
@@ -133,8 +132,7 @@ def _left(edit: Change, to: str, digest: str, position: int, index: int) -> list
     return [*events, bullet_event(edit, *place, actor=GIT)]
 
 
-@dataclass(frozen=True, slots=True)
-class _History:
+class _History(NamedTuple):
     """What commits of the present branch changed in playbook.json: the entries that one added or took out, and those
     that one took out with their name. An entry is the line of a name and that of its text."""
 

@@ -8,8 +8,8 @@ stay. Each event that undoes another points to it, so the next `undo` goes furth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reflector.curation.bullets import TYPE_OF, BulletRefused
 from reflector.curation.changes import merged_again
@@ -38,8 +38,7 @@ class NothingToUndo(BulletRefused):
     """What was named is undone already, was never a change, or cannot be undone; the text says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undoing:
+class Undoing(NamedTuple):
     """What undoes events that stand in a row: the changes, and by the name of each bullet the event that is undone, and
     what counts again where that set its counters."""
 

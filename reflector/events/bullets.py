@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -168,7 +167,7 @@ TYPES: Final = (
         fields={
             **_NAMED,
             "reason": f.WORD_OR_PROSE,
-            "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted),
+            "into": f.NAME_OR_NULL._replace(elsewhere=_is_promoted),
             "follows": f.FLAG,
         },
         effect=ChangesBullet(_removed),

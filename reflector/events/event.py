@@ -151,8 +151,7 @@ class Projected(NamedTuple):
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """The place of an event: its first position, and whether this append added it."""
 
     event_id: str

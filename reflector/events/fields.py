@@ -11,7 +11,6 @@ import sys
 from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from reflector.events.event import MAX_INT
@@ -124,17 +123,17 @@ def several(one: Field, most: int, what: str) -> Field:
         list_of(one.fault, what),
         _that(lambda value: len(value) <= most, f"a list of at most {most:,} {what}"),
     )
-    return replace(one, fault=lambda value: of_list(value) or bound(value), shape=list_of(one.shape or one.fault, what))
+    return one._replace(fault=lambda value: of_list(value) or bound(value), shape=list_of(one.shape or one.fault, what))
 
 
 def loose(one: Field) -> Field:
     """Return the field as one that is read whatever it holds: a model's word for it was kept as it came."""
-    return replace(one, shape=_that(_any, ""))
+    return one._replace(shape=_that(_any, ""))
 
 
 def needed(one: Field) -> Field:
     """Return the field as one without which an object is refused."""
-    return replace(one, needed=True)
+    return one._replace(needed=True)
 
 
 def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
@@ -161,7 +160,7 @@ PROSES: Final = Field(list_of(_text, "texts"), prose=_any)
 OBJECT: Final = Field(_object)
 NUMBER: Final = Field(_whole_number(MAX_INT))
 COUNT: Final = Field(_whole_number(MAX_COUNT), shape=_whole_number(MAX_INT))
-SECTION: Final = replace(one_of(*SECTIONS), shape=_text)
+SECTION: Final = one_of(*SECTIONS)._replace(shape=_text)
 #: The text of a bullet.
 ADVICE: Final = Field(text_fault, prose=_any, shape=_text)
 #: The name of a bullet of this playbook.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from reflector.events.effects import Effect
 from reflector.events.state import Data
@@ -14,8 +15,7 @@ from reflector.events.state import Data
 Fault = Callable[[Any], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of an object.
 
     fault      returns a message for a value that is wrong, None for one that is right
@@ -34,7 +34,7 @@ class Field:
     prose: Callable[[str], bool] | None = None
     names: bool = False
     elsewhere: Callable[[Data], bool] | None = None
-    within: Mapping[str, Field] = field(default_factory=dict)
+    within: Mapping[str, Field] = MappingProxyType({})
     shape: Fault | None = None
 
     @property
@@ -48,8 +48,7 @@ class Field:
         return self.names or any(inner.holds_names for inner in self.within.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The event that another one points to.
 
     event     which event that is, for the documents

@@ -31,7 +31,7 @@ _POSITIONS = 20_000
 _NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
 _EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
 _BULLETS = f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM bullet WHERE playbook_id = ?"  # noqa: S608
-_WINDOWS = f"SELECT {', '.join(field.name for field in fields(WindowRow))} FROM session_window WHERE playbook_id = ?"  # noqa: S608
+_WINDOWS = f"SELECT {', '.join(WindowRow._fields)} FROM session_window WHERE playbook_id = ?"  # noqa: S608
 _HEAD = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE playbook_id = ? AND position = ?"
 _TAGS = "SELECT position, active FROM tag WHERE playbook_id = ? AND name = ? ORDER BY position"

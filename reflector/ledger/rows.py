@@ -71,8 +71,7 @@ class BulletRow(Bullet):
 _TIME = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d")
 
 
-@dataclass(frozen=True, slots=True)
-class WindowRow:
+class WindowRow(NamedTuple):
     """A session window and how far its reflection came."""
 
     position: int

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from reflector.events.event import MAX_INT
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
@@ -220,8 +220,7 @@ def told_texts(ledger: Reader) -> int:
         return int(sql.run(query).fetchone()[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Tellings:
+class Tellings(NamedTuple):
     """What was recorded of tellings up to a position.
 
     told   how many sessions were told each bullet, by its name

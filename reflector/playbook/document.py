@@ -26,7 +26,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from reflector.mistakes import Finding
 
@@ -211,8 +211,7 @@ def _is_title(title: str) -> bool:
     return title.strip().upper() in SLUG_OF_TITLE or title.strip().lower() in SECTIONS
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     where: str
     slug: str
     name: str | None

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
 
@@ -132,8 +132,7 @@ class Pair:
         return max(self.first.text, self.second.text, key=lambda text: len(_read(text).words))
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(NamedTuple):
     """A text as it is compared: its words as written, those that carry its advice, and its names."""
 
     written: tuple[str, ...]

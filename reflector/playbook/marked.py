@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .names import SECTIONS, by_number
 
@@ -25,8 +24,7 @@ _END: Final = b"<!-- reflector:end -->"
 _SAYS: Final = "The next lines are the playbook, kept by reflector. Edit them here or there."
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(NamedTuple):
     """A file with a marked section.
 
     before, after  bytes of the file's owner

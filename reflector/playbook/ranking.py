@@ -19,8 +19,8 @@ ranks. It removes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
 
@@ -33,8 +33,7 @@ EXPLORED: Final = 0.25
 _PER_TOKEN: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """What a ranking knows besides the counters.
 
     policy  one of RANKINGS
@@ -46,8 +45,8 @@ class Standing:
 
     policy: str = "balanced"
     pinned: Sequence[str] = ()
-    told: Mapping[str, int] = field(default_factory=dict)
-    idle: Mapping[str, int] = field(default_factory=dict)
+    told: Mapping[str, int] = MappingProxyType({})
+    idle: Mapping[str, int] = MappingProxyType({})
     turn: int = 0
 
     def demotions(self, name: str) -> int:
@@ -62,8 +61,7 @@ class Standing:
         return f"told {self.idle[bullet.name]} times {how}"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The bullets that are told, best first, and the seed of the draw, "" where all are."""
 
     bullets: tuple[Bullet, ...]

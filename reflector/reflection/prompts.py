@@ -13,10 +13,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from reflector.files import open_ours, open_regular
 from reflector.git import GitUnavailable, tracked_below
@@ -43,8 +42,7 @@ class TemplateError(ValueError):
     """A template that cannot be used; the text names the file, the place and the way out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(NamedTuple):
     """A template's text and where it stands."""
 
     name: str

@@ -21,10 +21,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.files import error_words, open_ours, read_file, write_durably
 from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp, open_own
@@ -50,8 +49,7 @@ _QUOTED = re.compile(r"""(['"]).*\1""")
 _ID = re.compile("[0-9a-f]{8}")
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
+class Injection(NamedTuple):
     """The two forms of one text, both "" where there is nothing to say, and how many bullets they hold."""
 
     text: str
@@ -207,8 +205,7 @@ def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(NamedTuple):
     """A playbook file's state, its bullets that can be cited, and what keeps it from being read, with advice."""
 
     state: os.stat_result

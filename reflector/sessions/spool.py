@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector import __version__, files
 from reflector.git import repository
@@ -60,8 +60,7 @@ _NEEDED = ("hook_event_name", "session_id", "transcript_path", "agent_id", "agen
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """One thing a hook handed over. Everything a client may leave out or get wrong is None then.
 
     path              the file that holds it
@@ -87,8 +86,7 @@ class Delivery:
     payload: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """A delivery that could not be recorded: where it is, why, how often it was tried."""
 
     path: Path
@@ -97,8 +95,7 @@ class Failure:
     failed_at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(NamedTuple):
     """How many files lie in each part of a spool, and when the oldest pending delivery came (None: none)."""
 
     pending: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -53,11 +52,11 @@ IDLE = Standing(told={**OFTEN, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTE
     ("bullets", "standing", "name", "is_told"),
     [
         ([*OLD, *NEW], SEEN, "oth-100", True),  # new advice, however good the old one is
-        ([*OLD, *NEW], replace(SEEN, policy="best"), "oth-100", False),
+        ([*OLD, *NEW], SEEN._replace(policy="best"), "oth-100", False),
         ([*named(100), *named(8, helpful=3, after=100)], Standing(), "oth-106", True),  # what helped keeps its room
         (HELPED, Standing(told=OFTEN), "oth-000", True),
         (HELPED, IDLE, "oth-000", False),  # told often since it helped
-        (HELPED, replace(IDLE, idle={}), "oth-000", True),
+        (HELPED, IDLE._replace(idle={}), "oth-000", True),
     ],
 )
 def test_what_helped_and_what_is_new_have_their_room(
