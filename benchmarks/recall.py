@@ -1,4 +1,4 @@
-"""Recall measured on a person's own transcripts: `python -m benchmarks.recall FOLDER [--model FOLDER]`.
+"""Recall measured on a person's own transcripts: `python -m benchmarks.recall FOLDER`.
 
 Each session gives one document, what its agent said last, and one query, what its user said first: the document of the
 same session is the one right answer. Queries about other subjects have none, and nothing should be found for them.
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from reflector.lessons.recall import Document, load_model, search
+from reflector.lessons.recall import Document, search
 from reflector.transcripts.reading import read_messages
 
 _ELSEWHERE = (
@@ -45,38 +45,34 @@ def labelled(folder: Path) -> list[tuple[str, str, str]]:
     return found
 
 
-def measure(pairs: list[tuple[str, str, str]], model: Path | None) -> dict[str, Any]:
-    """Return recall@1, recall@5 and precision@5 of each way, and how often it rightly finds nothing."""
-    embed = load_model(model) if model is not None else None
+def measure(pairs: list[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return recall@1, recall@5 and precision@5, and how often it rightly finds nothing."""
     documents = [Document("summary", name, text, text) for name, _, text in pairs]
-    result: dict[str, Any] = {"sessions": len(pairs), "model": model.name if model else "hash"}
-    for by in ("words", "vectors", "both"):
-        begun = time.perf_counter()
-        found = [[one.document.id for one in search(documents, query, 5, by=by, embed=embed)] for _, query, _ in pairs]
-        right = [name in ids for (name, _, _), ids in zip(pairs, found, strict=True)]
-        first = [ids[:1] == [name] for (name, _, _), ids in zip(pairs, found, strict=True)]
-        answered = sum(map(len, found))
-        quiet = [not search(documents, query, 5, by=by, embed=embed) for query in _ELSEWHERE]
-        result[by] = {
-            "recall@1": round(sum(first) / len(pairs), 3),
-            "recall@5": round(sum(right) / len(pairs), 3),
-            "precision@5": round(sum(right) / answered, 3) if answered else None,
-            "nothing_where_nothing_fits": round(sum(quiet) / len(quiet), 3),
-            "ms": round((time.perf_counter() - begun) * 1000 / (len(pairs) + len(quiet)), 2),
-        }
-    return result
+    begun = time.perf_counter()
+    found = [[one.document.id for one in search(documents, query, 5)] for _, query, _ in pairs]
+    right = [name in ids for (name, _, _), ids in zip(pairs, found, strict=True)]
+    first = [ids[:1] == [name] for (name, _, _), ids in zip(pairs, found, strict=True)]
+    answered = sum(map(len, found))
+    quiet = [not search(documents, query, 5) for query in _ELSEWHERE]
+    return {
+        "sessions": len(pairs),
+        "recall@1": round(sum(first) / len(pairs), 3),
+        "recall@5": round(sum(right) / len(pairs), 3),
+        "precision@5": round(sum(right) / answered, 3) if answered else None,
+        "nothing_where_nothing_fits": round(sum(quiet) / len(quiet), 3),
+        "ms": round((time.perf_counter() - begun) * 1000 / (len(pairs) + len(quiet)), 2),
+    }
 
 
 def main() -> None:
     """Print the figures of a folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", type=Path)
     arguments = parser.parse_args()
     pairs = labelled(arguments.folder)
     if not pairs:
         raise SystemExit(f"{arguments.folder} holds no transcript in which both sides said something")
-    print(json.dumps(measure(pairs, arguments.model), indent=1))
+    print(json.dumps(measure(pairs), indent=1))
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def outcome(place: Place, lesson_id: str, said: str, why: str, source: str) -> N
 
 @dataclass(frozen=True, slots=True)
 class RecalledJson:
-    """What fits a query, and how well: by words, by vectors where a model is set, and both."""
+    """What fits a query, and how well: the share of its words, and whether it says just the query."""
 
     kind: str
     id: str

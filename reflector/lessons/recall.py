@@ -1,4 +1,4 @@
-"""Finding again what was learned: bullets, lessons and summaries, by their words and by vectors.
+"""Finding again what was learned: bullets, lessons and summaries, by their words.
 
 Invariant: the answer depends on the texts and the query alone, so both engines and every machine give the same one.
 The index is built in memory from the live texts of one state of the ledger: nothing to keep in step, nothing left
@@ -10,34 +10,21 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
-from operator import mul
-from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from reflector.ledger.as_of import Past
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import BACKGROUND, lesson_book
-from reflector.lessons.outcomes import embed as by_hash
-from reflector.lessons.outcomes import unit
-from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.project import Project, find_project
-from reflector.resources import install_command
-
-By = Literal["words", "vectors", "both"]
-#: Returns a vector of norm 1 for each text.
-Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 _WORD: Final = re.compile(r"\w+")
 #: The least part of a query's words, weighted by how rare each is, that a text must hold.
 LEAST_WORDS: Final = 0.3
-#: The least cosine of a vector. Of the hash, only equal texts are near; a model's own limit is measured.
-LEAST_COSINE: Final = 0.35
 #: Of reciprocal rank fusion: how little the first ranks stand out.
 _FUSION: Final = 60
 _MAX_QUERY: Final = 2_000
@@ -56,7 +43,8 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A document that fits, and how well: `words` and `cosine` from 0 to 1, None where it was not found so."""
+    """A document that fits, and how well: `words` is from 0 to 1, None where it was not found so; `cosine` is 1 where
+    it has the query's words in their order and no other, else None."""
 
     document: Document
     score: float
@@ -64,14 +52,7 @@ class Found:
     cosine: float | None
 
 
-def recall(
-    query: str,
-    k: int = 5,
-    *,
-    of: Ledger | Past | None = None,
-    by: By = "both",
-    embed: Embed | None = None,
-) -> list[Found]:
+def recall(query: str, k: int = 5, *, of: Ledger | Past | None = None) -> list[Found]:
     """Return the `k` bullets and lessons that fit a query best, the best first; [] where none fits.
 
     of  the ledger, or a moment of one; None is the ledger of the project of the working folder, as `lessons recall`
@@ -79,12 +60,12 @@ def recall(
     Raises LedgerError; ConfigError for a project's settings.
     """
     if of is not None:
-        return search(documents(of), query, k, by=by, embed=embed)
+        return search(documents(of), query, k)
     project = Project.at(find_project())
     if not project.has_ledger():
         return []
     with project.open_ledger() as ledger:
-        return search(documents(ledger), query, k, by=by, embed=embed)
+        return search(documents(ledger), query, k)
 
 
 def documents(of: Ledger | Past) -> list[Document]:
@@ -106,44 +87,20 @@ def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
         return ranked
     among = [Document("bullet", one.name, one.text, f"{one.name} {one.text}") for one in ranked]
     named = {one.name: one for one in ranked}
-    return [named[found.document.id] for found in search(among, query, len(among), by="words")]
+    return [named[found.document.id] for found in search(among, query, len(among))]
 
 
-def search(
-    among: Sequence[Document], query: str, k: int = 5, *, by: By = "both", embed: Embed | None = None
-) -> list[Found]:
+def search(among: Sequence[Document], query: str, k: int = 5) -> list[Found]:
     """Return the `k` documents that fit a query best, the best first; [] where none fits well enough."""
     query = query[:_MAX_QUERY].encode("utf-8", "replace").decode()
-    words = _by_words(among, query) if by != "vectors" else {}
-    cosines = _by_vectors(among, query, embed) if by != "words" else {}
+    words, said = _by_words(among, query), _WORD.findall(query.casefold())
+    equal = [number for number, one in enumerate(among) if said and _WORD.findall(one.text.casefold()) == said]
     scores: Counter[int] = Counter()
-    for ranked in (list(words), list(cosines)):
+    for ranked in (list(words), equal):
         for rank, number in enumerate(ranked, start=1):
             scores[number] += 1 / (_FUSION + rank)  # type: ignore[assignment]
     best = sorted(scores, key=lambda number: (-scores[number], number))[: max(0, k)]
-    return [Found(among[n], round(scores[n], 6), words.get(n), cosines.get(n)) for n in best]
-
-
-def load_model(folder: Path) -> Embed:
-    """Return the embedding of a model2vec model in a folder; calls no network.
-
-    Raises Mistake where the extra is not installed or the folder holds no such model.
-    """
-    try:
-        from model2vec import StaticModel
-    except ImportError as error:
-        raise Mistake(f"a model needs the package model2vec; run: {install_command('embeddings')}") from error
-    if not folder.is_dir():
-        raise Mistake(f"{folder} is not a folder; name one that holds a model2vec model")
-    try:
-        model = StaticModel.from_pretrained(folder)
-    except Exception as error:
-        raise Mistake(f"{folder} holds no model that model2vec can load ({type(error).__name__}: {error})") from error
-    return partial(_encode, model)
-
-
-def _encode(model: object, texts: Sequence[str]) -> list[list[float]]:
-    return [unit([float(value) for value in row]) for row in model.encode(list(texts))]  # type: ignore[attr-defined]
+    return [Found(among[n], round(scores[n], 6), words.get(n), 1.0 if n in equal else None) for n in best]
 
 
 def _by_words(among: Sequence[Document], query: str) -> dict[int, float]:
@@ -168,17 +125,3 @@ def _by_words(among: Sequence[Document], query: str) -> dict[int, float]:
     whole = math.fsum(weights.values())
     shares = {n: math.fsum(weights[w] for w in words if n in holding[w]) / whole for (n,) in ranked}
     return {number - 1: round(share, 6) for number, share in shares.items() if share >= LEAST_WORDS}
-
-
-def _by_vectors(among: Sequence[Document], query: str, embed: Embed | None) -> dict[int, float]:
-    if not query.strip():
-        return {}
-    least = LEAST_COSINE if embed is not None else 1 - 1e-6
-    vectors = (embed or _hashes)([query, *(one.text for one in among)])
-    cosines = {n: math.fsum(map(mul, vectors[0], vector)) for n, vector in enumerate(vectors[1:])}
-    near = {number: round(cosine, 6) for number, cosine in cosines.items() if cosine >= least}
-    return dict(sorted(near.items(), key=lambda entry: (-entry[1], entry[0])))
-
-
-def _hashes(texts: Iterable[str]) -> list[list[float]]:
-    return [by_hash(" ".join(_WORD.findall(text.casefold()))) for text in texts]

@@ -1,4 +1,4 @@
-"""Recall finds what was learned by its words and by vectors, and nothing where nothing fits."""
+"""Recall finds what was learned by its words, and nothing where nothing fits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import reflector
 from reflector.events import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
-from reflector.lessons.recall import Document, load_model, recall, search
+from reflector.lessons.recall import Document, recall, search
 from reflector.lessons.recording import observe_outcome, record_lesson
-from reflector.mistakes import Mistake
 from tests.ledger.events import added, changed
 from tests.road.agent import Agent
 
@@ -51,14 +50,15 @@ def test_a_query_is_words_and_no_language(query: str) -> None:
     assert set(names(query)) <= {"pat-002", "pat-003"}
 
 
-@given(st.text(max_size=50), st.sampled_from(["words", "vectors", "both"]))
-def test_any_query_has_an_answer_and_the_same_one_twice(query: str, by: str) -> None:
-    assert names(query, by=by) == names(query, by=by)
+@given(st.text(max_size=50))
+def test_any_query_has_an_answer_and_the_same_one_twice(query: str) -> None:
+    assert names(query) == names(query)
 
 
-def test_the_hash_finds_equal_texts_only() -> None:
-    assert names("run the TESTS before you commit!", by="vectors") == ["pat-002"]
-    assert names("run the tests", by="vectors") == []
+def test_a_text_that_says_just_the_query_is_marked() -> None:
+    for query, cosine in (("run the TESTS before you commit!", 1.0), ("run the tests", None)):
+        found = search(DOCUMENTS, query)[0]
+        assert (found.document.id, found.cosine) == ("pat-002", cosine)
 
 
 def test_bullets_and_lessons_of_a_ledger_are_found_as_of_a_moment(ledger: Ledger) -> None:
@@ -85,42 +85,6 @@ def test_a_program_asks_the_project_of_the_working_folder(tmp_path: Path, monkey
     assert not agent.ledger.exists()
     agent.call("list")
     assert [one.document.id for one in reflector.recall("the failing test", 1)] == ["pat-001"]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of six words: those about errors are near each other."""
-    static = pytest.importorskip("model2vec").StaticModel
-    numpy, tokenizers = pytest.importorskip("numpy"), pytest.importorskip("tokenizers")
-    words = ["[UNK]", "crash", "failure", "exception", "cart", "basket"]
-    inner = tokenizers.models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]")
-    tokenizer = tokenizers.Tokenizer(inner)
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    vectors = numpy.array(
-        [[0, 0, 1], [1, 0, 0], [0.9, 0.1, 0], [0.8, 0.2, 0], [0, 1, 0], [0.1, 0.9, 0]], dtype="float32"
-    )
-    folder = tmp_path_factory.mktemp("model")
-    static(vectors, tokenizer).save_pretrained(folder)
-    return folder
-
-
-def test_a_model_finds_what_has_no_word_in_common(model: Path) -> None:
-    embed = load_model(model)
-    among = [Document("bullet", "a", "exception", "exception"), Document("bullet", "b", "basket", "basket")]
-    (one,) = search(among, "crash", by="vectors", embed=embed)
-    assert (one.document.id, one.words) == ("a", None)
-    assert one.cosine is not None
-    assert one.cosine > 0.9
-    assert search(among, "crash", by="words", embed=embed) == []
-    assert [one.document.id for one in search(among, "cart", by="both", embed=embed)] == ["b"]
-
-
-def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("model2vec")
-    with pytest.raises(Mistake, match="is not a folder"):
-        load_model(tmp_path / "nowhere")
-    with pytest.raises(Mistake, match="holds no model that model2vec can load"):
-        load_model(tmp_path)
 
 
 def test_the_command_prints_what_fits(agent: Agent) -> None:
