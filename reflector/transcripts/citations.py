@@ -77,12 +77,12 @@ def citations_of(message: Message) -> list[str]:
 def called_wrong(message: Message) -> dict[str, str]:
     """Return why a message of the model calls bullets wrong, by name, "" where it does not say; {} for another origin.
 
-    Of a bullet that it calls wrong twice, the last reason.
+    Of a bullet that it calls wrong twice, the last reason. Who repeats the form that a start's text gives says nothing.
     """
     if message.origin != "model" or not (" wrong" in message.text or " wrong" in message.thinking):
         return {}
     found = (match for text in (message.thinking, message.text) for match in _citations(text, CITED))
-    return {match[1]: match[2].strip(" :,.-–—") for match in found if match[2] is not None}
+    return {match[1]: match[2].strip(" :,.-–—") for match in found if match[2] not in (None, ": why")}
 
 
 def cited_names(text: str, form: re.Pattern[str] = CITED) -> list[str]:

@@ -115,6 +115,6 @@ def test_only_the_model_cites_and_its_thinking_counts(origin: Any) -> None:
     message = Message(1, "u", "assistant", origin, "", "", "[pat-002] [pat-001]", "[pat-001]")
     assert citations_of(message) == (["pat-001", "pat-002"] if origin == "model" else [])
     message = message._replace(
-        text="[pat-002 wrong — moved] [pat-003 wrong] [pat-001]", thinking="[pat-003 wrong: old]"
+        text="[pat-002 wrong — moved] [pat-003 wrong] [pat-001 wrong: why]", thinking="[pat-003 wrong: old]"
     )
     assert called_wrong(message) == ({"pat-003": "", "pat-002": "moved"} if origin == "model" else {})
