@@ -23,10 +23,9 @@ from tests.test_locate import git
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent) -> Agent:
     """A repository whose ledger has counted two sessions, which lie in the client's folder; playbook.json is
     committed."""
-    agent = Agent.in_folder(tmp_path)
     git(agent.project, "init")
     for number in range(2):
         session = Session(f"s-{number}").cites("pat-001")

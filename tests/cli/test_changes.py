@@ -23,9 +23,8 @@ FIRST, SECOND = "Write the failing test first.", "Keep functions small."
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent) -> Agent:
     """A project whose playbook is in its ledger, with two counts."""
-    agent = Agent.in_folder(tmp_path)
     for number, name in enumerate(("pat-001", "pat-002")):
         agent.counted(name, "helpful", id=f"s-{number}")
     return agent

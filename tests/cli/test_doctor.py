@@ -19,9 +19,8 @@ MODEL = {"REFLECTOR_BACKEND": "anthropic", "ANTHROPIC_API_KEY": "sk-ant-secret-o
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent) -> Agent:
     """A project at work: installed, with a session that was started, ended and judged."""
-    agent = Agent.in_folder(tmp_path)
     agent.call("install")
     agent.call("drain")
     agent.hook("SessionStart")

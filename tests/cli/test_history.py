@@ -14,9 +14,8 @@ from tests.test_locate import git
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent, tmp_path: Path) -> Agent:
     """A project with a playbook, and a client that still has three of its sessions and one of another."""
-    agent = Agent.in_folder(tmp_path)
     for number, (day, place) in enumerate([(3, agent.project), (1, agent.project / "src"), (2, agent.project)]):
         put(agent, f"s-{number}", f"2026-01-0{day}", place)
     put(agent, "other", "2026-01-01", tmp_path / "other")

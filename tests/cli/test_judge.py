@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +14,8 @@ WORTH = {"helpful": (1, 0), "harmful": (0, 1), "neutral": (0, 0)}
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent) -> Agent:
     """A project with a citation that nothing decided, and two that are."""
-    agent = Agent.in_folder(tmp_path)
     for number, (name, verdict) in enumerate([("pat-001", None), ("mis-001", "helpful"), ("pat-001", "harmful")]):
         agent.counted(name, verdict, id=f"s-{number}")
     return agent

@@ -18,9 +18,8 @@ SAID = answer(("pat-001", "helpful"))
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent, tmp_path: Path) -> Agent:
     """A project whose reflector answers from a file, with one session that cites pat-001."""
-    agent = Agent.in_folder(tmp_path)
     agent.environ |= {"REFLECTOR_BACKEND": "fixtures", "REFLECTOR_FIXTURES": str(tmp_path / "answers.jsonl")}
     (tmp_path / "answers.jsonl").touch()
     agent.ended()

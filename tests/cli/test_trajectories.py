@@ -24,9 +24,8 @@ FAILED = {**GOOD, "test_report": RED}
 
 
 @pytest.fixture
-def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
+def agent(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
     """A project whose dataset `sums` has one bullet, in whose folder commands are typed."""
-    agent = Agent.in_folder(tmp_path)
     monkeypatch.chdir(tmp_path)
     sums(agent, "add", "pat", "Subtract b.")
     return agent

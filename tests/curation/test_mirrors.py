@@ -34,9 +34,8 @@ def test_a_section_that_is_written_twice_and_taken_out_leaves_the_file_as_it_was
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent) -> Agent:
     """A project whose AGENTS.md has a line of its owner and the playbook."""
-    agent = Agent.in_folder(tmp_path)
     (agent.project / "AGENTS.md").write_bytes(b"# Ours\n\nBe kind.\n")
     agent.call("install", "--mirror", "AGENTS.md")
     return agent

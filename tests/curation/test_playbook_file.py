@@ -30,9 +30,8 @@ FIRST = "Write the failing test first."
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent) -> Agent:
     """An agent whose playbook the ledger knows."""
-    agent = Agent.in_folder(tmp_path)
     agent.call("drain")
     return agent
 

@@ -323,9 +323,8 @@ def rows(agent: Agent) -> list[str]:
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent, tmp_path: Path) -> Agent:
     """Two bullets that sessions cited, merged into a third; the file as it was before is kept beside it."""
-    agent = Agent.in_folder(tmp_path)
     agent.write_playbook({})
     append(agent, *(added(name, text) for name, text in SOURCES.items()))
     for number, name in enumerate(SOURCES):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,9 +23,8 @@ def api(api: Api) -> Api:
 
 
 @pytest.fixture
-def agent(tmp_path: Path, api: Api) -> Agent:
+def agent(agent: Agent, api: Api) -> Agent:
     """A project whose user has chosen the model, and one session that cites pat-001 and has ended."""
-    agent = Agent.in_folder(tmp_path)
     agent.environ = {"REFLECTOR_BACKEND": "anthropic", **api.environ()}
     end(agent, Session("s-1").cites("pat-001"))
     return agent

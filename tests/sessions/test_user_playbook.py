@@ -21,9 +21,8 @@ BRITISH = "Answer in British English."
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(agent: Agent) -> Agent:
     """A project with a playbook, of a user who has one bullet: pref-9001."""
-    agent = Agent.in_folder(tmp_path)
     agent.call("--user", "add", "pref", BRITISH)
     return agent
 
