@@ -47,6 +47,7 @@ TOLD = ("tests/hooks/test_starts.py", "tests/sessions/test_telling.py", "tests/s
 ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/test_changes.py")
 UNDO = ("tests/cli/test_changes.py", "tests/curation/test_changes.py")
 RULES = ("tests/reflection/rules/test_rules.py", "tests/reflection/rules/test_results.py")
+EVIDENCE = ("tests/reflection/test_evidence.py",)
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = (
     "tests/reflection/test_runner.py",
@@ -98,8 +99,9 @@ UNDOING, CHANGES, PROPOSALS, PLAYBOOK_FILE = (
 CITATION, FINDINGS, PEOPLE, STEPS = (
     f"reflector/reflection/rules/{name}.py" for name in ("citation", "findings", "people", "steps")
 )
-WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING = (
-    f"reflector/reflection/{name}.py" for name in ("window", "standing", "runner", "recording", "gate", "spending")
+WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING, GROUNDS, PARSED = (
+    f"reflector/reflection/{name}.py"
+    for name in ("window", "standing", "runner", "recording", "gate", "spending", "evidence", "answers")
 )
 
 MUTATIONS = [
@@ -203,6 +205,28 @@ MUTATIONS = [
     Mutation(PROJECTION, " and by is None and", " and", TABLES),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # The gated step.
+    Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 11", EVIDENCE),
+    Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 13", EVIDENCE),
+    Mutation(GROUNDS, "if quote in folded(text)), ", "if quote.casefold() in folded(text).casefold()), ", EVIDENCE),
+    Mutation(GROUNDS, 'return " ".join(redact(visible(text)).split())', "return redact(visible(text))", EVIDENCE),
+    Mutation(GROUNDS, "enumerate(messages, start=1)", "enumerate(messages)", EVIDENCE),
+    Mutation(GROUNDS, "turn.number <= cited[0]", "turn.number < cited[0]", EVIDENCE),
+    Mutation(GROUNDS, "cited is None or turn.number <= cited[0]", "False", EVIDENCE),
+    Mutation(GROUNDS, "    if not is_run(call):\n        return False\n", "", EVIDENCE),
+    Mutation(GROUNDS, 'quote in folded(str(call.input.get("command")))', "False", EVIDENCE),
+    Mutation(GROUNDS, 'ending == "fails" if verdict', "True if verdict", EVIDENCE),
+    Mutation(GROUNDS, 'ending != "fails" and not', "not", EVIDENCE),
+    Mutation(GROUNDS, "if asked and tag.name not in asked", "if False", EVIDENCE),
+    Mutation(GROUNDS, "tag.sure not in trusted", "tag.sure is None", EVIDENCE),
+    Mutation(GROUNDS, "if tag.name == other.name or tag.turn != other.turn", "if True", EVIDENCE),
+    Mutation(
+        GROUNDS, '    if found and any(quote in text for text in advice):\n        return "playbook"\n', "", EVIDENCE
+    ),
+    Mutation(GROUNDS, "turn.message.chain != cited[1]", "False", EVIDENCE),
+    Mutation(GROUNDS, 'not tag.relevant or tag.followed == "no"', "not tag.relevant", EVIDENCE),
+    Mutation(ANSWERS, 'if "asked" in data and', "if", EVIDENCE),
+    Mutation(STANDING, '    if "asked" not in data:\n        return None\n', "", EVIDENCE),
+    Mutation(RUN, "if self.backend.quotes else None", "if False else None", EVIDENCE),
     Mutation(GATE, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),
     Mutation(GATE, "not config.allow_reflection or dry_run", "not config.allow_reflection", GATED),
     Mutation(GATE, 'or _asks(state, "_planner_reflection_flag")', "", GATED),

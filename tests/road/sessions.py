@@ -26,10 +26,10 @@ class Session:
         """Words of the model."""
         return self._model([{"type": "text", "text": text}])
 
-    def runs(self, command: str, output: str, *, is_error: bool = False) -> Session:
-        """A command that the model runs, and what came out of it."""
+    def runs(self, command: str, output: str, *, is_error: bool = False, tool: str = "Bash") -> Session:
+        """A command that the model runs, and what came out of it; the call of another `tool` where that is named."""
         call = f"toolu_{len(self.records)}"
-        self._model([{"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}])
+        self._model([{"type": "tool_use", "id": call, "name": tool, "input": {"command": command}}])
         result = {"tool_use_id": call, "type": "tool_result", "content": output, "is_error": is_error}
         return self.user([result])
 
