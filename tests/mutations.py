@@ -204,7 +204,7 @@ MUTATIONS = [
     Mutation(PROJECTION, "at > recounted_at and by", "at > 0 and by", TABLES),
     Mutation(PROJECTION, " and by is None and", " and", TABLES),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
-    # The gated step.
+    # What a model's verdict rests on.
     Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 11", EVIDENCE),
     Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 13", EVIDENCE),
     Mutation(GROUNDS, "if quote in folded(text)), ", "if quote.casefold() in folded(text).casefold()), ", EVIDENCE),
@@ -219,14 +219,13 @@ MUTATIONS = [
     Mutation(GROUNDS, "if asked and tag.name not in asked", "if False", EVIDENCE),
     Mutation(GROUNDS, "tag.sure not in trusted", "tag.sure is None", EVIDENCE),
     Mutation(GROUNDS, "if tag.name == other.name or tag.turn != other.turn", "if True", EVIDENCE),
-    Mutation(
-        GROUNDS, '    if found and any(quote in text for text in advice):\n        return "playbook"\n', "", EVIDENCE
-    ),
+    Mutation(GROUNDS, "if found and any(quote in text for text in advice)", "if False", EVIDENCE),
     Mutation(GROUNDS, "turn.message.chain != cited[1]", "False", EVIDENCE),
     Mutation(GROUNDS, 'not tag.relevant or tag.followed == "no"', "not tag.relevant", EVIDENCE),
-    Mutation(ANSWERS, 'if "asked" in data and', "if", EVIDENCE),
+    Mutation(PARSED, 'if "asked" in data and', "if", EVIDENCE),
     Mutation(STANDING, '    if "asked" not in data:\n        return None\n', "", EVIDENCE),
     Mutation(RUN, "if self.backend.quotes else None", "if False else None", EVIDENCE),
+    # The gated step.
     Mutation(GATE, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),
     Mutation(GATE, "not config.allow_reflection or dry_run", "not config.allow_reflection", GATED),
     Mutation(GATE, 'or _asks(state, "_planner_reflection_flag")', "", GATED),
