@@ -345,6 +345,7 @@ MUTATIONS = [
     Mutation(CITATION, 'if remark.kind == "agrees" and not self.heard:', "if False:", RULES),
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
     Mutation(FINDINGS, 'citation.wrong is None or one.tag == "harmful":', "citation.wrong is None:", RULES),
+    Mutation("reflector/reflection/rules/follow.py", "if citation.name == name else citation.wrong", "", RULES),
     Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "one.tag", RULES),
     Mutation(FINDINGS, "if citation.opposed or citation.replaced or", "if citation.replaced or", RULES),
     Mutation(FINDINGS, "proof = None if red else own[-1]", "proof = own[-1]", RULES),

@@ -232,7 +232,7 @@ def test_what_the_agent_calls_wrong_is_not_helpful_and_harmful_by_that_alone_onl
     place: int,
 ) -> None:
     helped = [*TESTED, person("Perfect, that works. Commit it."), DONE]
-    assert judge(helped)["tag"] == "helpful"
+    assert judge(helped, says("[mis-001 wrong: no]"), cited=("pat-001", "mis-001"))["tag"] == "helpful"
     helped.insert(place, says("[pat-001 wrong: the records are numbered]"))
     said = 'the agent said it was wrong: "the records are numbered"'
     for wrong_counts, tag in ((False, "neutral"), (True, "harmful")):
