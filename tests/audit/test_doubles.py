@@ -8,7 +8,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, reflected, window
 
-UP, DOWN = ("pat-001", "helpful"), ("pat-001", "harmful")
+UP = ("pat-001", "helpful")
 
 
 def told(ledger: Ledger, name: str | None = None, past: Past | None = None) -> dict[str, int]:
@@ -19,16 +19,6 @@ def told(ledger: Ledger, name: str | None = None, past: Past | None = None) -> d
 def append(ledger: Ledger, recorded: NewEvent, *reflections: list[NewEvent]) -> None:
     new = [] if ledger.head().position else [added("pat-001"), added("mis-001")]
     ledger.append([*new, recorded, *(event for events in reflections for event in events)])
-
-
-def test_the_same_tag_twice_in_one_reflection_is_d1_and_both_tags_d2(ledger: Ledger) -> None:
-    first, second = window(1, "s1"), window(2, "s2")
-    append(ledger, first, reflected("r1", first, UP, UP, UP))
-    assert told(ledger) == {"D1": 2}
-    (example,) = double_counts(ledger).classes[0].examples
-    assert (example.name, example.tag, len(example.positions), example.sessions) == ("pat-001", "helpful", 3, ("s1",))
-    append(ledger, second, reflected("r2", second, UP, DOWN, ("mis-001", "helpful")))
-    assert told(ledger) == {"D1": 2, "D2": 1}
 
 
 def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledger) -> None:

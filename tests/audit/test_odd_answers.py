@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
-from tests.ledger.events import reflected, trajectory, window
+from reflector.events.event import NewEvent
+from tests.ledger.events import trajectory
 from tests.road.agent import Agent
-
-
-def _ask(agent: Agent) -> None:
-    for question in ("log -n 0", "show pat-001", "blame pat-001", "show s-1", "stats"):
-        agent.call(*question.split())
-        agent.call(*question.split(), "--json")
-    agent.call("judge", "--all")
-    assert agent.call("verify").out == ""
 
 
 def _brought(folder: Path, events: list[NewEvent]) -> Agent:
@@ -30,24 +21,6 @@ def _brought(folder: Path, events: list[NewEvent]) -> Agent:
     (folder / "there.ndjson").write_text(other.call("export", "--format", "ndjson").out, "utf-8")
     agent.call("import", folder / "there.ndjson")
     return agent
-
-
-def test_a_tag_or_a_reflection_of_any_shape_is_shown(tmp_path: Path) -> None:
-    events: list[NewEvent] = []
-    odd: list[dict[str, Any]] = [{"rationales": [{"rationale": "It helped"}]}, {"rationales": [{"index": 0}, {}]}]
-    odd += [{"rationales": [{"index": [], "rationale": "It helped"}]}, {"model": ["m"], "backend": {}, "mode": 5}]
-    for number, more in enumerate(odd):
-        seen = window(number, "s-1")
-        completed, tag = reflected(f"r{number}", seen, ("pat-001", "helpful"))
-        events += [seen, replace(completed, data={**completed.data, **more}), tag]
-    agent = _brought(tmp_path, events)
-    _ask(agent)
-    with agent.open_ledger() as ledger:  # a file with such tags is refused; an embedder may append them
-        for number, (field, value) in enumerate(product(tag.data, (None, 5, "", [], {"a": []}, ["pat-001"]))):
-            ledger.append([replace(tag, event_id=identity("odd", number), data={**tag.data, field: value})])
-            without = {key: kept for key, kept in tag.data.items() if key != field}
-            ledger.append([replace(tag, event_id=identity("lacks", field), data=without)])
-    _ask(agent)
 
 
 _ODD_RUNS: list[dict[str, Any]] = [

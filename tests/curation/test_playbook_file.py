@@ -264,23 +264,6 @@ def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_p
     assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.removed"]
 
 
-def test_an_older_branchs_file_without_its_time_removes_and_recounts_nothing(agent: Agent) -> None:
-    git(agent.project, "init")
-    git(agent.project, "add", ".")
-    git(agent.project, "commit", "-m", "first")
-    agent.call("add", "pat", "Later advice.")
-    agent.call("ingest", *sessions(agent, 1))
-    git(agent.project, "commit", "-am", "later")
-    git(agent.project, "checkout", "HEAD~1")
-    whole = document(agent)
-    del whole["last_updated"]
-    whole["sections"][PAT][1]["text"] = "Edited there."
-    save(agent, whole)
-    agent.call("drain")
-    assert listed(agent) == {"pat-001": (1, 0), "pat-002": (3, 1), "pat-003": (0, 0), "mis-001": (0, 0)}
-    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.revised"]
-
-
 #: Files as other tools have them, without a time, by what they say of a bullet's counters.
 ADOPTED = {
     "with counters": {"version": "1.0", "key_points": [{"name": "pat-001", "text": FIRST, "helpful": 2, "harmful": 1}]},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reflector.events.registry import apply, fold
 from reflector.events.state import REDACTED, verdict
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.counting import COUNTINGS, is_counting, member
+from reflector.playbook.counting import COUNTINGS, member
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,6 @@ def test_text_and_section_are_those_given_last_and_a_removed_bullet_is_a_tombsto
     assert book.counters("pat-001") == (1, 1)
 
 
-def test_a_change_of_a_bullet_that_is_not_there_changes_nothing() -> None:
-    types = ("bullet.revised", "bullet.moved", "bullet.removed", "bullet.recounted")
-    events = [Event(type_, {"name": "pat-404", "text": "x", "section": "oth", "helpful": 3}) for type_ in types]
-    assert fold(at(*events)).entries == {}
-    assert counters(*events, added("pat-404", 1), name="pat-404") == (1, 0)
-
-
 @pytest.mark.parametrize(
     "type_", ["bullet.added", "bullet.revised", "playbook.imported", "bullet.tagged", "session.recorded"]
 )
@@ -125,33 +118,6 @@ def test_a_tag_counts_only_when_it_is_whole(data: dict[str, Any], expected: obje
     assert verdict(data) == expected
     assert (fold(at(Event("bullet.tagged", data))).updated_at is not None) == (expected is not None)
     assert sum(counters(added("pat-001"), Event("bullet.tagged", data))) == (expected is not None)
-
-
-def test_a_tag_in_front_of_its_bullet_or_of_a_recount_is_not_counted() -> None:
-    recounted = Event("bullet.recounted", {"name": "pat-001", "helpful": 5, "harmful": 5})
-    assert counters(tag("pat-001"), added("pat-001", 1), tag("pat-001")) == (2, 0)
-    assert counters(added("pat-001"), tag("pat-001"), recounted, tag("pat-001", "harmful")) == (5, 6)
-
-
-@given(st.integers(0, 3000))
-def test_retractions_upon_retractions_alternate_however_many(height: int) -> None:
-    events = [added("pat-001"), tag("pat-001", event_id="x")]
-    target = "x"
-    for _ in range(height):
-        events.append(Event("evidence.retracted", {}, event_id=f"{len(events)}", target_id=target))
-        target = events[-1].event_id
-    assert counters(*events) == ((height + 1) % 2, 0)
-
-
-def test_the_policy_adopted_last_is_in_force_and_an_unknown_one_is_not() -> None:
-    tags = [tag("pat-001", session_id="s1")] * 3
-    assert counters(added("pat-001"), adopted("once_per_session"), *tags) == (1, 0)
-    assert counters(added("pat-001"), adopted("once_per_session"), *tags, adopted("as_applied")) == (3, 0)
-    for unknown in ("", None, ["once_per_session"], "Once_Per_Session"):
-        assert counters(added("pat-001"), *tags, adopted(unknown)) == (3, 0)
-        assert not is_counting(unknown)
-    # What is asked for goes before what was adopted.
-    assert fold(at(added("pat-001"), *tags, adopted("once_per_session")), "as_applied").counters("pat-001") == (3, 0)
 
 
 def test_a_missing_id_never_makes_two_tags_one() -> None:

@@ -23,7 +23,6 @@ from reflector.proof.verify import verify
 from tests.conftest import Fresh
 from tests.ledger import sql
 from tests.ledger.events import added, adopted, changed, history, imported, reflected, retracted, tagged, window
-from tests.oracle.histories import begin
 
 
 @pytest.fixture
@@ -354,34 +353,6 @@ def test_a_long_merge_is_recorded_page_by_page(one: Ledger, two: Ledger) -> None
 def told(ledger: Ledger) -> Counter[tuple[object, ...]]:
     """What a merge promises where machines gave bullets names of their own: all but the names."""
     return Counter((r.section, r.text, r.status, r.reason, r.helpful, r.harmful) for r in ledger.rows())
-
-
-@pytest.mark.parametrize("clones", [True, False], ids=["clones", "strangers"])
-def test_evidence_of_a_third_machine_goes_to_its_own_bullet_after_another_ones_was_renamed(
-    machines: list[Ledger], *, clones: bool
-) -> None:
-    a, b, c = machines
-    begin(a)
-    for ledger in (b, c):
-        load(ledger, list(exported(a))) if clones else begin(ledger)
-    c.append([added("ctx-001", "X of c")])
-    taken(a, c)
-    b.append([added("ctx-001", "Y of b")])
-    assert taken(a, b, rename=True).renamed == {"ctx-001": "ctx-002"}
-    c.append(_judged("ctx-001", 1, 2))
-    taken(a, c)
-    c.append([changed(ev.BULLET_REMOVED, "ctx-001", 1, reason="deleted")])
-    taken(a, c)
-    found = {name: row[2:3] + row[-2:] for name, row in bullets(a).items()}
-    assert (found["ctx-001"], found["ctx-002"]) == (("removed", 2, 0), ("live", 0, 0))
-    # And b's own bullet is known again, whichever ledger it comes through.
-    b.append(_judged("ctx-001", 3))
-    taken(c, a, rename=True)
-    taken(c, b, rename=True)
-    taken(a, b)
-    assert told(c) == told(a)
-    assert next(row[-2:] for row in bullets(a).values() if row[1] == "Y of b") == (1, 0)
-    sound(a, b, c)
 
 
 def test_what_was_counted_before_git_renamed_a_bullet_twice_follows_the_bullet(one: Ledger, two: Ledger) -> None:

@@ -261,16 +261,6 @@ def test_a_ledger_that_cannot_become_that_of_the_file_is_left_as_it_is(
     assert sql.content(ledger) == before
 
 
-def test_one_empty_playbook_is_loaded_beside_others_that_go_on(open_ledger: OpenLedger, lines: Lines) -> None:
-    team, empty = open_ledger("team"), open_ledger()
-    team.append(history())
-    before = _state(team)
-    load(empty, lines)
-    team.append([added("oth-001")])
-    assert [*verify(team), *verify(empty)] == []
-    assert len(_state(team)[1]) == len(before[1]) + 1  # type: ignore[index]
-
-
 def test_a_line_that_is_longer_than_any_event_is_not_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"{}\n" + b"x" * (64 * 2**20 + 1))
     with (tmp_path / "x").open("rb") as file, pytest.raises(WrongLine, match="line 2"):

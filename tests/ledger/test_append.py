@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +16,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
-from .events import added, changed, history, imported, retracted, tagged, window
+from .events import added, changed, history, imported, retracted, window
 
 
 def test_a_new_ledger_is_empty_and_its_chain_is_the_genesis(ledger: Ledger) -> None:
@@ -149,25 +147,6 @@ def test_events_can_be_read_by_range_type_session_target_and_position_page_by_pa
     ledger.rebuild()
     assert ledger.rows() == before
     assert list(verify(ledger)) == []
-
-
-def test_a_reader_sees_whole_appends_only(ledger: Ledger, open_ledger: OpenLedger) -> None:
-    reader, seen = open_ledger(), []
-    events = [tagged(None, index, "pat-001", "helpful") for index in range(40)]
-    ledger.append([added()])
-
-    def read() -> None:
-        while (position := reader.head().position) < 41:
-            seen.append((position, reader.rows()[0].helpful))
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    for start in range(0, 40, 10):
-        ledger.append(events[start : start + 10])
-        time.sleep(0.002)
-    thread.join()
-    # The count is read after the head, so it may be ahead of it, by whole appends.
-    assert all((position - 1) % 10 == 0 and helpful % 10 == 0 and helpful >= position - 1 for position, helpful in seen)
 
 
 def test_seen_keys_are_those_of_any_window_to_the_last_bit(ledger: Ledger) -> None:

@@ -170,25 +170,3 @@ def test_the_time_of_the_last_change_is_that_of_the_last_event_that_changes_some
         _counts(ledger)
     ledger.rebuild()
     assert ledger.updated_at() == changed_at
-
-
-def test_a_window_goes_from_pending_to_its_end_and_stays_there(ledger: Ledger) -> None:
-    one, two, three = _ONE, _TWO, _OF_TWO
-    ledger.append([one, two, three])
-    failed, answered = ev.REFLECTION_FAILED, ev.REFLECTION_ANSWERED
-    for events, states in (
-        ([], [("pending", 0)] * 3),
-        ([about(failed, one, 1), about(answered, two, 1)], [("failed", 1), ("answered", 0), ("pending", 0)]),
-        (
-            [about(failed, one, 2, final=True), about(ev.REFLECTION_SKIPPED, three)],
-            [("given_up", 2), ("answered", 0), ("skipped", 0)],
-        ),
-        (reflected("r2", two), [("given_up", 2), ("completed", 0), ("skipped", 0)]),
-        ([about(failed, two, 9), about(answered, two, 9)], [("given_up", 2), ("completed", 0), ("skipped", 0)]),
-    ):
-        ledger.append(events)
-        assert [(row.state, row.attempts) for row in ledger.windows()] == states
-        still_open = [row.event_id for row in ledger.windows() if row.state in ("pending", "answered", "failed")]
-        assert [row.event_id for row in ledger.open_windows()] == still_open
-        assert list(verify(ledger)) == []
-    assert [row.session_id for row in ledger.windows("s1")] == ["s1", "s1"]

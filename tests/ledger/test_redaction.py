@@ -34,16 +34,6 @@ def _redact(ledger: Ledger, event_id: str, reason: str = "a secret", *names: str
     return ledger.redact(event_id, reason=reason, actor="human", takes=takes)
 
 
-def test_an_earlier_text_does_not_come_back_when_its_revision_is_redacted(ledger: Ledger) -> None:
-    revision = changed(ev.BULLET_REVISED, "pat-001", text="The key is hunter2")
-    ledger.append([added("pat-001", "The first text"), revision])
-    _redact(ledger, revision.event_id)
-    assert ledger.bullets()[0].text == REDACTED
-    ledger.append([changed(ev.BULLET_REVISED, "pat-001", 2, text="The third text")])
-    assert ledger.bullets()[0].text == "The third text"
-    assert list(verify(ledger)) == []
-
-
 def test_an_event_without_text_and_an_event_that_is_not_there_are_refused(ledger: Ledger) -> None:
     moved = changed(ev.BULLET_MOVED, "pat-001", section="oth")
     events = [moved, *reflected("r1", window(), ("pat-001", "helpful"))]
