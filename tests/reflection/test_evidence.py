@@ -78,6 +78,7 @@ TABLE: dict[str, tuple[ParsedTag, str, str]] = {
     "not even a word for it": (tag("helpful", 4, "14 passed in 0.31s", None), "unsure", "run"),
     "the record before": (tag("helpful", 3, "14 passed in 0.31s"), "misquoted", ""),
     "mended words": (tag("harmful", 7, "das ist immer noch der selbe"), "misquoted", ""),
+    "other capitals": (tag("harmful", 7, "Das ist immer noch derselbe"), "misquoted", ""),
     "two pieces": (tag("harmful", 7, "Nein … derselbe Fehler"), "misquoted", ""),
     "a turn that is not there": (tag("helpful", 99, "14 passed in 0.31s"), "misquoted", ""),
     "no turn": (tag("helpful", None, "14 passed in 0.31s"), "no_quote", ""),
