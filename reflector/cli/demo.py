@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.hooks.install import SCRIPT
+from reflector.sessions.injection import write_injection
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -66,6 +67,7 @@ def _sessions(project: Path) -> None:
     """Let three sessions start and end, and ask what they counted."""
     (project / ".claude").mkdir(parents=True)
     shutil.copy(_DATA / "playbook.json", project / ".claude" / "playbook.json")
+    write_injection(project)  # as each command leaves it to the hook, which then loads next to nothing
     text = _hook(project, "SessionStart", None).strip()
     bullets = [line for line in text.splitlines() if line.startswith("[")]
     _say("A session starts, and the agent reads the playbook:")
@@ -195,6 +197,7 @@ def _stage(backend: str, keep: Path | None) -> Iterator[Path]:
             del os.environ[name]
         folders = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR")
         os.environ.update({name: f"{home}/{name}" for name in folders}, REFLECTOR_BACKEND=backend)
+        os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # looking for some takes a tenth of a second
         if keep is None:
             os.environ["HOME"] = home
         try:

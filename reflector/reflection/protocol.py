@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
 OUTAGES = frozenset({"transport", "access"})
+#: Of one answer (requirements A-15).
+MAX_TOKENS = 4096
 
 Mode = Literal["citation_guided", "content_based", "ground_truth"]
 

@@ -30,12 +30,11 @@ from reflector.prices import Usage
 from reflector.reflection.backends.model import (
     BASE_DELAY,
     MAX_RETRIES,
-    MAX_TOKENS,
     ModelSettings,
     Reply,
     Tries,
 )
-from reflector.reflection.protocol import BackendError
+from reflector.reflection.protocol import MAX_TOKENS, BackendError
 
 _OFFICIAL: Final = "https://api.anthropic.com"
 _TOO_LONG = re.compile(r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context", re.I)

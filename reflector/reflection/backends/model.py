@@ -24,7 +24,7 @@ from reflector.playbook.bullet import sections_text
 from reflector.prices import Usage, cost
 from reflector.reflection.excerpt import compose, estimate_tokens
 from reflector.reflection.prompts import TemplateError, find_template
-from reflector.reflection.protocol import Answer, BackendError, Prompt, Request
+from reflector.reflection.protocol import MAX_TOKENS, Answer, BackendError, Prompt, Request
 from reflector.text.bounds import visible
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.reading import UnknownTranscript
@@ -38,7 +38,6 @@ KEY_VARIABLES = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_A
 URL_VARIABLES = ("AGENTIC_CONTEXT_BASE_URL", "ANTHROPIC_BASE_URL")
 
 #: Requirements A-15 and A-16: the retries are requests for one answer, whatever they are for.
-MAX_TOKENS = 4096
 MAX_RETRIES = 3
 REQUEST_SECONDS = 30.0
 BASE_DELAY = 2.0

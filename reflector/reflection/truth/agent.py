@@ -7,14 +7,13 @@ too long) and for the ledger.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reflector.config import load_config
 from reflector.ledger.store import Ledger
@@ -29,6 +28,9 @@ from reflector.reflection.truth.builder import PromptBuilder
 from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Playbook, ReflectionResult, Trajectory
 from reflector.text.secrets import quote
+
+if TYPE_CHECKING:
+    import asyncio
 
 _log = logging.getLogger("reflector")
 
@@ -108,6 +110,8 @@ class _Foreign:
         """Answer a question with the caller's model."""
         text = self.call(question.prompt)
         if inspect.isawaitable(text):
+            import asyncio  # which takes as long to load as a small command
+
             given = _given(text)
             text = asyncio.run_coroutine_threadsafe(given, self.loop).result() if self.loop else asyncio.run(given)
         if not isinstance(text, str):
@@ -147,6 +151,8 @@ class ReflectorAgent:
         self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
     ) -> ReflectionResult:
         """Do the same as `run` without holding up the event loop; the model's call may be a coroutine."""
+        import asyncio
+
         case = Case(trajectory, ground_truth, test_report, dataset, max_iterations)
         return await asyncio.to_thread(self._run, case, asyncio.get_running_loop())
 

@@ -23,10 +23,9 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
-from reflector.reflection.backends.model import MAX_TOKENS
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Opened
-from reflector.reflection.protocol import OUTAGES, Answer, BackendError, reply_of
+from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, BackendError, reply_of
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
 from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
