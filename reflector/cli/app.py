@@ -275,11 +275,7 @@ def run(arguments: list[str] | None = None) -> int:
         error.show(told)
         print(_shown(place.here(told.getvalue().rstrip("\n"))), file=sys.stderr)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt) as stop:
-        if isinstance(stop.__cause__, EOFError):
-            # Click takes it for the end of a person's input; it is a module that was written to a full disk.
-            print(f"reflector: a part of the program cannot be read ({stop.__cause__}); reinstall it", file=sys.stderr)
-            return 1
+    except (click.Abort, KeyboardInterrupt):
         print("reflector: stopped; what was recorded stays, run the same command again", file=sys.stderr)
         return 130
     except (BrokenPipeError, _ReaderGone):

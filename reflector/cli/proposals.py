@@ -207,9 +207,16 @@ class PairJson:
 
 
 @dataclass(frozen=True, slots=True)
-class DueJson(Due):
+class DueJson:
     """A bullet that evidence speaks against; `state` is that of its removal, null for a dry run."""
 
+    name: str
+    reason: str
+    told: int
+    cited: int
+    helpful: int
+    harmful: int
+    text: str
     state: str | None
 
 

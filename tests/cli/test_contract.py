@@ -255,15 +255,6 @@ def test_the_console_script_and_the_module_are_the_same(agent: Agent) -> None:
     assert done.stdout == agent.run("--version").out
 
 
-def test_a_module_that_was_cut_off_is_no_interruption(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    def cut(_: str) -> None:
-        raise EOFError("marshal data too short")
-
-    monkeypatch.setattr("reflector.cli.app.import_module", cut)
-    told = agent.call("list", code=1).err
-    assert "a part of the program cannot be read (marshal data too short); reinstall it" in told
-
-
 def live(agent: Agent, *which: str) -> dict[str, tuple[str, int, int]]:
     return {row["name"]: (row["text"], row["helpful"], row["harmful"]) for row in agent.json(*which, "list")}
 

@@ -168,8 +168,6 @@ def test_lessons_are_ranked_and_count_as_applied() -> None:
 @pytest.mark.parametrize(
     ("alpha", "outcomes", "wanted"),
     [
-        (0.2, "S", [0.6]),
-        (0.2, "F", [0.4]),
         (0.2, "SSS", [0.6, 0.68, 0.744]),
         (0.2, "FFF", [0.4, 0.32, 0.256]),
         (0.2, "SF", [0.6, 0.48]),
