@@ -6,6 +6,7 @@ Invariant: sessions are counted, not windows, so a session that is compacted fiv
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.audit.standing import verdicts_in
@@ -98,7 +99,8 @@ def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict
     return found
 
 
-class Due(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Due:
     """A bullet that is to be removed, and why; `told` and `cited` are how many sessions were told it and cited it."""
 
     name: str
