@@ -305,8 +305,7 @@ MUTATIONS = [
     Mutation(ORIGINS, "    if interrupted:\n        return", "    if False:\n        return", READERS[:1]),
     Mutation(CITATIONS, "if _BULLET_LINE.match(plain) or _is_link_target(plain):", "if _is_link_target(plain):", CITED),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
-    Mutation(CITATIONS, 'if message.origin != "model" or not ("[" in', 'if not ("[" in', CITED),
-    Mutation(CITATIONS, 'if message.origin != "model" or not (" wrong"', 'if not (" wrong"', CITED),
+    Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
     # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
     Mutation(INJECTION, "[bullet for bullet in beside.bullets if bullet.name not in names]", "beside.bullets", TOLD),

@@ -47,15 +47,12 @@ def leave(project: Path, reflected: Sequence[Reflected], *, only: bool = False) 
         )
     except (OSError, ValueError):
         before = left_of = ""
-    if only and left_of.strip() != session:
-        return
+    is_its = left_of.strip() == session
     last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
-    if left_of.strip() != session:
-        before = ""
-    elif last.outcome == "skipped":
+    if (last.outcome == "skipped") if is_its else only:
         return
     judged = [one.detail for one in windows if one.outcome == "completed"]
-    parts = ", ".join([before, *judged]).split(", ")
+    parts = ", ".join([before if is_its else "", *judged]).split(", ")
     verdicts = {found[1]: found[0] for part in parts if (found := _VERDICT.match(part))}
     said = clean(", ".join(verdicts.values()), _MOST_SAID) or _ELSE[last.outcome]
     cited = list(dict.fromkeys(name for one in windows for name in one.undecided))

@@ -69,9 +69,7 @@ def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
 
 def citations_of(message: Message) -> list[str]:
     """Names that a message of the model cites, thinking before text; [] for any other origin."""
-    if message.origin != "model" or not ("[" in message.text or "[" in message.thinking):
-        return []
-    return list(dict.fromkeys([*cited_names(message.thinking), *cited_names(message.text)]))
+    return list(dict.fromkeys(match[1] for match in _of_model(message)))
 
 
 def called_wrong(message: Message) -> dict[str, str]:
@@ -79,15 +77,19 @@ def called_wrong(message: Message) -> dict[str, str]:
 
     Of a bullet that it calls wrong twice, the last reason. Who repeats the form that a start's text gives says nothing.
     """
-    if message.origin != "model" or not (" wrong" in message.text or " wrong" in message.thinking):
-        return {}
-    found = (match for text in (message.thinking, message.text) for match in _citations(text, CITED))
-    return {match[1]: match[2].strip(" :,.-–—") for match in found if match[2] not in (None, ": why")}
+    said = (match for match in _of_model(message) if match[2] not in (None, ": why"))
+    return {match[1]: match[2].strip(" :,.-–—") for match in said}
 
 
 def cited_names(text: str, form: re.Pattern[str] = CITED) -> list[str]:
     """Names cited in prose in this form, in order of first appearance, as written: `[pat-1]` is not pat-001."""
     return list(dict.fromkeys(match[1] for match in _citations(text, form)))
+
+
+def _of_model(message: Message) -> Iterator[re.Match[str]]:
+    if message.origin == "model":
+        yield from _citations(message.thinking, CITED)
+        yield from _citations(message.text, CITED)
 
 
 def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
@@ -96,7 +98,7 @@ def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
     Left out: fenced code (to the end, where the fence is never closed), markdown links whose text is
     a name, and lines that repeat a bullet with its counters. Inline code counts: "as `[pat-001]` says".
     """
-    if form.search(text) is None:
+    if "[" not in text or form.search(text) is None:
         return
     fence = ""
     for line in text.splitlines():
