@@ -27,7 +27,7 @@ COPIED = ("reflector", "migrations", "prompts", "tests", "docs", "README.md", "M
 FOLD = ("tests/events/test_fold.py", "tests/ledger/test_counting.py", "tests/curation/test_counts.py")
 APPEND = ("tests/ledger/test_append.py", "tests/ledger/test_admission.py", "tests/ledger/test_redaction.py")
 TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests/ledger/test_rebuilding.py")
-COUNTED, MIGRATED = ("tests/ledger/test_cached.py",), ("tests/ledger/test_migrations.py",)
+COUNTED = ("tests/ledger/test_cached.py",)
 MERGED = ("tests/curation/test_merges.py",)
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
@@ -40,7 +40,6 @@ INSTALLED = ("tests/hooks/test_install.py",)
 INSTALL_COMMAND = ("tests/hooks/test_install.py", "tests/cli/test_install.py")
 CONFIGURED = ("tests/test_config.py", "tests/cli/test_config.py")
 HOOK = ("tests/hooks/test_deliveries.py", "tests/hooks/test_starts.py", "tests/hooks/test_start_line.py")
-STARTS = ("tests/hooks/test_starts.py", "tests/hooks/test_start_line.py", "tests/sessions/test_user_playbook.py")
 READERS = ("tests/transcripts/test_claude_code.py", "tests/transcripts/test_readers.py")
 CITED = ("tests/transcripts/test_citations.py", "tests/transcripts/test_formats.py")
 TOLD = ("tests/hooks/test_starts.py", "tests/sessions/test_telling.py", "tests/sessions/test_user_playbook.py")
@@ -93,8 +92,8 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI, BUILDING, ORIGINS, CITATIONS = (
     for name in ("claude_code", "codex", "copilot", "gemini", "opencode", "pi", "building", "origins", "citations")
 )
 APP, ARGUMENTS = (f"reflector/cli/{name}.py" for name in ("app", "options"))
-UNDOING, CHANGES, PROPOSALS, PLAYBOOK_FILE = (
-    f"reflector/curation/{name}.py" for name in ("undoing", "changes", "proposals", "playbook_file")
+UNDOING, PROPOSALS, PLAYBOOK_FILE = (
+    f"reflector/curation/{name}.py" for name in ("undoing", "proposals", "playbook_file")
 )
 CITATION, FINDINGS, PEOPLE, STEPS = (
     f"reflector/reflection/rules/{name}.py" for name in ("citation", "findings", "people", "steps")

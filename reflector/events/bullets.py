@@ -114,7 +114,6 @@ TYPES: Final = (
     EventType(
         name=ev.PLAYBOOK_IMPORTED,
         meaning="A file brought bullets with their counters.",
-        since=1,
         fields={"bullets": f.needed(f.within(_BULLET, several=True))},
         effect=AddsBullets(_imported),
         summary=_count,
@@ -125,7 +124,6 @@ TYPES: Final = (
     EventType(
         name=ev.BULLET_PROPOSED,
         meaning="The agent proposed a bullet, before there were proposals of every change.",
-        since=1,
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
         effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
         summary=said("in {section}: {text}"),
@@ -137,7 +135,6 @@ TYPES: Final = (
     _changed(
         name=ev.BULLET_ADDED,
         meaning="A bullet was added, by a person or by the approval of a proposal.",
-        since=1,
         fields=_BULLET,
         effect=AddsBullets(_itself),
         summary=said("{name} in {section}: {text}"),
@@ -146,7 +143,6 @@ TYPES: Final = (
     _changed(
         name=ev.BULLET_REVISED,
         meaning="A bullet has another text.",
-        since=1,
         fields={**_NAMED, **_ADVICE},
         effect=ChangesBullet(_revised),
         summary=said("{name}: {text}"),
@@ -154,7 +150,6 @@ TYPES: Final = (
     _changed(
         name=ev.BULLET_MOVED,
         meaning="A bullet moved to another section.",
-        since=1,
         fields={**_NAMED, **_SECTION},
         effect=ChangesBullet(_moved),
         summary=said("{name} to {section}"),
@@ -162,7 +157,6 @@ TYPES: Final = (
     _changed(
         name=ev.BULLET_REMOVED,
         meaning="A bullet was removed, or merged into another one; its name is never given out again.",
-        since=1,
         # `follows` is a merge of ledgers': whether the evidence counts for `into` too, as after a `bullet.merged`.
         fields={
             **_NAMED,
@@ -201,7 +195,6 @@ TYPES: Final = (
     _changed(
         name=ev.BULLET_RECOUNTED,
         meaning="A bullet's counters were set by hand, a new baseline; or that was undone, and what was before counts.",
-        since=1,
         # `into`: git gave the name to other advice, and this bullet has what was counted before. `since`: of an undoing
         # the event whose baseline and later tags count again; earlier versions take the counters as they were then.
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL, "since": f.EVENT_ID, **_FORMER},
@@ -211,7 +204,6 @@ TYPES: Final = (
     EventType(
         name=ev.BULLET_ASSERTED,
         meaning="A bullet's counters were pinned at their present values.",
-        since=1,
         fields=_ASSERTED,
         effect=ChangesNothing("`verify` compares the events with it"),
         summary=said("{name} helpful={helpful} harmful={harmful}"),
@@ -222,7 +214,6 @@ TYPES: Final = (
     EventType(
         name=ev.BULLET_TAGGED,
         meaning="A reflection gave a bullet a tag.",
-        since=1,
         fields={
             "index": f.loose(f.NUMBER),
             "name": f.loose(f.needed(f.NAME_OR_NULL)),

@@ -87,7 +87,7 @@ class EventType:
     """One type of event.
 
     meaning    one sentence for the documents: an event of this type records that …
-    since      the schema revision of the first release that appended it
+    since      the schema revision of the first release that appended it, where that is not the first of all
     fields     of the data, by name; a field that is not named here is a fact of a newer version: kept as it is,
                unread and unchecked
     effect     what the event changes
@@ -103,7 +103,7 @@ class EventType:
 
     name: str
     meaning: str
-    since: int
+    since: int = 1
     fields: Mapping[str, Field]
     effect: Effect
     summary: Callable[[Any], str]

@@ -14,7 +14,6 @@ TYPES: Final = (
     EventType(
         name=ev.EVENT_REDACTED,
         meaning="Prose of the target was erased; `kept` is what is left of its data.",
-        since=1,
         # `kept` holds prose of the event that was redacted, whose type says which.
         fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
         effect=ChangesNothing("the data of its target reads as `kept` from then on"),
@@ -25,7 +24,6 @@ TYPES: Final = (
     EventType(
         name=ev.POLICY_ADOPTED,
         meaning="A counting policy is in force from here on.",
-        since=1,
         fields={"policy": f.needed(f.TEXT), "counting": f.needed(f.COUNTING), "reason": f.PROSE_OR_NULL},
         effect=AdoptsPolicy(),
         summary=said("counting {counting}"),

@@ -20,28 +20,31 @@ from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
 from reflector.events.kinds import EventType, Target, said
 
 LESSON_KINDS: Final = ("insight", "reflection", "mistake", "summary")
-#: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0).
-POLARITY: Final = {
-    "retry_improved": 1,
-    "retry_did_not_improve": -1,
-    "execution_awaiting_review": 0,
-    "execution_awaiting_test_validation": 0,
-    "pre_execution_approved": 1,
-    "pre_execution_rejected": -1,
-    "pre_execution_needs_revision": -1,
-    "review_approved": 1,
-    "review_rejected": -1,
-    "review_needs_revision": -1,
-    "test_validation_approved": 1,
-    "test_validation_rejected": -1,
-    "test_validation_needs_revision": -1,
-    "task_completed": 1,
-    "task_failed": -1,
-    "task_blocked": -1,
-    "task_cancelled": -1,
-    "success": 1,
-    "failure": -1,
+#: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0), and what it adds to the
+#: confidence.
+OUTCOMES: Final = {
+    "retry_improved": (1, 0.03),
+    "retry_did_not_improve": (-1, -0.10),
+    "execution_awaiting_review": (0, 0.02),
+    "execution_awaiting_test_validation": (0, 0.02),
+    "pre_execution_approved": (1, 0.08),
+    "pre_execution_rejected": (-1, -0.16),
+    "pre_execution_needs_revision": (-1, -0.12),
+    "review_approved": (1, 0.08),
+    "review_rejected": (-1, -0.16),
+    "review_needs_revision": (-1, -0.12),
+    "test_validation_approved": (1, 0.08),
+    "test_validation_rejected": (-1, -0.16),
+    "test_validation_needs_revision": (-1, -0.12),
+    "task_completed": (1, 0.12),
+    "task_failed": (-1, -0.12),
+    "task_blocked": (-1, -0.12),
+    "task_cancelled": (-1, -0.08),
+    # Said of a lesson without more detail; they weigh like a task that ended.
+    "success": (1, 0.12),
+    "failure": (-1, -0.12),
 }
+POLARITY: Final = {kind: polarity for kind, (polarity, _) in OUTCOMES.items()}
 #: How a session came to be told: a query, the text at its start, the lessons of a task.
 TOLD_BY: Final = ("recall", "injection", "retrieval")
 #: Who says that a text was told: the agent's own transcript, or the hook that printed it.

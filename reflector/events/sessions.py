@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 from reflector.events import event as ev
@@ -55,10 +54,8 @@ def _said_of(completed: Any, tag: Any) -> Any:
     return next((one for one in said if "index" in one and one["index"] == tag.get("index")), {})
 
 
-_type: Final = partial(EventType, since=1)
-
 TYPES: Final = (
-    _type(
+    EventType(
         name=ev.SESSION_RECORDED,
         meaning="A window of new records of a transcript, with the bullets that it cites.",
         fields={
@@ -77,7 +74,7 @@ TYPES: Final = (
         summary=_window,
         no_retraction="",
     ),
-    _type(
+    EventType(
         name=ev.REFLECTION_SKIPPED,
         meaning="The gate let a window pass without a reflection.",
         fields={"reason": f.needed(f.PROSE)},
@@ -87,7 +84,7 @@ TYPES: Final = (
         target=_WINDOW,
         all_prose=True,
     ),
-    _type(
+    EventType(
         name=ev.REFLECTION_ANSWERED,
         meaning="A backend answered: the raw answer, before it is read.",
         fields={
@@ -106,7 +103,7 @@ TYPES: Final = (
         target=_WINDOW,
         all_prose=True,
     ),
-    _type(
+    EventType(
         name=ev.REFLECTION_COMPLETED,
         meaning="The answer was read: its analysis; the tags follow as `bullet.tagged`.",
         fields={
@@ -120,7 +117,7 @@ TYPES: Final = (
         target=Target("the window", required=True),
         all_prose=True,
     ),
-    _type(
+    EventType(
         name=ev.REFLECTION_FAILED,
         meaning="A reflection failed, for now or finally.",
         fields={"stage": f.needed(f.TEXT), "message": f.needed(f.PROSE), "attempts": f.NUMBER},
@@ -129,7 +126,7 @@ TYPES: Final = (
         no_retraction=_NAME_IT,
         target=_WINDOW,
     ),
-    _type(
+    EventType(
         name=ev.EVIDENCE_RETRACTED,
         meaning="The target no longer counts: a window, a reflection, a tag; a retraction's target counts again.",
         fields={"reason": f.needed(f.PROSE)},

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import dropwhile, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.event import MERGED, RESTATED, NewEvent, came_through, first_moment, identity
@@ -162,15 +162,8 @@ def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     return last
 
 
-class _Item(NamedTuple):
-    """A line as this ledger would store it, with its own names of bullets; the tables are written from `facts`."""
-
-    one: Checked
-    event_id: str
-    target_id: str | None
-    data: str | None
-    data_hash: str
-    facts: Mapping[str, Any] | None
+#: A line of the file, and the event as this ledger would store it, with its own names of bullets.
+_Item = tuple[Checked, Prepared]
 
 
 class _Merging:
@@ -191,18 +184,18 @@ class _Merging:
 
     def take(self, page: list[Checked]) -> None:
         """Append what is new of a page, and the record of it. Raises VerdictsDiffer, WrongLine."""
-        items = [_incoming(one, self.found, self.ids) for one in page]
+        items = [(one, _incoming(one, self.found, self.ids)) for one in page]
         self._look_up(items)
         here: list[tuple[int, str, str]] = []
         differing: list[str] = []
         new: list[Prepared] = []
-        for item in items:
-            event_id = self._new_id(item, differing)
+        for one, item in items:
+            event_id = self._new_id(one, item, differing)
             if event_id is None:
                 self.done.known += 1
-                here.append((item.one.stored.position, item.event_id, self._moment(item)))
+                here.append((one.stored.position, item.event.event_id, self._moment(one)))
             else:
-                new.append(self._prepared(item, event_id))
+                new.append(self._prepared(one, item, event_id))
         if differing:
             raise VerdictsDiffer(differing)
         self._count_overlaps(new)
@@ -233,54 +226,56 @@ class _Merging:
 
     def _look_up(self, items: list[_Item]) -> None:
         """Which of the ids that a page mentions are here: (position, data hash) by id."""
-        ids = {item.event_id for item in items} | {item.target_id for item in items if item.target_id}
-        ids |= {self.beside[item.target_id] for item in items if item.target_id in self.beside}
-        ids |= {came for item in items for came in _came_as(item.one.event.meta)}
-        ids |= {_beside_id(item) for item in items}
-        among, values = self.sql.among("event_id", ids)
+        ids: set[str | None] = set()
+        for one, item in items:
+            target_id = item.event.target_id
+            ids |= {item.event.event_id, target_id, self.beside.get(target_id or ""), _beside_id(item)}
+            ids.update(_came_as(one.prepared.event.meta))
+        among, values = self.sql.among("event_id", ids - {None})
         query = f"SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
         self.there = {row[0]: (row[1], row[2]) for row in self.sql.run(query, values).fetchall()}
 
-    def _new_id(self, item: _Item, differing: list[str]) -> str | None:
+    def _new_id(self, one: Checked, item: Prepared, differing: list[str]) -> str | None:
         """Return the id under which an event is appended; None for one that is not."""
-        stored, meta = item.one.stored, item.one.event.meta
-        rule = EVENT_TYPES[stored.type].merge
+        event_id, target_id, meta = item.event.event_id, item.event.target_id, item.event.meta
+        rule = EVENT_TYPES[item.event.type].merge
         if rule is Merge.LOCAL or RESTATED in meta:
             return None  # about the other ledger as it was there, which its own history proves
-        for known in (item.event_id, *_came_as(meta)):
+        for known in (event_id, *_came_as(meta)):
             if known in self.there and self.there[known][1] == item.data_hash:
                 return None
-        if stored.type == ev.EVENT_REDACTED and (
-            item.target_id not in self.there or _brings_back(self.sql, item.target_id, self.found)
+        if item.event.type == ev.EVENT_REDACTED and (
+            target_id not in self.there or _brings_back(self.sql, target_id, self.found)
         ):
             self.done.otherwise += 1
             return None
-        if item.event_id not in self.there:
-            return item.event_id
+        if event_id not in self.there:
+            return event_id
         if rule in (Merge.FIRST, Merge.VERDICT):
             self.done.otherwise += 1
             if rule is Merge.VERDICT and not self.ours:
-                there, _ = self.there[item.event_id]
-                differing.append(f"line {item.one.number}: {stored.data}, here at position {there}")
+                there, _ = self.there[event_id]
+                differing.append(f"line {one.number}: {one.stored.data}, here at position {there}")
             return None
-        beside = self.beside[stored.event_id] = _beside_id(item)
+        beside = self.beside[one.stored.event_id] = _beside_id(item)
         return None if beside in self.there else beside
 
-    def _moment(self, item: _Item) -> str:
+    def _moment(self, one: Checked) -> str:
         """Return when an event that was not appended was first recorded."""
-        position = item.one.stored.position
-        late = self.found.late.get(position, item.one.stored.recorded_at)
-        return first_moment(item.one.event.meta, (late, self.found.header.origin, position))[0]
+        position = one.stored.position
+        late = self.found.late.get(position, one.stored.recorded_at)
+        return first_moment(one.prepared.event.meta, (late, self.found.header.origin, position))[0]
 
-    def _prepared(self, item: _Item, event_id: str) -> Prepared:
-        stored = item.one.stored
-        target_id = self.beside.get(stored.target_id or "", item.target_id)
+    def _prepared(self, one: Checked, item: Prepared, event_id: str) -> Prepared:
+        stored = one.stored
+        target_id = self.beside.get(stored.target_id or "", item.event.target_id or "") or None
         if target_id is not None and target_id not in self.there:
-            raise WrongLine(item.one.number, f"its target {target_id} is neither here nor before it")
-        event = replace(item.one.event, event_id=event_id, target_id=target_id, occurred_at=stored.occurred_at)
+            raise WrongLine(one.number, f"its target {target_id} is neither here nor before it")
+        event = replace(item.event, event_id=event_id, target_id=target_id, occurred_at=stored.occurred_at)
         self.there[event_id] = (0, item.data_hash)
         self.done.added += stored.type != ev.LEDGER_MERGED
-        return Prepared(event, item.facts, item.data, item.data_hash, *sealed(_meta_here(item, self.found, event_id)))
+        meta, meta_hash = sealed(_meta_here(one, item, self.found, event_id))
+        return item._replace(event=event, meta=meta, meta_hash=meta_hash)
 
     def _count_overlaps(self, new: list[Prepared]) -> None:
         """Count the windows whose records other windows here hold: their citations may be counted on both sides."""
@@ -292,23 +287,24 @@ class _Merging:
                 self.done.overlapping += self.sql.run(query, values).fetchone() is not None
 
 
-def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> _Item:
+def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Prepared:
     """Return a line under the names that its bullets have here; `ids` are those of events that a name identifies."""
-    stored = one.stored
-    facts = found.kept.get(stored.event_id) if one.facts is None else one.facts
-    data, data_hash = stored.data, stored.data_hash
-    if found.names and facts is not None:
-        then = _renamed(stored, facts, found)
-        if then is not facts and one.facts is not None:
+    stored, here = one.stored, one.prepared
+    if here.facts is None:
+        here = here._replace(facts=found.kept.get(stored.event_id))
+    if found.names and here.facts is not None:
+        then = _renamed(stored, here.facts, found)
+        if then is not here.facts and one.prepared.facts is not None:
             data, data_hash = sealed(then)
-        facts = then
+            here = here._replace(data=data, data_hash=data_hash)
+        here = here._replace(facts=then)
     target_id = ids.get(stored.target_id or "", stored.target_id)
     event_id = stored.event_id
     if EVENT_TYPES[stored.type].id_is_name:
         event_id = ids.get(event_id, event_id)
     elif target_id != stored.target_id and event_id == identity(stored.type, stored.target_id or ""):
         event_id = identity(stored.type, target_id or "")
-    return _Item(one, event_id, target_id, data, data_hash, facts)
+    return here._replace(event=replace(here.event, event_id=event_id, target_id=target_id))
 
 
 def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping[str, Any]:
@@ -318,9 +314,9 @@ def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping
     return facts if kept is facts["kept"] else {**facts, "kept": kept}
 
 
-def _meta_here(item: _Item, found: Survey, event_id: str) -> dict[str, Any]:
+def _meta_here(one: Checked, item: Prepared, found: Survey, event_id: str) -> dict[str, Any]:
     """Return an event's meta, and where it comes from: its place there, and the id and the hash that it had."""
-    stored, meta = item.one.stored, plain(item.one.event.meta)
+    stored, meta = one.stored, plain(one.prepared.event.meta)
     came: dict[str, Any] = {"origin": found.header.origin, "position": stored.position}
     came["recorded_at"] = stored.recorded_at
     if stored.position in found.late:
@@ -339,9 +335,9 @@ def _came_as(meta: Mapping[str, Any]) -> list[str]:
     return [came["event_id"] for came in came_through(meta) if isinstance(came.get("event_id"), str)]
 
 
-def _beside_id(item: _Item) -> str:
+def _beside_id(item: Prepared) -> str:
     """Return the id under which an event is stored beside one that has its id and other data."""
-    return identity(item.one.stored.type, "beside", item.event_id, item.data_hash)
+    return identity(item.event.type, "beside", item.event.event_id, item.data_hash)
 
 
 def _brings_back(sql: Statements, target_id: str, found: Survey) -> bool:

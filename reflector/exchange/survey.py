@@ -113,8 +113,8 @@ def survey(lines: Iterable[str | bytes], progress: Progress | None = None) -> Su
         stored = one.stored
         found.chains.append(stored.chain)
         _take(found, one, erased)
-        if MERGED in one.event.meta:
-            clock.came(first_moment(one.event.meta, NEVER))
+        if MERGED in (meta := one.prepared.event.meta):
+            clock.came(first_moment(meta, NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
         if progress is not None and stored.position % _PAGE == 0:
@@ -143,16 +143,17 @@ def compare(writing: Writing, origin: str, found: Survey) -> None:
 
 def _take(found: Survey, one: Checked, erased: Erased) -> None:
     gone = erased.take(one)
-    said = [(one, one.facts)] if one.stored.type != ev.EVENT_REDACTED else []
-    if gone is not None and one.facts is not None:
-        found.kept[gone.stored.event_id] = kept = one.facts.get("kept") or None
+    facts = one.prepared.facts
+    said = [(one, facts)] if one.stored.type != ev.EVENT_REDACTED else []
+    if gone is not None and facts is not None:
+        found.kept[gone.stored.event_id] = kept = facts.get("kept") or None
         found.types[one.stored.target_id or ""] = gone.stored.type
         said = [(gone, kept or {})]
-    for (_, stored, _, event, _), facts in said:
+    for (_, stored, prepared), facts in said:
         if facts is not None:
             found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
             if stored.type in WORDING_TYPES:
-                found.bullets.take(stored.type, stored.event_id, stored.data_hash, event.meta, facts)
+                found.bullets.take(stored.type, stored.event_id, stored.data_hash, prepared.event.meta, facts)
 
 
 #: A name of two bullets, as they were first written: here, and in the file.

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from reflector.events.event import EVENT_REDACTED, LEDGER_MOVED, NewEvent
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, NotALine, event_line, header_line, header_of, line_of
-from reflector.ledger.append import check_facts, check_fields, prepare
+from reflector.ledger.append import Prepared, check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerError, translated
 from reflector.ledger.projection import rebuild
@@ -49,13 +49,11 @@ class NotEmpty(LedgerError):
 
 
 class Checked(NamedTuple):
-    """A line whose hashes are right. `facts` is its data, None where that was erased."""
+    """A line whose hashes are right: the event as it was stored, and as it would be appended."""
 
     number: int
     stored: Stored
-    facts: Mapping[str, Any] | None
-    event: NewEvent
-    meta_hash: str
+    prepared: Prepared
 
 
 def exported(ledger: Reader, upto: int | None = None, *, after: int | None = None) -> Iterator[str]:
@@ -115,13 +113,13 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
         stored = one.stored
         if stored.position != position + 1:
             raise WrongLine(number, f"its position is {stored.position}, after {position} comes {position + 1}")
-        chain = next_chain(chain, stored[:10], stored.data_hash, one.meta_hash)
+        chain = next_chain(chain, stored[:10], stored.data_hash, one.prepared.meta_hash)
         if stored.chain != chain:
             what = f"its attributes or meta are not what was appended: the chain computed is {chain}"
             raise WrongLine(number, f"{what}, the line has {stored.chain}")
         if stored.recorded_at < recorded_at:
             raise WrongLine(number, f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})")
-        if one.facts is None:
+        if one.prepared.facts is None:
             erased.add(stored.event_id)
         if stored.type == EVENT_REDACTED and stored.target_id not in erased:
             raise WrongLine(number, f"it says that the text of {stored.target_id} was erased, and the text is there")
@@ -143,13 +141,13 @@ def _sealed(number: int, line: tuple[Stored, dict[str, Any] | None, dict[str, An
     )
     if facts is None:
         check_fields(event)
-        sealed_meta, meta_hash = sealed(plain(meta))
-        return Checked(number, said._replace(meta=sealed_meta), None, event, meta_hash)
-    _, plain_facts, data, data_hash, sealed_meta, meta_hash = prepare(event, foreign=True)
-    if data_hash != said.data_hash:
-        what = f"its data is not what was appended: the SHA-256 is {data_hash}"
+        prepared = Prepared(event, None, None, said.data_hash, *sealed(plain(meta)))
+    else:
+        prepared = prepare(event, foreign=True)
+    if prepared.data_hash != said.data_hash:
+        what = f"its data is not what was appended: the SHA-256 is {prepared.data_hash}"
         raise NotALine(f"{what}, datahash is {said.data_hash}")
-    return Checked(number, said._replace(data=data, meta=sealed_meta), plain_facts, event, meta_hash)
+    return Checked(number, said._replace(data=prepared.data, meta=prepared.meta), prepared)
 
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
@@ -227,7 +225,7 @@ def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
     once = f"type IN ({', '.join(map(repr, ONCE_PER_TARGET))})"
     rows = sql.run(f"SELECT type, target_id FROM event WHERE playbook_id = ? AND {once} AND {among}", values)  # noqa: S608
     taken = {(row[0], row[1]) for row in rows.fetchall()}
-    for number, stored, *_ in page:
+    for number, stored, _ in page:
         if stored.event_id in there:
             raise WrongLine(number, f"the event {stored.event_id} is already there, at an earlier position")
         there.add(stored.event_id)
@@ -250,7 +248,7 @@ class Erased:
         """Take the next line; the event of which it says what is left, if it does. Raises WrongLine."""
         stored = one.stored
         gone = self._ends.pop(stored.target_id or "", None) if stored.type == EVENT_REDACTED else None
-        if one.facts is None:
+        if one.prepared.facts is None:
             self._ends[stored.event_id] = gone or one
             return None
         if gone is not None and gone.stored.type != EVENT_REDACTED and not EVENT_TYPES[gone.stored.type].all_prose:
@@ -268,10 +266,10 @@ class Erased:
 
 
 def _check_what_is_left(one: Checked, gone: Checked) -> None:
-    kept = (one.facts or {}).get("kept")
+    kept = (one.prepared.facts or {}).get("kept")
     try:
         if not isinstance(kept, Mapping):
             raise LedgerError(f"the facts of the {gone.stored.type} at position {gone.stored.position} are gone")
-        check_facts(gone.event, kept, foreign=True)
+        check_facts(gone.prepared.event, kept, foreign=True)
     except LedgerError as error:
         raise WrongLine(one.number, str(error)) from error

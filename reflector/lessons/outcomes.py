@@ -15,35 +15,14 @@ from dataclasses import dataclass
 from hashlib import shake_256
 from typing import Final, Literal, Protocol, TypeVar
 
-from reflector.events.lessons import POLARITY
+from reflector.events.lessons import OUTCOMES, POLARITY
 from reflector.mistakes import Mistake
 from reflector.quality.signals import rounded
 
 State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
 
 #: What each kind of outcome adds to the confidence.
-DELTAS: Final = {
-    "retry_improved": 0.03,
-    "retry_did_not_improve": -0.10,
-    "execution_awaiting_review": 0.02,
-    "execution_awaiting_test_validation": 0.02,
-    "pre_execution_approved": 0.08,
-    "pre_execution_rejected": -0.16,
-    "pre_execution_needs_revision": -0.12,
-    "review_approved": 0.08,
-    "review_rejected": -0.16,
-    "review_needs_revision": -0.12,
-    "test_validation_approved": 0.08,
-    "test_validation_rejected": -0.16,
-    "test_validation_needs_revision": -0.12,
-    "task_completed": 0.12,
-    "task_failed": -0.12,
-    "task_blocked": -0.12,
-    "task_cancelled": -0.08,
-    # Said of a lesson without more detail; they weigh like a task that ended.
-    "success": 0.12,
-    "failure": -0.12,
-}
+DELTAS: Final = {kind: delta for kind, (_, delta) in OUTCOMES.items()}
 
 #: Confidence without a retry, from a retry that gained nothing, and from one that gained all; and its bounds.
 _UNTRIED, _LEAST_TRIED, _MOST_TRIED, _GAIN = 0.62, 0.55, 0.90, 0.35

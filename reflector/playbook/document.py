@@ -389,14 +389,9 @@ class Parser:
         value = entry.get(key, 0)
         if type(value) is int and low <= value <= MAX_COUNT:
             return value
-        if type(value) is int and value < low:
-            what = "is negative" if low == 0 else "is too small"
-        elif type(value) is int or (isinstance(value, _NoNumber) and value.literal.isdigit()):
-            what = f"is above {MAX_COUNT:,}"
-        else:
-            what = "is not a whole number"
-        wanted = "0 or more" if low == 0 else f"from {low:,} to {MAX_COUNT:,}"
-        self.problem(where, f"{key} {what}", _SHOWN.repr(value), f"write {key} as a whole number, {wanted}")
+        is_below = type(value) is int and value < low == 0
+        what = "is negative" if is_below else f"is not a whole number from {low:,} to {MAX_COUNT:,}"
+        self.problem(where, f"{key} {what}", _SHOWN.repr(value), "correct the number")
         return 0
 
     def bullets(self) -> list[Bullet]:
