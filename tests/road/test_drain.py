@@ -31,6 +31,15 @@ def age(agent: Agent, nanoseconds: int) -> None:
         path.write_text(json.dumps(record))
 
 
+def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(agent: Agent, tmp_path: Path) -> None:
+    session, path = Session("s-1").cites("pat-001", None), tmp_path / "s-1.jsonl"
+    agent.hands("PreCompact", session.write(path), trigger="auto")
+    session.user("Perfect, that works. Thanks!").agent("Glad to hear it.").write(path)
+    assert agent.hands("SessionEnd", path, drain=True) == "pat-001 helpful\n"
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert [step["tag"] for step in agent.json("blame", "pat-001")][:2] == ["neutral", "helpful"]
+
+
 def test_a_stop_is_taken_in_when_its_session_ends_or_was_long_silent(agent: Agent, tmp_path: Path) -> None:
     """Claude Code 2.1.197 had written 2,722 of a turn's 13,373 bytes when its Stop came."""
     session, path = Session("s-1").user("The total is wrong. Please fix it."), tmp_path / "s-1.jsonl"
