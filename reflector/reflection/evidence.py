@@ -21,6 +21,7 @@ from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
 LEAST_QUOTE: Final = 12
+_BOTH: Final = ("helpful", "harmful")
 
 
 class Ground(NamedTuple):
@@ -34,12 +35,23 @@ class Ground(NamedTuple):
     words: str
 
 
-class _Turn(NamedTuple):
-    """A turn that is quoted: its number, its message, and the calls that its results answer."""
+class _Text(NamedTuple):
+    """A folded text of a turn, and whose words it is.
 
+    proves   the verdicts that it can prove
+    command  what the agent had run to get it
+    """
+
+    words: str
+    text: str
+    proves: Collection[str] = ()
+    command: str = ""
+
+
+class _Turn(NamedTuple):
     number: int
-    message: Message
-    answered: Sequence[tuple[ToolCall | None, ToolResult]]
+    chain: str
+    texts: Sequence[_Text]
 
 
 def grounds(
@@ -68,76 +80,66 @@ def grounds(
         calls.update((call.id, call) for call in message.calls)
         answered = [(calls.pop(result.call_id, None), result) for result in message.results]
         if number in wanted:
-            turns[number] = _Turn(number, message, answered)
+            turns[number] = _Turn(number, message.chain, list(_texts(message, answered)))
     texts = [folded(text) for text in advice]
+    quotes = {tag.index: folded(tag.quote) for tag in tags}
     found: dict[int, Ground] = {}
     for tag in tags:
         at = cited.get(tag.name or "") if asked else (0, chain or "")
-        found[tag.index] = _ground(tag, turns.get(tag.turn), at, texts)
+        found[tag.index] = _ground(tag, quotes[tag.index], turns.get(tag.turn), at, texts)
         if asked and tag.name not in asked:
             found[tag.index] = Ground("not_asked", "")
-    counted = [tag for tag in tags if tag.tag in ("helpful", "harmful") and not found[tag.index].fault]
-    for tag in counted:
-        words = found[tag.index].words
-        if any(_same_words(tag, other) for other in counted):
+    sound = [tag for tag in tags if tag.tag in _BOTH and not found[tag.index].fault]
+    for tag in sound:
+        quote, words = quotes[tag.index], found[tag.index].words
+        others = [quotes[other.index] for other in sound if (other.turn, other.name != tag.name) == (tag.turn, True)]
+        if any(quote in other or other in quote for other in others):
             found[tag.index] = Ground("shared", words)
         elif tag.sure not in trusted:
             found[tag.index] = Ground("unsure", words)
     return found
 
 
-def _ground(tag: ParsedTag, turn: _Turn | None, cited: tuple[int, str] | None, advice: Sequence[str]) -> Ground:
-    quote = folded(tag.quote)
-    words = "" if turn is None or len(quote) < LEAST_QUOTE else _words_of(quote, tag.tag, turn, cited, advice)
+def _ground(
+    tag: ParsedTag, quote: str, turn: _Turn | None, cited: tuple[int, str] | None, advice: Sequence[str]
+) -> Ground:
+    is_short = tag.turn is None or len(quote) < LEAST_QUOTE
+    holds = [] if turn is None or is_short else [text for text in turn.texts if quote in text.text]
+    proof = next((text for text in holds if tag.tag in text.proves and quote not in text.command), None)
+    words = (proof or holds[0]).words if holds else ""
+    if holds and any(quote in text for text in advice):
+        words, proof = "playbook", None
+    elif turn is not None and holds and cited is not None and turn.chain != cited[1]:
+        words, proof = "subagent", None
     if not tag.relevant or tag.followed == "no":
         return Ground("not_followed", words)
-    if tag.turn is None or len(quote) < LEAST_QUOTE:
-        return Ground("no_quote", "")
-    if turn is None or not words:
-        return Ground("misquoted", "")
+    if turn is None or not holds:
+        return Ground("no_quote" if is_short else "misquoted", "")
     if cited is None or turn.number <= cited[0]:
         return Ground("too_early", words)
-    return Ground("" if words in ("person", "run") else "no_proof", words)
+    return Ground("" if proof else "no_proof", words)
 
 
-def _words_of(
-    quote: str, verdict: str | None, turn: _Turn, cited: tuple[int, str] | None, advice: Sequence[str]
-) -> str:
-    """Return whose words a quote is; "" where the turn does not hold it."""
-    found = next((whose for whose, text in _pieces(quote, verdict, turn) if quote in folded(text)), "")
-    if found and any(quote in text for text in advice):
-        return "playbook"
-    return "subagent" if found and cited is not None and turn.message.chain != cited[1] else found
-
-
-def _pieces(quote: str, verdict: str | None, turn: _Turn) -> Iterator[tuple[str, str]]:
-    """Yield whose words each text of a turn is, those that prove something first."""
-    message = turn.message
+def _texts(message: Message, answered: Sequence[tuple[ToolCall | None, ToolResult]]) -> Iterator[_Text]:
     if message.origin in ("human", "refusal"):
-        yield "person", message.text
-    for call, result in turn.answered:
-        is_said = call is None or quote in folded(str(call.input.get("command")))  # the agent had it printed
-        yield "run" if call and not is_said and _proves(call, result, verdict) else "tool", result.text
-    yield "agent" if message.role == "assistant" else "client", message.text
-    yield "agent", message.thinking
+        yield _Text("person", folded(message.text), _BOTH)
+    else:
+        yield _Text("agent" if message.role == "assistant" else "client", folded(message.text))
+    for call, result in answered:
+        yield _text_of(call, result)
+    yield _Text("agent", folded(message.thinking))
     for call in message.calls:
-        yield "agent", json.dumps(call.input, ensure_ascii=False)
+        yield _Text("agent", folded(json.dumps(call.input, ensure_ascii=False)))
 
 
-def _proves(call: ToolCall, result: ToolResult, verdict: str | None) -> bool:
-    """Return whether a call is a run that ended as a verdict says: only a failed one proves harm, and it no help."""
-    if not is_run(call):
-        return False
-    ending = read_result(read_call(call), result.text, result.is_error).ending
-    return ending == "fails" if verdict == "harmful" else ending != "fails" and not result.is_error
-
-
-def _same_words(tag: ParsedTag, other: ParsedTag) -> bool:
-    """Return whether two verdicts, on different bullets, quote the same words: one sentence is no proof of each."""
-    if tag.name == other.name or tag.turn != other.turn:
-        return False
-    one, two = folded(tag.quote), folded(other.quote)
-    return one in two or two in one
+def _text_of(call: ToolCall | None, result: ToolResult) -> _Text:
+    """Return what a call answered. Of runs, only a failed one proves harm, and it proves no help."""
+    text = folded(result.text)
+    if call is None or not is_run(call):
+        return _Text("tool", text)
+    is_failed = read_result(read_call(call), result.text, result.is_error).ending == "fails"
+    proves = ("harmful",) if is_failed else () if result.is_error else ("helpful",)
+    return _Text("run", text, proves, folded(str(call.input.get("command"))))
 
 
 def folded(text: str) -> str:

@@ -133,6 +133,11 @@ UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
         [ParsedTag(0, "pat-001", "neutral")],
         "tag 0: pat-001: the rationale is not text: {'a': 1}",
     ),
+    (
+        '[{"name": "pat-001", "relevant": 0, "followed": ["no"], "turn": true, "quote": 7, "sure": "very"}]',
+        [ParsedTag(0, "pat-001", None, "", _NO_TAG)],
+        f"tag 0: pat-001: {_NO_TAG}: None",
+    ),
 ]
 
 

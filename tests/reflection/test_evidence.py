@@ -57,7 +57,8 @@ WINDOW = (
     *ran("pytest", "7 passed in 0.20s", chain="sub"),
     *ran("pytest", "9 passed in 0.20s", name="mcp__tests__run"),
     said(f"I said: {ADVICE}"),
-    *ran("echo 'hm' && pytest -k \"all of it passed\"", "all of it passed"),
+    *ran("pytest -k 'all of it passed'", "all of it passed"),
+    *ran("pytest", "bash: pytest: command not found", is_error=True),
 )
 
 
@@ -89,14 +90,15 @@ TABLE: dict[str, tuple[ParsedTag, str, str]] = {
     "the citing text": (tag("helpful", 2, "I begin with a test."), "too_early", "agent"),
     "a thought": (tag("helpful", 2, "I think it went really"), "too_early", "agent"),
     "a file": (tag("helpful", 6, PAYLOAD), "no_proof", "tool"),
-    "help by a run that failed": (tag("helpful", 9, "3 failed, 11 passed"), "no_proof", "tool"),
-    "harm by a run that passed": (tag("harmful", 4, "14 passed in 0.31s"), "no_proof", "tool"),
+    "help by a run that failed": (tag("helpful", 9, "3 failed, 11 passed"), "no_proof", "run"),
+    "a run that did not begin": (tag("helpful", 20, "command not found"), "no_proof", "run"),
+    "harm by a run that passed": (tag("harmful", 4, "14 passed in 0.31s"), "no_proof", "run"),
     "what a program put in": (tag("helpful", 10, PAYLOAD), "no_proof", "client"),
     "the client's words around a refusal": (tag("harmful", 11, "doesn't want to proceed"), "no_proof", "tool"),
     "a subagent's run": (tag("helpful", 13, "7 passed in 0.20s"), "no_proof", "subagent"),
     "an MCP server": (tag("helpful", 15, "9 passed in 0.20s"), "no_proof", "tool"),
     "the playbook in a person's mouth": (tag("helpful", 16, "Write the failing test"), "no_proof", "playbook"),
-    "the command's own words": (tag("helpful", 18, "all of it passed"), "no_proof", "tool"),
+    "the command's own words": (tag("helpful", 18, "all of it passed"), "no_proof", "run"),
     "not followed": (tag("harmful", 7, "derselbe Fehler.", followed="no"), "not_followed", "person"),
     "not relevant": (tag("harmful", 7, "derselbe Fehler.", relevant=False), "not_followed", "person"),
 }
@@ -205,8 +207,8 @@ def test_less_than_sure_counts_once_it_was_measured_to_be_right_often_enough(
 def test_an_answer_that_was_not_asked_for_evidence_counts_as_it_did_when_it_is_read_again(
     book: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = tags({"name": "pat-001", "tag": "helpful", "rationale": "it did"})
-    for id, quotes in (("s-1", False), ("s-2", True)):
+    for id, quotes, length in (("s-1", False, answers.MAX_BYTES), ("s-2", True, 9)):
+        text = tags({"name": "pat-001", "tag": "helpful", "rationale": "it did"}, analysis="x" * length)
         take_in(book, Source(Session(id).cites("pat-001").write(tmp_path / f"{id}.jsonl"), "SessionEnd"))
         Runner(book, Says([text], quotes=quotes)).finish_pending()
     assert counters(book)["pat-001"] == (1, 0)
@@ -229,7 +231,7 @@ def test_an_answer_without_its_transcript_waits_and_one_that_is_too_long_failed(
     (tmp_path / "gone").rename(path)
     (done,) = Runner(book, Says([], quotes=True)).finish_pending(retry="all")
     assert (done.outcome, counters(book)["pat-001"]) == ("completed", (1, 0))
-    judged(book, tmp_path, Session("s-2").cites("pat-001"), tags(analysis="x" * 65_536))
+    judged(book, tmp_path, Session("s-2").cites("pat-001"), tags(analysis="x" * answers.MAX_BYTES))
     (event,) = (one for one in of_type(book, ev.REFLECTION_FAILED) if one.session_id == "s-2")
     assert event.data is not None
     assert event.data["message"] == "the answer is longer than 64 KB"
