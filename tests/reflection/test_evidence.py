@@ -58,7 +58,7 @@ WINDOW = (
     *ran("pytest", "9 passed in 0.20s", name="mcp__tests__run"),
     said(f"I said: {ADVICE}"),
     *ran("pytest -k 'all of it passed'", "all of it passed"),
-    *ran("pytest", "bash: pytest: command not found", is_error=True),
+    *ran("pytest", "<tool_use_error>Sibling tool call errored", is_error=True),
 )
 
 
@@ -91,7 +91,7 @@ TABLE: dict[str, tuple[ParsedTag, str, str]] = {
     "a thought": (tag("helpful", 2, "I think it went really"), "too_early", "agent"),
     "a file": (tag("helpful", 6, PAYLOAD), "no_proof", "tool"),
     "help by a run that failed": (tag("helpful", 9, "3 failed, 11 passed"), "no_proof", "run"),
-    "a run that did not begin": (tag("helpful", 20, "command not found"), "no_proof", "run"),
+    "a run that did not begin": (tag("helpful", 20, "Sibling tool call errored"), "no_proof", "run"),
     "harm by a run that passed": (tag("harmful", 4, "14 passed in 0.31s"), "no_proof", "run"),
     "what a program put in": (tag("helpful", 10, PAYLOAD), "no_proof", "client"),
     "the client's words around a refusal": (tag("harmful", 11, "doesn't want to proceed"), "no_proof", "tool"),
