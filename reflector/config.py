@@ -21,7 +21,7 @@ from reflector.playbook.ranking import RANKINGS
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
 #: Who can judge, and whether an answer costs money.
-BACKENDS = {"rules": False, "anthropic": True, "fixtures": False}
+BACKENDS = {"rules": False, "agent": True, "anthropic": True, "fixtures": False}
 PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
 #: What becomes of a bullet that `proposals find` names: a person decides, or it is removed at once.
@@ -34,10 +34,20 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "judge_measured", "off", "projects", "wrong_counts")
+USERS_OWN = ("api_key", "base_url", "gate", "judge_client", "judge_measured", "off", "projects", "wrong_counts")
 
-#: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
-BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
+#: With which command a person lets their own agents judge.
+CONSENT = "reflector install --judge"
+
+#: What a project's own file may lower and not raise, for the same reason; of the first three, 0 is no limit.
+BUDGETS = (
+    "session_tokens",
+    "monthly_tokens",
+    "daily_requests",
+    "request_tokens",
+    "max_attempts",
+    "deadline_seconds",
+)
 
 #: What was a setting once: read past, and named by `doctor`.
 GONE = {"judgement_weights": "rules judge with the weights that ship"}
@@ -46,7 +56,7 @@ GONE = {"judgement_weights": "rules judge with the weights that ship"}
 IGNORED = "ledger_url of the repository"
 
 #: Environment variables of ours that are not settings.
-_OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS"})
+_OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS", "REFLECTOR_JUDGING"})
 
 
 class ConfigError(ValueError):
@@ -68,6 +78,8 @@ class Config:
     request_tokens: int = 100_000
     session_tokens: int = 400_000
     monthly_tokens: int = 5_000_000
+    daily_requests: int = 20
+    judge_client: str = ""
     deadline_seconds: int = 110
     uncited: bool = True
     gate: str = "cited"
@@ -145,6 +157,8 @@ def load_config(
     for key in USERS_OWN:
         if key in own:
             raise ConfigError(f"{projects}: {key} belongs in the user's own file only; move it to {users}")
+    if own.get("backend") == "agent":
+        raise ConfigError(f"{projects}: only you may let your agent judge; remove backend and run: {CONSENT}")
     config = _within(config, _over(config, own, "project", projects), projects, users)
     if project.resolve() != Path(user_folder(environ)).resolve():
         config = _fenced(config, project, projects, users)
@@ -296,6 +310,7 @@ _LEAST = {
     "request_tokens": 8_000,
     "session_tokens": 0,
     "monthly_tokens": 0,
+    "daily_requests": 0,
     "deadline_seconds": 1,
     "judgement_precision": 50,
     "prune_after": 0,
@@ -305,6 +320,7 @@ _MOST = 10**12
 _MOST_DIGITS = 1_000
 _MEASURED = re.compile(r"(?<!\S)(sure|likely|unsure)=(100|[1-9]?[0-9])(?!\S)", re.ASCII)
 _CHOICES: dict[str, Iterable[str]] = {
+    "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": PROPOSALS,
     "gate": GATES,
     "worktrees": WORKTREES,

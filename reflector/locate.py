@@ -113,6 +113,22 @@ def own_folder(root: str, environ: "Mapping[str, str] | None" = None) -> str:
     return f"{ledgers}/{key}" if ledgers else ""
 
 
+def judge_folder(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the folder of a person's consent to let their agents judge, and of a judge at work, "" without a home."""
+    ledgers = person_folder(environ)
+    return ledgers[: -len("ledgers")] + "judge" if ledgers else ""
+
+
+def is_judge(environ: "Mapping[str, str] | None" = None) -> bool:
+    """Return whether this process belongs to a judge: $REFLECTOR_JUDGING is a word that names a file of the person's.
+
+    The file lives as long as the judge. Whoever sets the variable without knowing the word changes nothing.
+    """
+    word = environment("REFLECTOR_JUDGING", environ)
+    folder = judge_folder(environ) if word.isalnum() and len(word) == 32 else ""
+    return bool(folder) and _kind(f"{folder}/guard/{word}") != 0
+
+
 def user_settings(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the folder of the user's own settings and templates, `${XDG_CONFIG_HOME:-~/.config}/reflector`."""
     return _base_folder("XDG_CONFIG_HOME", "/.config", environ) + "/reflector"

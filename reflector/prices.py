@@ -13,6 +13,8 @@ from decimal import Decimal, InvalidOperation
 from operator import add
 from typing import Any, NamedTuple
 
+_KINDS = ("input", "output", "cache_read", "cache_write")
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -27,6 +29,10 @@ class Usage:
     def total(self) -> int:
         """Every token, whatever its price: what budgets count."""
         return self.input + self.output + self.cache_read + self.cache_write
+
+    def meta(self) -> dict[str, object]:
+        """Return the tokens as an event's meta has them."""
+        return {f"{kind}_tokens": count for kind, count in zip(_KINDS, astuple(self), strict=True)}
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*map(add, astuple(self), astuple(other)))
@@ -85,7 +91,7 @@ def spent_on(meta: Mapping[str, Any], model: str) -> Spent:
         value = meta.get(name)
         return value if type(value) is int and value >= 0 else 0
 
-    usage = Usage(*(count(f"{kind}_tokens") for kind in ("input", "output", "cache_read", "cache_write")))
+    usage = Usage(*(count(f"{kind}_tokens") for kind in _KINDS))
     price = _price(meta.get("cost_usd")) or cost(model, usage)
     return Spent(usage.total, price or Decimal(0), int(price is None and usage.total > 0))
 

@@ -106,6 +106,16 @@ def unset(place: Place, key: str, for_all: bool) -> None:
         _print_in_force(place, key)
 
 
+def set_for_all(place: Place, key: str, value: str | None) -> None:
+    """Set a setting in the person's own file, or remove it from there. Raises ConfigError."""
+    path, document = _document(place, for_all=True)
+    if value is not None:
+        document[key] = value
+    elif key in document:
+        del document[key]
+    _write(place, path, document)
+
+
 def _print_in_force(place: Place, key: str) -> Config:
     """Print the value that counts now, and how the backend gets what it lacks; return the settings."""
     from reflector.reflection.backends import described

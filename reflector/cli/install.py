@@ -13,10 +13,12 @@ import click
 from click.core import ParameterSource
 
 from reflector.cli.app import Place
-from reflector.cli.options import AGENT_FILE
+from reflector.cli.options import AGENT_FILE, agreed
 from reflector.cli.output import counted, note, safe
+from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
+from reflector.reflection.backends import consent
 
 if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
@@ -29,6 +31,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--mirror", "mirrors", type=AGENT_FILE, multiple=True, help="A file that keeps the playbook: AGENTS.md."
         ),
+        click.option("--judge", is_flag=True, help="Let your own agents judge sessions; costs tokens."),
         click.option("--git", is_flag=True, help="Share .claude/playbook.json through git: bullets, not counts."),
         click.option(
             "--scope",
@@ -59,8 +62,18 @@ def _agent(name: str, scope: Scope) -> Agent:
 
 @click.command()
 @_options
+@click.option("--yes", is_flag=True, help="With --judge: agree without being asked.")
 @click.pass_obj
-def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str, ...], dry_run: bool) -> None:
+def install(
+    place: Place,
+    name: str,
+    scope: Scope,
+    git: bool,
+    mirrors: tuple[str, ...],
+    dry_run: bool,
+    judge: bool,
+    yes: bool,
+) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. What else the file says stays, and a copy of the old file
@@ -73,7 +86,14 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
     CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or .cursor/rules/playbook.mdc. The playbook
     stands between two marks; nothing else in the file changes. Each change of the playbook is written there, and each
     edit there is recorded. `reflector doctor` lists these files.
+
+    With --judge, lets the agents that are installed, or the one that --agent names, judge your sessions: each is asked
+    without a screen, by its cheapest model and without tools, about the sessions that it wrote. An agent is let in
+    after it has shown that it has no tools. The variables of its login are kept for that in your own folder.
     """
+    if judge:
+        _let_judge(place, name, yes=yes)
+        return
     if git or mirrors:
         _set_up(place, git, mirrors, dry_run=dry_run)
         return
@@ -111,17 +131,34 @@ def install(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str
         click.echo(agent.consent)
     click.echo(safe(f"Next: {first_step(root) if is_untouched(place.project()) else _ADD}"))
     click.echo(f"To undo: {undo}")
+    if not consent.read():
+        click.echo(f"To let your agent judge what helped: {CONSENT} ({_estimate(place)})")
 
 
 @click.command()
 @_options
 @click.pass_obj
-def uninstall(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[str, ...], dry_run: bool) -> None:
+def uninstall(
+    place: Place,
+    name: str,
+    scope: Scope,
+    git: bool,
+    mirrors: tuple[str, ...],
+    dry_run: bool,
+    judge: bool,
+) -> None:
     """Remove reflector's hooks from an agent's settings.
 
     If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git or
-    --mirror, removes what `reflector install` set up with that option.
+    --mirror, removes what `reflector install` set up with that option; with --judge, no agent is asked any more.
     """
+    if judge:
+        from reflector.cli.config import set_for_all
+
+        if load_config(place.folder()).backend == "agent":
+            set_for_all(place, "backend", None)
+        click.echo("No agent of yours judges any more." if consent.withdraw() else "No agent of yours judged.")
+        return
     if git or mirrors:
         _set_up(place, git, mirrors, dry_run=dry_run, out=True)
         return
@@ -145,6 +182,57 @@ def uninstall(place: Place, name: str, scope: Scope, git: bool, mirrors: tuple[s
         click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
         click.echo(safe(f"As it was before them: {change.backup}"))
     _print_others(agent, scope, root)
+
+
+def _let_judge(place: Place, named: str, *, yes: bool) -> None:
+    """Record which agents judge from now on, after each has shown that it can and the person agreed."""
+    from asyncio import run
+
+    from reflector.cli.config import set_for_all
+    from reflector.reflection.backends.agent import check
+    from reflector.reflection.backends.agent_clients import JUDGES
+    from reflector.reflection.protocol import BackendError
+
+    source = click.get_current_context().get_parameter_source("name")
+    wanted = {named} if source == ParameterSource.COMMANDLINE else set(JUDGES)
+    agreeing = {}
+    for name, one in consent.found().items():
+        if name not in wanted:
+            continue
+        client = JUDGES[name]
+        try:
+            version = run(check(name, one))
+        except (BackendError, OSError) as error:
+            note(f"reflector: {client.title} is not asked: {error}")
+            continue
+        agreeing[name] = one
+        where = {key: one.environ[key] for key in one.environ if key.endswith("_URL")}
+        asks = ", ".join([client.model or "its default model", *(f"{key} {url}" for key, url in where.items())])
+        click.echo(safe(f"{client.title} {version}, {one.path}: {asks}"))
+    if not agreeing:
+        raise click.ClickException(f"no agent here can judge; these can: {', '.join(JUDGES)}")
+    config = load_config(place.folder())
+    most = f"at most {config.daily_requests} requests a day by themselves, {config.monthly_tokens:,} tokens a month"
+    agreed(
+        f"Let them judge your sessions ({_estimate(place)}; {most})?", "your agents judge only if you agree", yes=yes
+    )
+    consent.keep(agreeing)
+    set_for_all(place, "backend", "agent")
+    click.echo("They judge from the next session on. To stop: reflector uninstall --judge")
+
+
+def _estimate(place: Place) -> str:
+    """Return what the last ten sessions of a person would take, in words, from their sizes alone."""
+    from heapq import nlargest
+
+    config, found = load_config(place.folder()), []
+    for agent in AGENTS.values():
+        with suppress(OSError):
+            folder = agent.folder() / agent.history
+            found += [path.stat() for path in folder.rglob("*.jsonl")] if agent.history else []
+    last = nlargest(10, found, key=lambda one: one.st_mtime)
+    tokens = sum(min(one.st_size // 3, config.request_tokens) for one in last)
+    return f"your last {counted(len(last), 'session')}: at most about {tokens:,} tokens"
 
 
 def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool, out: bool = False) -> None:

@@ -84,7 +84,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: WindowMode, backend: s
         reflected = pipeline.reflected
         is_model = pipeline.runner.backend.is_model
     if is_model:
-        reflected += drains.ask_model(project, retry="left").reflected
+        reflected += drains.ask_model(project, retry="left", confirmed=len(files)).reflected
     judged = {item.window_id: item for item in reflected}
     recorded = [_recorded(path, taken, judged) for path, taken in found]
     if as_json:

@@ -57,6 +57,8 @@ class Gate:
         self.project = project
         self.spending = Spending(environ)
         self._ace = ace_settings(environ)
+        #: How many requests a person confirmed, and are left; None for what starts by itself.
+        self.confirmed: int | None = None
 
     def check(
         self, ledger: Ledger, recorded: Event, *, cited: bool, live: bool, is_model: bool, forced: bool = False
@@ -79,7 +81,7 @@ class Gate:
             return closed
         if not is_model:
             return Opened()
-        return self._consent(data) or self._budget(ledger, recorded)
+        return self._consent(data) or self.left_of_day() or self._budget(ledger, recorded)
 
     def _policy(self, recorded: Event) -> str | None:
         """Why the policy that the user chose lets the window pass, else None."""
@@ -114,6 +116,27 @@ class Gate:
         except OSError as error:
             return _UNTOLD.format(self.spending.path, error.strerror)
 
+    def left_of_day(self, *, one_more: bool = False) -> str | None:
+        """Return why today allows no question to the person's agent that starts by itself, else None.
+
+        With one more, a question is about to be asked, and is recorded.
+        """
+        limit = self.config.daily_requests
+        if self.config.backend != "agent" or (self.confirmed is None and not limit):
+            return None
+        if self.confirmed is not None:
+            self.confirmed -= one_more
+            return "the budget of requests that you confirmed is spent" if self.confirmed < (not one_more) else None
+        try:
+            spent = self.spending.requests_today(one_more)
+        except OSError as error:
+            return (
+                f"the daily budget is unknown: the record beside {self.spending.path} cannot be used ({error.strerror})"
+            )
+        if spent < limit + one_more:
+            return None
+        return f"the daily budget is spent: {limit:,} of {limit:,} requests (setting daily_requests)"
+
     def left_of_session(self, ledger: Ledger, session_id: str | None) -> int | str | None:
         """Return the tokens that a session has left, None for no limit; or why it allows no question."""
         limit = self.config.session_tokens
@@ -124,6 +147,8 @@ class Gate:
 
         Raises BackendError if the month's budget has not that much left, also because of what they reserved meanwhile.
         """
+        if not forced and (spent := self.left_of_day(one_more=True)):
+            raise BackendError(spent, stage="budget", attempts=0)
         limit = None if forced else self.config.monthly_tokens or None
         try:
             missing = self.spending.reserve(ledger.head().origin, spent_this_month(ledger), tokens, limit)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from reflector.events.event import REFLECTION_FAILED, Event
 from reflector.playbook.bullet import Bullet
+from reflector.prices import Usage
 from reflector.transcripts.message import Message
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Request:
                of its session those that are judged again
     again      those of earlier windows
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
+    agent      the agent that wrote the session, as its events name it; "" where none is known
     passed, judged, settled   where that stream begins in the session, as `SessionText` has it
     allowance  most tokens that the answer may take, None for no limit
     reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
@@ -48,6 +50,7 @@ class Request:
     playbook: tuple[Bullet, ...]
     cited: tuple[str, ...]
     messages: Callable[[], Iterable[Message]]
+    agent: str = ""
     passed: int = 0
     judged: int = 0
     settled: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -116,6 +119,7 @@ class BackendError(Exception):
     final        True where asking again would end the same way
     too_long     True where a shorter question might get an answer
     retry_after  seconds for which the API asked to be left alone
+    usage        tokens that the requests took or may have taken
     """
 
     def __init__(
@@ -131,6 +135,7 @@ class BackendError(Exception):
         super().__init__(message)
         self.stage, self.attempts, self.final = stage, attempts, final
         self.too_long, self.retry_after = too_long, retry_after
+        self.usage = Usage()
 
 
 class Backend(Protocol):
@@ -167,6 +172,15 @@ class Reads(Protocol):
 
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt about a window. Raises BackendError, and what reading the transcript raises."""
+        ...
+
+
+@runtime_checkable
+class AsksSeveral(Protocol):
+    """A backend that may ask one about this session and another one about the next."""
+
+    def who(self, agent: str) -> str:
+        """Return who is asked about a session that this agent wrote, "" for the only one."""
         ...
 
 

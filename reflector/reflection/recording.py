@@ -17,6 +17,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
+from reflector.prices import Usage
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, trouble_of
@@ -73,7 +74,7 @@ class Recorder:
             except BackendError as error:
                 if error.stage == "budget":
                     return self.skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
-                facts: Any = {"final": error.final, "retry_after": error.retry_after}
+                facts: Any = {"final": error.final, "retry_after": error.retry_after, "usage": error.usage}
                 return self.failed(window, error.stage, str(error), error.attempts, **facts)
             except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
                 return self.failed(window, "backend", f"{type(error).__name__}: {error}")
@@ -114,9 +115,11 @@ class Recorder:
         final: bool = False,
         parser: int | None = None,
         retry_after: float = 0.0,
+        usage: Usage | None = None,
     ) -> Reflected:
         """Record what went wrong."""
-        facts: Any = {"attempts": attempts, "final": final, "parser": parser, "retry_after": retry_after}
+        facts: Any = {"attempts": attempts, "final": final, "parser": parser}
+        facts |= {"retry_after": retry_after, "usage": usage}
         self.ledger.append([events_of.failed(window, self.backend.name, stage, message, **facts)])
         trouble = trouble_of(self.ledger.targeting(window.event_id))
         again = not final and trouble is not None and trouble.attempts < self.max_attempts

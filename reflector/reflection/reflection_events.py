@@ -19,6 +19,7 @@ from reflector.text.bounds import clean, encodable, whole_end
 from reflector.text.secrets import quote, redact
 
 if TYPE_CHECKING:
+    from reflector.prices import Usage
     from reflector.reflection.answers import Parsed, ParsedTag
     from reflector.reflection.evidence import Ground
 
@@ -160,10 +161,12 @@ def failed(
     actor: str | None = None,
     parser: int | None = None,
     retry_after: float = 0.0,
+    usage: Usage | None = None,
     place: Sequence[int] = (),
 ) -> NewEvent:
     """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
-    wants to be left alone, `place` the answer that could not be read where the window's others could."""
+    wants to be left alone, `usage` what its requests took or may have taken, `place` the answer that could not be read
+    where the window's others could."""
     reflection_id = reflection_id_of(window.event_id, backend)
     data: dict[str, Any] = {
         "stage": clean(stage, 40),
@@ -173,6 +176,9 @@ def failed(
         **({} if parser is None else {"parser": parser}),
         **({"final": True} if final else {}),
     }
+    meta: dict[str, object] = {"retry_after": ceil(retry_after)} if retry_after > 0 else {}
+    if usage is not None and usage.total:
+        meta |= usage.meta()
     return NewEvent(
         ev.REFLECTION_FAILED,
         identity(ev.REFLECTION_FAILED, reflection_id, *(place or (window.attempts + 1,))),
@@ -181,7 +187,7 @@ def failed(
         session_id=window.session_id,
         reflection_id=reflection_id,
         target_id=window.event_id,
-        meta={"retry_after": ceil(retry_after)} if retry_after > 0 else {},
+        meta=meta,
     )
 
 

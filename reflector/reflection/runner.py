@@ -18,7 +18,7 @@ from reflector.events.event import Event
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.protocol import REDACTED, Request, Trouble, trouble_of
+from reflector.reflection.protocol import REDACTED, AsksSeveral, Request, Trouble, trouble_of
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.reflection_events import reflection_id_of
 from reflector.reflection.spending import waiting_for_budget
@@ -60,17 +60,25 @@ class Runner(Recorder):
         """Return what the failures of a window say about its next try; None for one that did not fail last."""
         return trouble_of(self.ledger.targeting(window.event_id)) if window.state == "failed" else None
 
-    def api_rests(self, windows: Sequence[WindowRow], retry: Retry = "due") -> bool:
-        """Return whether the API is left alone for now: what it refused one window it would refuse the others."""
-        troubles = [] if retry == "all" else [self.trouble(window) for window in windows]
-        return any(trouble and trouble.outages and not _pause_is_over(trouble, retry) for trouble in troubles)
+    def resting(self, windows: Sequence[WindowRow], retry: Retry = "due") -> set[str]:
+        """Return who is left alone for now: what they refused one window they would refuse the others."""
+        troubles = [] if retry == "all" else [(window, self.trouble(window)) for window in windows]
+        rest = [one for one, trouble in troubles if trouble and trouble.outages and not _pause_is_over(trouble, retry)]
+        return {self.who(window) for window in rest}
+
+    def who(self, window: WindowRow) -> str:
+        """Return whom the backend asks about a window, "" where it asks one alone."""
+        if not isinstance(self.backend, AsksSeveral):
+            return ""
+        recorded = self.ledger.event(window.event_id)
+        return self.backend.who(str(((recorded and recorded.data) or {}).get("agent") or ""))
 
     def reopened(self) -> list[WindowRow]:
         """Return the windows that waited for a budget which allows them now, oldest first."""
         waiting = waiting_for_budget(self.ledger)
         if not waiting or not self.backend.is_model:
             return waiting
-        if isinstance(self.gate.left_of_month(self.ledger), str):
+        if isinstance(self.gate.left_of_month(self.ledger), str) or self.gate.left_of_day():
             return []
         lacking = {window.session_id for window in waiting}
         lacking = {one for one in lacking if isinstance(self.gate.left_of_session(self.ledger, one), str)}
@@ -107,6 +115,7 @@ class Runner(Recorder):
             cited=cited,
             again=tuple(read.carried),
             messages=partial(read.messages, known.keys(), self.held.get(recorded.event_id, ())),
+            agent=str((recorded.data or {}).get("agent") or ""),
             passed=read.passed,
             judged=read.judged,
             settled=read.settled,

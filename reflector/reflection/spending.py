@@ -86,6 +86,23 @@ class Spending:
             self.write(origin, own)
         return missing
 
+    def requests_today(self, one_more: bool = False) -> int:
+        """Return how many requests started by themselves today (UTC), with one more where that is to be recorded.
+
+        Raises OSError where they cannot be counted.
+        """
+        if self.path is None:
+            return 0
+        path = self.path.with_name(f"requests-{datetime.now(UTC):%Y-%m-%d}")
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(path, _FLAGS, 0o600)
+        try:
+            if one_more:
+                os.write(fd, b".")
+            return os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+
     def _ledgers(self) -> dict[str, tuple[int, int]]:
         """Return (taken, reserved) by ledger; other lines are skipped."""
         if self.path is None:
@@ -113,7 +130,7 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
-    """Tokens that all reflections of the playbook took since the calendar month (UTC) began."""
+    """Tokens that all reflections of the playbook, failed ones as well, took since the calendar month (UTC) began."""
     begin = (now or datetime.now(UTC)).strftime("%Y-%m-01")
     after = ledger.position_at(begin)
     return _taken(ledger, "type <> 'bullet.tagged' AND position > ?", after)
@@ -126,9 +143,9 @@ def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
 
 def _taken(ledger: Ledger, where: str, value: object) -> int:
     # Without the answers themselves, which are most of the bytes.
-    query = f"SELECT meta FROM event WHERE playbook_id = ? AND type = ? AND {where}"  # noqa: S608
+    query = f"SELECT meta FROM event WHERE playbook_id = ? AND type IN (?, ?) AND {where}"  # noqa: S608
     with ledger.asking() as sql:
-        metas = sql.run(query, ev.REFLECTION_ANSWERED, value).fetchall()
+        metas = sql.run(query, ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, value).fetchall()
     return sum(tokens_of(object_in(meta)[0]) for (meta,) in metas)
 
 

@@ -450,8 +450,10 @@ def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) ->
     )
 
 
-def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> Drained:
+def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, confirmed: int | None = None) -> Drained:
     """Finish what is pending with a model, each window tried once, while others may use the project.
+
+    `confirmed` is how many requests to their agent a person agreed to; None where nobody was asked.
 
     If another process is at it, the windows are left to it. When the API cannot be reached or refuses us, the
     other windows wait for a later drain. Raises as `drain` does.
@@ -467,8 +469,10 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
                 break
             with project.open_ledger() as ledger:
                 runner = runner_of(project, ledger)
+                runner.gate.confirmed = confirmed
                 done.reflected += _ask_about(runner, tried, retry)
                 done.notes.append(curator.ask(ledger, runner))
+                confirmed = runner.gate.confirmed
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
@@ -482,30 +486,27 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
 
 
 def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
-    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest first. All count as
-    tried as soon as the API cannot be reached or refuses us."""
+    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest first. All of who
+    cannot be reached or refuses us count as tried from then on."""
     from reflector.reflection.protocol import OUTAGES
 
     open_ = _untried(runner.ledger, tried)
-    if runner.api_rests(open_, retry):
-        tried.update(window.event_id for window in open_)
-        return
+    away = runner.resting(open_, retry)
     reopened = {window.event_id: window for window in runner.reopened() if window.event_id not in tried}
     windows = sorted([*open_, *reopened.values()], key=lambda window: window.position)
-    month_is_spent = False
+    budget_is_spent = False
     for window in windows:
         tried.add(window.event_id)
         waited = window.event_id in reopened
-        if (waited and month_is_spent) or not runner.is_due(window, retry):
+        if (waited and budget_is_spent) or (who := runner.who(window)) in away or not runner.is_due(window, retry):
             continue
         reflected = runner.finish(window)
         if waited and reflected.outcome == "skipped":  # it waits as before
-            month_is_spent = "monthly" in reflected.detail
+            budget_is_spent = "session budget" not in reflected.detail
             continue
         yield reflected
         if reflected.outcome == "failed" and reflected.stage in {*OUTAGES, "request"}:
-            tried.update(other.event_id for other in windows)
-            return
+            away.add(who)
 
 
 def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:

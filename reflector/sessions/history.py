@@ -73,7 +73,7 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
             pipeline.write()
             done.is_empty = not pipeline.ledger.rows()
     if is_model:
-        ask_model(project, retry="left")
+        ask_model(project, retry="left", confirmed=len(files))
     return done
 
 

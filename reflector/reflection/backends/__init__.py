@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.config import BACKENDS, Config, ConfigError
+from reflector.config import BACKENDS, CONSENT, Config, ConfigError
 
 if TYPE_CHECKING:
     from reflector.reflection.protocol import Backend
@@ -37,6 +37,12 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
         from reflector.reflection.backends.model import ModelBackend, model_settings
 
         return ModelBackend(AnthropicClient(model_settings(config)), project, config.request_tokens)
+    if config.backend == "agent":
+        from reflector.reflection.backends.agent import AgentClient
+        from reflector.reflection.backends.model import ModelBackend
+
+        client = AgentClient(config.judge_client, config.model, float(config.deadline_seconds))
+        return ModelBackend(client, project, config.request_tokens, name="agent")
     raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
 
 
@@ -50,6 +56,17 @@ def described(config: Config, project: Path, environ: Mapping[str, str] | None =
             return f"anthropic, {settings.model}: no API key", "export ANTHROPIC_API_KEY=…"
         where = settings.base_url or "Anthropic's API"
         return f"anthropic, {settings.model} at {where}, with a key", ""
+    if config.backend == "agent":
+        from reflector.reflection.backends import consent
+        from reflector.reflection.backends.agent_clients import JUDGES
+
+        agreed = consent.read(environ)
+        if not agreed or config.judge_client not in ("", *agreed):
+            who = JUDGES[config.judge_client].title if config.judge_client else "an agent"
+            return f"agent: you have not let {who} judge", CONSENT
+        named = [config.judge_client] if config.judge_client else list(agreed)
+        rests = [consent.rest_words(name, environ) for name in named]
+        return f"agent: {', '.join(map(' '.join, zip(named, rests, strict=True)))}".replace(" ,", ","), ""
     fixtures = project / os.path.expanduser(config.fixtures.strip())  # noqa: PTH111 - Path raises where there is no home
     if config.backend == "fixtures" and not fixtures.is_file():
         return f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`"

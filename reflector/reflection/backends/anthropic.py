@@ -62,6 +62,15 @@ class AnthropicClient:
     settings: ModelSettings
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
+    #: Its own retries are for requests that took nothing.
+    worst: int = 1
+    overhead: int = 0
+
+    def of(self, writer: str) -> AnthropicClient:
+        return self
+
+    def name(self) -> str:
+        return ""
 
     async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
         """Send one question as one user message, and count each request in `tries`, of which one must be left.

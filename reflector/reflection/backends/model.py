@@ -79,6 +79,7 @@ class Reply:
     """A model's text, why it ended there, and the tokens that it took.
 
     request_id  by which the API knows the request; None where it has no ids
+    cost        in USD, where the client says it itself
     """
 
     text: str
@@ -86,6 +87,7 @@ class Reply:
     stop_reason: str
     usage: Usage
     request_id: str | None = None
+    cost: str = ""
 
 
 def model_settings(config: Config | None = None, environ: Mapping[str, str] | None = None) -> ModelSettings:
@@ -110,7 +112,25 @@ def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str
 
 
 class Client(Protocol):
-    """Who sends questions to a model."""
+    """Who sends questions to a model.
+
+    worst     the most requests that it may make by itself of one question
+    overhead  the tokens that it adds to each
+    """
+
+    @property
+    def worst(self) -> int: ...
+
+    @property
+    def overhead(self) -> int: ...
+
+    def of(self, writer: str) -> Client:
+        """Return who is asked about a session that this agent wrote."""
+        ...
+
+    def name(self) -> str:
+        """Return its name among several, "" for the only one."""
+        ...
 
     async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
         """Send one question; all its texts but the last are the same for many. Raises BackendError and nothing else."""
@@ -140,7 +160,8 @@ class ModelBackend:
         """
         limit = self.request_tokens
         if request.allowance is not None:
-            limit = min(limit, request.allowance - MAX_TOKENS)
+            client = self.client.of(request.agent)
+            limit = min(limit, request.allowance // client.worst - MAX_TOKENS - client.overhead)
         try:
             template = find_template("reflector.txt", self.project)
             playbook = sections_text(request.playbook)
@@ -154,15 +175,17 @@ class ModelBackend:
 
     def answer(self, request: Request) -> Answer:
         """Judge a window. Raises BackendError; what the file of the transcript raises goes through."""
+        client = self.client.of(request.agent)
         prompt: Prompt | None = self.prompt(request)
         usage, tries = Usage(), Tries()
         given: Answer | None = None
         refused: BackendError | None = None
         while prompt is not None:
             try:
-                request.reserve(usage.total + prompt.tokens + MAX_TOKENS)
-                reply = asyncio.run(self.client.send((prompt.before, prompt.after), tries))
+                request.reserve(usage.total + client.worst * (prompt.tokens + client.overhead + MAX_TOKENS))
+                reply = asyncio.run(client.send((prompt.before, prompt.after), tries))
             except BackendError as error:
+                usage += error.usage
                 refused = error
                 if given is not None or not error.too_long:
                     break
@@ -181,8 +204,13 @@ class ModelBackend:
             prompt = self._half(request, prompt) if tries.made < MAX_RETRIES else None
         if given is None:
             assert refused is not None  # each round ends with an answer or a refusal
+            refused.usage = usage
             raise refused
         return given
+
+    def who(self, agent: str) -> str:
+        """Return which client is asked about a session that this agent wrote."""
+        return self.client.of(agent).name()
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory. Raises BackendError."""
@@ -220,16 +248,13 @@ def _used(reply: Reply, estimated: int) -> Usage:
 
 def _meta(reply: Reply, usage: Usage, estimated: int, tries: Tries) -> dict[str, object]:
     meta: dict[str, object] = {
-        "input_tokens": usage.input,
-        "output_tokens": usage.output,
-        "cache_read_tokens": usage.cache_read,
-        "cache_write_tokens": usage.cache_write,
+        **usage.meta(),
         "estimated_tokens": estimated,
         "milliseconds": round(tries.seconds * 1000),
         "requests": tries.made,
         "stop_reason": quote(reply.stop_reason, 60),
     }
-    if (price := cost(reply.model, usage)) is not None:
+    if (price := reply.cost or cost(reply.model, usage)) is not None:
         meta["cost_usd"] = str(price)
     if reply.request_id:
         meta["request_id"] = quote(reply.request_id, 100)

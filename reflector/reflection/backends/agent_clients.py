@@ -1,0 +1,393 @@
+"""The agents that can judge: how each is asked without a screen and without tools, and where its answer stands.
+
+Invariant: each command line of `clients.toml` gives its client no tool, MCP server, hook, memory file or project
+settings, and leaves no session behind. Each version shows its request to a stand-in on loopback before it is given a
+session (`agent.py`), so a switch that a new version drops is noticed.
+
+A client keeps its login. Where its settings cannot be switched off, it gets a home of ours with a link to its login: a
+copy would spend the token with which a login is renewed.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from reflector.config import ConfigError, read_toml
+from reflector.files import read_bounded
+from reflector.prices import Usage
+
+#: The instructions of the client's own are replaced by this where that is possible; the question has its own.
+SYSTEM = "You judge a session of a coding agent. You have no tools. Answer with one JSON object and nothing else."
+#: Variables that clients for models of several makers take a key from.
+_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "MISTRAL_API_KEY")
+_MOST_BYTES = 1 << 20
+_Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A folder of ours for one start of a client.
+
+    person  the variables of the person, as they were at the consent
+    model   which one is asked; "" for the client's default
+    url     of the stand-in that its request is shown to; "" for a question to its own API
+    told    what the client's own command printed that comes before (`first`)
+    """
+
+    folder: Path
+    person: Mapping[str, str]
+    model: str
+    url: str = ""
+    told: bytes = b""
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def theirs(self, variable: str, below_home: str, *names: str) -> Path:
+        """Return a path in a folder of the person's: the variable's, else one below their home."""
+        folder = self.person.get(variable) or Path(self.person.get("HOME", "/"), below_home)
+        return Path(folder, *names)
+
+    def write(self, name: str, content: str | _Object) -> None:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+
+    def filled(self, text: str) -> str:
+        """Return a text of the table with what it stands for."""
+        values = {"folder": self.folder, "home": self.home, "model": self.model, "url": self.url, "system": SYSTEM}
+        return Template(text).substitute(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a client printed: its answer, or its error in its words; `kept` names what it had and should not have.
+
+    stop  why the answer ended, "" for the usual end
+    cost  USD as the client says, "" where it says none
+    """
+
+    text: str = ""
+    error: str = ""
+    model: str = ""
+    stop: str = ""
+    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    cost: str = ""
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeClient:
+    """One client, as `clients.toml` has it.
+
+    name       the value of `--agent`
+    names      what people call it, what its sessions are recorded as, and how a person logs in
+    versions   those that are asked: from the one that was tried to the next with other promises
+    worst      most requests that one question may become: the client's own retries
+    largest    most bytes of a request with an empty question: a memory file or a tool would not fit
+    words      what follows its name on the command line
+    logins     the variables that hold its login, or say where its API is
+    model      the cheapest one, as the client names it; "" where it names none, and asks the person's default
+    variables  of its start; `standin` has those that come to it where it asks a stand-in
+    files      their content, by their names in the home of ours, and `links` to a person's: variable, below home, name
+    first      words of a command of its own that comes before, whose output `_PREPARE` needs
+    turn       what its output has once for each turn; a second one means that it called a tool that it does not have
+    echoes     how often its output repeats the question
+    """
+
+    name: str
+    names: Sequence[str]
+    versions: Sequence[str]
+    worst: int
+    largest: int
+    words: str
+    logins: Sequence[str] = _KEYS
+    model: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    standin: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    first: Sequence[str] = ()
+    turn: str = ""
+    echoes: int = 0
+
+    @property
+    def title(self) -> str:
+        return self.names[0]
+
+    def command(self, ours: Ours) -> list[str]:
+        """Return the words after its name."""
+        words = [ours.filled(word) for word in shlex.split(self.words)]
+        more = _MODEL.get(self.name)
+        return [*words, *(more(ours) if more else ())]
+
+    def prepare(self, ours: Ours) -> dict[str, str]:
+        """Write what it reads, and return its variables."""
+        for name, content in self.files.items():
+            ours.write(name, ours.filled(content))
+        for name, place in self.links.items():
+            link, there = ours.home / name, ours.theirs(*place)
+            if there.exists() and not ours.url:
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(there)
+        given = {**self.variables, **(self.standin if ours.url else {})}
+        more = _PREPARE.get(self.name)
+        return {name: ours.filled(value) for name, value in given.items()} | ((more(ours) or {}) if more else {})
+
+    def read(self, out: bytes, err: bytes, ours: Ours) -> Said:
+        """Return what it printed on standard output and, where it says why it failed, standard error."""
+        return _READ[self.name](out, err.decode("utf-8", "replace")[-400:].strip(), ours)
+
+    def variables_of(self, environ: Mapping[str, str]) -> Iterator[str]:
+        """Yield the variables that hold a person's login, also those that their settings of the client name."""
+        yield from self.logins
+        if self.name == "codex":
+            for provider in _codex_kept(Ours(Path(), environ, "")).get("model_providers", {}).values():
+                yield str(provider.get("env_key", ""))
+
+
+def _lines(out: bytes) -> list[_Object]:
+    """Return the objects of JSON lines; other lines are skipped."""
+    return [value for line in out.splitlines() if (value := _parsed(line))]
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Any, *keys: str) -> str:
+    found = _at(value, *keys)
+    return found if isinstance(found, str) else ""
+
+
+def _usage(tokens: Any, *names: str, cached_in_input: bool = False) -> Usage:
+    """Return tokens by their names: input, output, read from the cache, written to it."""
+    counts = [_at(tokens, *name.split(".")) for name in names]
+    whole = [count if type(count) is int and 0 <= count <= 10_000_000 else 0 for count in counts]
+    whole += [0] * (4 - len(whole))
+    if cached_in_input:
+        whole[0] = max(0, whole[0] - whole[2])
+    return Usage(*whole)
+
+
+def _cost(value: Any) -> str:
+    return f"{value:.6f}" if type(value) in (int, float) and 0 <= value < 10_000 else ""
+
+
+def _parsed(raw: bytes) -> _Object:
+    """Return an object, {} for anything else; what comes before its first line is left out."""
+    start = 0 if raw[:1] == b"{" else raw.find(b"\n{") + 1
+    with suppress(ValueError, RecursionError):
+        value = json.loads(raw[start:])
+        return value if isinstance(value, dict) else {}
+    return {}
+
+
+def _settings(path: Path) -> _Object:
+    """Return what a file of settings holds, {} for one that is missing or not plain JSON."""
+    with suppress(OSError):
+        return _parsed(read_bounded(path, _MOST_BYTES))
+    return {}
+
+
+def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
+    lines = _lines(out)
+    result = next((line for line in reversed(lines) if line.get("type") == "result"), {})
+    # The client's own report comes before it asks anything.
+    report = next((line for line in lines if line.get("subtype") == "init"), {})
+    kept = [name for key in ("tools", "mcp_servers") for name in (report.get(key) or ())]
+    usage = _usage(
+        result.get("usage"),
+        "input_tokens",
+        "output_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+    )
+    text, stop = _text(result, "result"), _text(result, "stop_reason")
+    # `subtype` is "success" for a failed request, too.
+    error = "" if result.get("is_error") is False else f"{text or 'no result'} ({result.get('api_error_status')})"
+    model = next(iter(result.get("modelUsage") or ()), ours.model)
+    is_usual = stop in ("end_turn", "stop_sequence")
+    cost = _cost(result.get("total_cost_usd"))
+    return Said(text, error, str(model), "" if is_usual else stop, usage, cost, ", ".join(map(str, kept))[:200])
+
+
+#: What is left of a person's configuration of Codex CLI: who is asked, and where the login is.
+_CODEX_KEPT = ("model_provider", "model_providers", "openai_base_url", "chatgpt_base_url", "cli_auth_credentials_store")
+#: What a model's own entry says of tools wins over every switch.
+_NO_TOOLS: _Object = {
+    "tool_mode": None,
+    "multi_agent_version": None,
+    "apply_patch_tool_type": None,
+    "use_responses_lite": False,
+    "experimental_supported_tools": [],
+}
+
+
+def _codex_kept(ours: Ours) -> _Object:
+    with suppress(ConfigError):
+        theirs = read_toml(ours.theirs("CODEX_HOME", ".codex", "config.toml"))
+        return {key: theirs[key] for key in _CODEX_KEPT if key in theirs}
+    return {}
+
+
+def _codex(ours: Ours) -> None:
+    import tomlkit
+
+    kept = _codex_kept(ours)
+    if ours.url:
+        at = {"name": "standin", "base_url": f"{ours.url}/v1", "wire_api": "responses", "supports_websockets": False}
+        kept = {"model_provider": "standin", "model_providers": {"standin": at}}
+    ours.write("config.toml", tomlkit.dumps(kept))
+    models = _parsed(ours.told).get("models") or []
+    ours.write("catalog.json", {"models": [one | _NO_TOOLS for one in models if one.get("slug") == ours.model]})
+
+
+def _codex_said(out: bytes, _: str, ours: Ours) -> Said:
+    lines = _lines(out)
+    said = [_text(line, "item", "text") for line in lines if _at(line, "item", "type") == "agent_message"]
+    errors = [_text(line, "error", "message") or _text(line, "message") for line in lines if "error" in line]
+    errors += [_text(line, "message") for line in lines if line.get("type") == "error"]
+    done = next((line for line in reversed(lines) if line.get("type") == "turn.completed"), None)
+    names = ("input_tokens", "output_tokens", "cached_input_tokens")
+    usage = _usage(_at(done, "usage"), *names, cached_in_input=True)
+    error = "" if done is not None else errors[-1] if errors else "the turn was not completed"
+    return Said(said[-1] if said else "", error, ours.model, usage=usage)
+
+
+def _gemini(ours: Ours) -> None:
+    theirs = _settings(ours.theirs("GEMINI_CLI_HOME", "", ".gemini/settings.json"))
+    chosen = _text(theirs, "security", "auth", "selectedType") or "oauth-personal"
+    has_key = ours.url or ours.person.get("GEMINI_API_KEY")
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key" if has_key else chosen}},
+        "tools": {"core": []},
+        "hooksConfig": {"enabled": False},
+        "skills": {"enabled": False},
+        "context": {"includeDirectoryTree": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": 2},
+    }
+    ours.write(".gemini/settings.json", settings)
+
+
+def _gemini_said(out: bytes, err: str, ours: Ours) -> Said:
+    answer = _parsed(out)
+    # An error stands on standard error, behind warnings.
+    error = _text(answer, "error", "message") or ("" if "response" in answer else err or "no answer")
+    models, usage = _at(answer, "stats", "models") or {}, Usage()
+    for one in models.values():
+        usage += _usage(_at(one, "tokens"), "prompt", "candidates", "cached", cached_in_input=True)
+        usage += _usage(_at(one, "tokens"), "", "thoughts")
+    # It asks another model by itself where the first one is busy.
+    return Said(_text(answer, "response"), error, ", ".join(models) or ours.model, usage=usage)
+
+
+def _copilot(ours: Ours) -> dict[str, str]:
+    # With a model of one's own, its variable wins over the flag.
+    return {"COPILOT_MODEL": ours.model}
+
+
+def _copilot_said(out: bytes, err: str, ours: Ours) -> Said:
+    lines = _lines(out)
+    said = [line for line in lines if line.get("type") == "assistant.message"]
+    errors = [_text(line, "data", "message") for line in lines if line.get("type") == "session.error"]
+    usage, names = Usage(), ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+    for one in (_at(_settings(ours.home / "usage.json"), "modelMetrics") or {}).values():
+        usage += _usage(_at(one, "usage"), *names, cached_in_input=True)
+    # Each message is a part of an answer that was too long for one.
+    text = _text(said[0], "data", "content") if len(said) == 1 else ""
+    error = errors[-1] if errors else "" if text else err or "no answer"
+    return Said(text, error, _text(said[-1] if said else {}, "data", "model") or ours.model, usage=usage)
+
+
+def _opencode(ours: Ours) -> dict[str, str]:
+    """Its configuration is ours; of the person's, the providers and their models alone."""
+    provider = _opencode_settings(ours).get("provider") or {}
+    if ours.url:
+        provider = {"anthropic": {"options": {"baseURL": f"{ours.url}/v1", "apiKey": "stand-in"}}}
+    judge = {"mode": "primary", "prompt": SYSTEM, "tools": {"*": False}, "permission": {"*": "deny"}}
+    config: _Object = {"provider": provider, "agent": {"judge": judge, "title": {"disable": True}}}
+    config |= {"share": "disabled", "autoupdate": False, "snapshot": False, "permission": {"*": "deny"}}
+    return {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+
+
+def _opencode_settings(ours: Ours) -> _Object:
+    return _settings(ours.theirs("XDG_CONFIG_HOME", ".config", "opencode", "opencode.json"))
+
+
+def _opencode_model(ours: Ours) -> list[str]:
+    if ours.url:
+        return ["-m", "anthropic/claude-haiku-4-5"]
+    theirs = _opencode_settings(ours)
+    model = ours.model or _text(theirs, "small_model") or _text(theirs, "model")
+    return ["-m", model] if model else []
+
+
+def _opencode_said(out: bytes, err: str, ours: Ours) -> Said:
+    lines = _lines(out)
+    text = "".join(_text(line, "part", "text") for line in lines if line.get("type") == "text")
+    end = next((_at(line, "part") for line in lines if line.get("type") == "step_finish"), None)
+    failed = next((_at(line, "error") for line in lines if line.get("type") == "error"), None)
+    tokens, stop = _at(end, "tokens"), _text(end, "reason")
+    usage = _usage(tokens, "input", "output", "cache.read", "cache.write") + _usage(tokens, "", "reasoning")
+    words = [_text(failed, "name"), _text(failed, "data", "message"), str(_at(failed, "data", "statusCode") or "")]
+    error = " ".join(words).strip() or ("" if end else err or "no answer")
+    model = (_opencode_model(ours) or ["", "its default model"])[1]
+    return Said(text, error, model, "" if stop == "stop" else stop, usage, _cost(_at(end, "cost")))
+
+
+def _pi(ours: Ours) -> None:
+    if ours.url:
+        at = {"baseUrl": ours.url, "api": "anthropic-messages", "apiKey": "stand-in", "models": [{"id": "standin"}]}
+        ours.write("models.json", {"providers": {"standin": at}})
+
+
+def _pi_model(ours: Ours) -> list[str]:
+    model = "standin/standin" if ours.url else ours.model
+    return ["--model", model] if model else []
+
+
+def _pi_said(out: bytes, err: str, ours: Ours) -> Said:
+    ends = [_at(line, "message") for line in _lines(out) if line.get("type") == "message_end"]
+    last = next((one for one in reversed(ends) if _text(one, "role") == "assistant"), None)
+    parts = _at(last, "content")
+    text = "".join(_text(part, "text") for part in parts) if isinstance(parts, list) else ""
+    usage, stop = _usage(_at(last, "usage"), "input", "output", "cacheRead", "cacheWrite"), _text(last, "stopReason")
+    # Its exit code is 0 for every failure of the API.
+    error = "" if last and stop != "error" else _text(last, "errorMessage") or err or "no answer"
+    cost = _cost(_at(last, "usage", "cost", "total"))
+    return Said(text, error, _text(last, "model") or ours.model, "" if stop == "stop" else stop, usage, cost)
+
+
+#: By client: what the table cannot say of its files and variables, of the words for its model, and of its output.
+_PREPARE: Mapping[str, Callable[[Ours], dict[str, str] | None]] = {
+    "codex": _codex,
+    "gemini": _gemini,
+    "copilot": _copilot,
+    "opencode": _opencode,
+    "pi": _pi,
+}
+_MODEL: Mapping[str, Callable[[Ours], list[str]]] = {"opencode": _opencode_model, "pi": _pi_model}
+_READ: Mapping[str, Callable[[bytes, str, Ours], Said]] = {
+    "claude": _claude_said,
+    "codex": _codex_said,
+    "gemini": _gemini_said,
+    "copilot": _copilot_said,
+    "opencode": _opencode_said,
+    "pi": _pi_said,
+}
+_TABLE = tomllib.loads(Path(__file__).with_name("clients.toml").read_text("utf-8"))
+JUDGES = {name: JudgeClient(name, **fields) for name, fields in _TABLE.items()}

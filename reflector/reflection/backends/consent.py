@@ -1,0 +1,125 @@
+"""What a person agreed to when they let their agents judge, and what has come of it since.
+
+Invariant: who is asked, by which path and with which variables is what the person saw when they agreed; nothing of a
+project, a hook or a repository is added later. It lies in the person's own folder, for all of their projects.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from reflector import files
+from reflector.locate import judge_folder
+from reflector.reflection.backends.agent_clients import JUDGES
+
+#: Variables that every client needs as the person has them.
+_COMMON = (
+    *("HOME", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
+)
+_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+_MOST_BYTES = 1 << 20
+_FILE, _STATE = "consent.json", "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """One client: its absolute path, and the variables that it is started with."""
+
+    path: str
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(slots=True)
+class State:
+    """What is known of a client: the version whose lock-down was shown, limits in a row, and until when it rests."""
+
+    proved: str = ""
+    limits: int = 0
+    until: float = 0.0
+
+
+def found(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
+    """Return the clients that are installed here, as they would be started."""
+    environ = os.environ if environ is None else environ
+    path = environ.get("PATH", "")
+    node = shutil.which("node", path=path)
+    clients = {}
+    for client in JUDGES.values():
+        binary = shutil.which(client.name, path=path)
+        if binary is None:
+            continue
+        binary = os.path.abspath(binary)  # noqa: PTH100 - a link stays: an update of the client moves it
+        folders = [os.path.dirname(binary), *([os.path.dirname(os.path.abspath(node))] if node else []), *_PATH]  # noqa: PTH100, PTH120
+        given = {name: environ[name] for name in (*_COMMON, *client.variables_of(environ)) if environ.get(name)}
+        clients[client.name] = Agreed(binary, {**given, "PATH": os.pathsep.join(dict.fromkeys(folders))})
+    return clients
+
+
+def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
+    """Return the clients that the person lets judge; none without consent, or where its record is damaged."""
+    try:
+        known = {name: one for name, one in _object(environ, _FILE).items() if name in JUDGES}
+        return {name: Agreed(str(one["path"]), dict(one["environ"])) for name, one in known.items()}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def keep(clients: Mapping[str, Agreed]) -> None:
+    """Record the consent. Raises OSError."""
+    folder = open_folder()
+    files.write_durably(folder, json.dumps({name: asdict(one) for name, one in clients.items()}).encode(), _FILE)
+
+
+def withdraw() -> bool:
+    """Remove the consent and all that came of it; return whether there was one."""
+    folder = judge_folder()
+    was = bool(folder) and Path(folder, _FILE).exists()
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    return was
+
+
+def state_of(name: str, environ: Mapping[str, str] | None = None) -> State:
+    try:
+        return State(**_object(environ, _STATE).get(name, {}))
+    except TypeError:
+        return State()
+
+
+def rest_words(name: str, environ: Mapping[str, str] | None = None) -> str:
+    """Return until when a client rests that hit its limit, in words; "" for one that does not."""
+    until = state_of(name, environ).until
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
+    return f"(hit its limit; asked again after {at})" if until > time.time() else ""
+
+
+def keep_state(name: str, state: State) -> None:
+    """Record what is known of a client; the judge's lock must be held. Raises OSError."""
+    states = {**_object(None, _STATE), name: asdict(state)}
+    files.write_durably(open_folder(), json.dumps(states).encode(), _STATE)
+
+
+def open_folder(below: str = "") -> str:
+    """Return the person's folder of their judge, or one in it, private, made where it is missing. Raises OSError."""
+    folder = judge_folder()
+    if not folder:
+        raise FileNotFoundError(2, "this user has no home folder, so no agent of theirs can judge")
+    Path(folder).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    files.private_folder(folder)
+    return files.private_folder(f"{folder}/{below}") if below else folder
+
+
+def _object(environ: Mapping[str, str] | None, name: str) -> dict[str, dict]:  # type: ignore[type-arg]
+    try:
+        value = json.loads(files.read_bounded(Path(judge_folder(environ), name), _MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

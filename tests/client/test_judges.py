@@ -1,0 +1,127 @@
+"""Each real client as the judge of a session that it wrote: asked from a drain whose environment is a project's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.locate import judge_folder
+from reflector.resources import resource_dir
+from tests.client.apis import FIX, MessagesApi, says, serving, step
+from tests.client.client import Client
+from tests.client.conftest import _installed, _there
+from tests.client.others import OTHERS, Codex, Copilot, Gemini, OpenCode, Other, Pi
+from tests.road.agent import Agent
+
+#: The heading behind the transcript, which quotes what the person said.
+_ASKED = re.findall(r"^# .*$", (resource_dir("prompts") / "reflector.txt").read_text(), re.M)[-1]
+_VERDICT = {"name": "pat-001", "rationale": "It caught the bug.", "tag": "neutral"}
+_ANSWER = json.dumps({"analysis": "The test came first.", "bullet_tags": [_VERDICT]})
+_MEMORY = "THE-MEMORY-OF-THE-PERSON"
+#: Where each keeps what it tells every session, below the person's home.
+_MEMORIES = {
+    Codex: ".codex/AGENTS.md",
+    Gemini: ".gemini/GEMINI.md",
+    Copilot: ".copilot/copilot-instructions.md",
+    OpenCode: ".config/opencode/AGENTS.md",
+    Pi: ".pi/agent/AGENTS.md",
+}
+_MADE = [(kind, path) for kind in (Client, *OTHERS) for path in _installed(getattr(kind, "name", "claude"))]
+_IDS = [path.parents[2].name if path else getattr(kind, "name", "claude") for kind, path in _MADE]
+
+
+@pytest.fixture(params=_MADE, ids=_IDS)
+def judge(request: pytest.FixtureRequest, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client | Other]:
+    """An agent that its person lets judge, after a session of its own; the person has a memory file and a server."""
+    kind, path = request.param
+    # What ended is processed by the test, not by the hook.
+    monkeypatch.setattr(kind, "given", {**kind.given, "REFLECTOR_NO_SPAWN": "1"})
+    with serving(getattr(kind, "stand_in", MessagesApi)) as api:
+        client = kind(_there(path), agent, api)
+        name = getattr(client, "name", "claude")
+        if name == "claude":
+            agent.run("install")
+        client.prints(FIX)
+        memory = agent.home / _MEMORIES[kind] if kind in _MEMORIES else client.config / "CLAUDE.md"
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        memory.write_text(_MEMORY)
+        _give_server(client, str(agent.home / "served"))
+        own, client_environ = dict(agent.environ), client.environ()
+        agent.environ |= client_environ
+        api.when(_ASKED, step(says(_ANSWER)))
+        said = agent.run("install", "--judge", "--agent", name, "--yes").out
+        assert str(path) in said
+        if name == "pi":  # it has no name for a cheap one
+            agent.run("config", "set", "--global", "model", "standin/claude-sonnet-4-6")
+            agent.run("config", "set", "--global", "judge_client", "pi")
+        agent.environ = own
+        yield client
+
+
+def _give_server(client: Client | Other, marker: str) -> None:
+    """Let the person have an MCP server that leaves a mark where a judge starts it."""
+    script = client.root / "server.sh"
+    script.write_text(f'#!/bin/sh\n[ -z "$REFLECTOR_JUDGING" ] || touch {marker}\n')
+    script.chmod(0o755)
+    home = client.agent.home
+    server: dict[str, Any] = {"type": "stdio", "command": str(script), "args": []}
+    places = {
+        "claude": (client.root / "config/.claude.json", {"mcpServers": {"mine": server}}),
+        "gemini": (home / ".gemini/settings.json", {"mcpServers": {"mine": {"command": str(script)}}}),
+        "copilot": (home / ".copilot/mcp-config.json", {"mcpServers": {"mine": server | {"tools": ["*"]}}}),
+        "opencode": (
+            home / ".config/opencode/opencode.json",
+            {"mcp": {"mine": {"type": "local", "command": [str(script)]}}},
+        ),
+    }
+    name = getattr(client, "name", "claude")
+    if name == "codex":
+        with (home / ".codex/config.toml").open("a") as file:
+            file.write(f'[mcp_servers.mine]\ncommand = "{script}"\n')
+    elif name in places:
+        path, more = places[name]
+        known = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(known | more))
+
+
+def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(judge: Client | Other) -> None:
+    agent, before = judge.agent, (len(judge.transcripts()), len(judge.payloads()))
+    poison = {"NODE_OPTIONS": "--require=/nowhere.js", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "PATH": "/nowhere"}
+    agent.environ |= poison
+    agent.run("drain")
+    agent.environ = {key: value for key, value in agent.environ.items() if key not in poison}
+    (answered,) = agent.events("reflection.answered")
+    assert (answered["data"]["backend"], answered["data"]["mode"]) == ("agent", "citation_guided")
+    assert [answered["meta"][f"{kind}_tokens"] for kind in ("input", "output")] == [1000, 20]
+    (tagged,) = agent.events("bullet.tagged")
+    assert (tagged["data"]["name"], tagged["data"]["disposition"]) == ("pat-001", "neutral")
+    (asked,) = [body for body in judge.api.asked if _ASKED in judge.api.text_of(body)]
+    assert [tool for tool in asked.get("tools") or () if tool != {"functionDeclarations": []}] == []
+    said = judge.api.text_of(asked)
+    # What pi was told stands in its transcript.
+    assert (_MEMORY in said, said.count("This project keeps a playbook:")) == (False, isinstance(judge, Pi))
+    assert not (agent.home / "served").exists()
+    # Nothing of it is recorded, told or left: no hook of the person's ran, no transcript and no process is there.
+    assert (len(judge.transcripts()), len(judge.payloads())) == before
+    assert len(agent.events("session.recorded")) == 1
+    folder = Path(judge_folder({"HOME": str(agent.home)}))
+    assert [list((folder / name).iterdir()) for name in ("guard", "work")] == [[], []]
+    assert _judges_at_work(agent.home) == []
+
+
+def _judges_at_work(home: Path) -> list[str]:
+    """The processes of a person's judge."""
+
+    def is_one(entry: Path) -> bool:
+        try:
+            environ = (entry / "environ").read_bytes()
+        except OSError:
+            return False
+        return b"REFLECTOR_JUDGING=" in environ and bytes(home) in environ
+
+    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_one(entry)]
