@@ -132,7 +132,7 @@ def install(
     click.echo(safe(f"Next: {first_step(root) if is_untouched(place.project()) else _ADD}"))
     click.echo(f"To undo: {undo}")
     if not consent.read():
-        click.echo(f"To let your agent judge what helped: {CONSENT} ({_estimate(place)})")
+        click.echo(f"To let your agent judge what helped: {CONSENT}{_estimate(place)}")
 
 
 @click.command()
@@ -213,9 +213,7 @@ def _let_judge(place: Place, named: str, *, yes: bool) -> None:
         raise click.ClickException(f"no agent here can judge; these can: {', '.join(JUDGES)}")
     config = load_config(place.folder())
     most = f"at most {config.daily_requests} requests a day by themselves, {config.monthly_tokens:,} tokens a month"
-    agreed(
-        f"Let them judge your sessions ({_estimate(place)}; {most})?", "your agents judge only if you agree", yes=yes
-    )
+    agreed(f"Let them judge your sessions{_estimate(place)}, {most}?", "your agents judge only if you agree", yes=yes)
     consent.keep(agreeing)
     set_for_all(place, "backend", "agent")
     click.echo("They judge from the next session on. To stop: reflector uninstall --judge")
@@ -232,7 +230,7 @@ def _estimate(place: Place) -> str:
             found += [path.stat() for path in folder.rglob("*.jsonl")] if agent.history else []
     last = nlargest(10, found, key=lambda one: one.st_mtime)
     tokens = sum(min(one.st_size // 3, config.request_tokens) for one in last)
-    return f"your last {counted(len(last), 'session')}: at most about {tokens:,} tokens"
+    return f" (your last {counted(len(last), 'session')}: at most about {tokens:,} tokens)" if last else ""
 
 
 def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool, out: bool = False) -> None:

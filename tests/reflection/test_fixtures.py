@@ -138,7 +138,7 @@ def test_each_name_in_the_settings_is_a_backend_that_says_the_same_and_a_row_of_
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        (Config(backend="oracle"), "'oracle' is not a backend; the backends are rules, anthropic, fixtures"),
+        (Config(backend="oracle"), "'oracle' is not a backend; the backends are rules, agent, anthropic, fixtures"),
         *((Config(backend="fixtures", fixtures=name), "fixtures") for name in ("  ", "~nobody-of-that-name/f.jsonl")),
     ],
 )

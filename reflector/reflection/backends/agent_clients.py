@@ -108,8 +108,8 @@ class JudgeClient:
     names: Sequence[str]
     versions: Sequence[str]
     worst: int
-    largest: int
     words: str
+    largest: int = 6_000
     logins: Sequence[str] = _KEYS
     model: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
