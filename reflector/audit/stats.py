@@ -21,7 +21,8 @@ KINDS = ("model", "template", "day")
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Figures of a ledger; `groups` by kind, each in order of its keys, days oldest first."""
+    """Figures of a ledger; windows have the `states` of now; `groups` by kind, each in order of its keys, days oldest
+    first."""
 
     events: int
     sessions: int
@@ -49,4 +50,4 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
         kind: [group for _, group in sorted(found.items()) if group.answers or group.reflections]
         for kind, found in groups.items()
     }
-    return Stats(upto, tally.sessions, tally.windows, tally.states, whole, ordered)
+    return Stats(upto, tally.sessions, tally.windows, ledger.window_states(), whole, ordered)

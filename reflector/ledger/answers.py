@@ -1,4 +1,4 @@
-"""Windows and answers: how far windows came, what answers took, and the tags that were read from them.
+"""Windows and answers: how many windows there are, what answers took, and the tags that were read from them.
 
 Invariant: each answer, each reflection and each tag is in one group. A reflection is in the group of the last answer
 before its completion, and so are the tags behind it; a tag of none is in no group. An answer that was erased takes its
@@ -8,14 +8,14 @@ have events since are counted out as they were and in as they are.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
-from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES, window_step
+from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES
 from reflector.ledger.reader import between, events_where, one_of, whose
 from reflector.prices import spent_on
 
@@ -64,24 +64,23 @@ class Group:
 
 @dataclass(slots=True)
 class Answers:
-    """Windows by state, answers by group, and tags of no group."""
+    """Windows, their sessions, answers by group, and tags of no group."""
 
     windows: int = 0
     sessions: int = 0
-    states: dict[str, int] = field(default_factory=dict)
     stray: Group = field(default_factory=Group)
     groups: dict[Key, Group] = field(default_factory=lambda: defaultdict(Group))
 
     def dump(self) -> list[Any]:
         """Return the counts as lists, as JSON holds them, but for costs."""
         groups = [[*key, *astuple(group)[1:]] for key, group in sorted(self.groups.items()) if group != Group()]
-        return [self.windows, self.sessions, self.states, [*astuple(self.stray)[1:]], groups]
+        return [self.windows, self.sessions, [*astuple(self.stray)[1:]], groups]
 
     @classmethod
     def load(cls, state: Any) -> Answers:
         """Return the counts that `dump` gave."""
-        windows, sessions, states, stray, groups = state
-        found = cls(windows, sessions, dict(states), _loaded(stray))
+        windows, sessions, stray, groups = state
+        found = cls(windows, sessions, _loaded(stray))
         found.groups.update({(model, template, day): _loaded(counts) for model, template, day, *counts in groups})
         return found
 
@@ -109,7 +108,6 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
         whole = events_where(sql, f"{whose(STEP_TYPES)} AND {among} AND position <= ?", values, upto)
         by_position = {step.position: step for step in (*steps, *whole) if not step.fault}
         steps = [step for _, step in sorted(by_position.items())]
-    _count_states(sql, steps, after, found)
     reflections = _by_reflection(steps)
     for given in reflections:
         _take(found, [step for step in given if step.position <= after], -1)
@@ -170,28 +168,6 @@ def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> No
     (again,) = sql.run(f"{query} AND {whose(WINDOW_TYPES)}", values, after).fetchone() if after else (0,)
     found.windows += len(rows)
     found.sessions += len(sessions) - again + sum(session is None for _, session in rows)
-    found.states["pending"] = found.states.get("pending", 0) + len(rows)
-
-
-def _count_states(sql: Statements, steps: Sequence[Event], after: int, found: Answers) -> None:
-    """Move the windows that steps are about from the state that they had at a position to that which they have."""
-    among, values = sql.among("event_id", {step.target_id for step in steps if step.target_id})
-    query = f"SELECT event_id FROM event WHERE playbook_id = ? AND {among} AND {whose(WINDOW_TYPES)}"  # noqa: S608
-    opened = dict.fromkeys((row[0] for row in sql.run(query, values).fetchall()), "pending")
-    counts = Counter(found.states)
-    counts.subtract(_moved(opened, (step for step in steps if step.position <= after)).values())
-    counts.update(_moved(opened, steps).values())
-    found.states = {state: count for state, count in sorted(counts.items()) if count}
-
-
-def _moved(opened: dict[str, str], steps: Iterable[Event]) -> dict[str, str]:
-    """Return the states of windows after some steps. What was completed stays so."""
-    states = dict(opened)
-    for step in steps:
-        moved = window_step(step.type, step.data or {})
-        if moved is not None and states.get(step.target_id or "", "completed") != "completed":
-            states[step.target_id or ""] = moved[0]
-    return states
 
 
 def _take(found: Answers, given: Sequence[Event], times: int) -> None:

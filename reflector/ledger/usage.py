@@ -192,7 +192,7 @@ def usage_at(ledger: Reader, upto: int | None = None) -> Usage:
 
 
 def answers_at(ledger: Reader, upto: int | None = None) -> Answers:
-    """Return how far windows came and what answers took up to a position, None for now. Raises LedgerError."""
+    """Return how many windows there are and what answers took up to a position, None for now. Raises LedgerError."""
     from reflector.ledger.answers import Answers, answers
 
     return _at(ledger, upto, 1, Answers.load, answers)
@@ -263,7 +263,7 @@ def counted(sql: Statements, upto: int, since: tuple[int, Any]) -> list[Any]:
 
 
 #: The state before the first event.
-EMPTY: Final[list[Any]] = [[0, {}], [0, 0, {}, [0, 0, 0, "0", 0, 0, 0, 0], []]]
+EMPTY: Final[list[Any]] = [[0, {}], [0, 0, [0, 0, 0, "0", 0, 0, 0, 0], []]]
 
 
 def is_sound(sql: Statements) -> bool:
