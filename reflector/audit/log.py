@@ -7,18 +7,17 @@ by index; who wrote an event, and which sessions cite a bullet, takes a pass ove
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, names_in
+from reflector.ledger.reader import NOT_A_TAG, conditions
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
     from reflector.ledger.store import BulletRow, Ledger
-
-_NOT_A_TAG: Final = f"type <> '{ev.BULLET_TAGGED}'"
 
 
 class Filter(NamedTuple):
@@ -53,42 +52,33 @@ def select(ledger: Ledger, chosen: Filter, newest: int | None = None) -> list[Ev
 
 
 def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, newest: int | None) -> list[int]:
-    asked: list[tuple[str, Sequence[object]]] = [("position > ?", [chosen.after])]
-    if chosen.upto is not None:
-        asked.append(("position <= ?", [chosen.upto]))
+    asked, values = conditions(chosen.types or None, chosen.session_id, chosen.after, chosen.upto)
     for limit, compared in ((chosen.begin, ">="), (chosen.end, "<=")):
         if limit:
-            asked.append((f"occurred_at {compared} ?", [limit]))
-    if chosen.types:
-        asked.append((f"type IN ({', '.join('?' * len(chosen.types))})", [*chosen.types]))
-    if chosen.session_id is not None:
-        asked.append(("session_id = ?", [chosen.session_id]))
-    if chosen.actor is not None:
-        by = chosen.actor
-        asked.append(("(actor = ? OR substr(actor, 1, ?) = ?)", [by, len(by) + 1, f"{by}:"]))
+            asked.append(f"occurred_at {compared} ?")
+            values.append(limit)
+    if (by := chosen.actor) is not None:
+        asked.append("(actor = ? OR substr(actor, 1, ?) = ?)")
+        values += [by, len(by) + 1, f"{by}:"]
     if among is not None:
         condition, value = sql.among("position", among)
-        asked.append((condition, [value]))
-    rare = bool(chosen.types) and ev.BULLET_TAGGED not in chosen.types
-    if rare:
-        asked.append((_NOT_A_TAG, []))
-    conditions, values = " AND ".join(one for one, _ in asked), [value for _, given in asked for value in given]
+        asked.append(condition)
+        values.append(value)
     # Of one type they are in order; of several, the plus keeps the planner from walking through all events for that.
-    several = rare and len(chosen.types) > 1 and chosen.session_id is None
-    order = f"ORDER BY {'+' if several else ''}position DESC"
+    several = len(chosen.types) > 1 and NOT_A_TAG in asked and chosen.session_id is None
     limit = f" LIMIT {newest:d}" if newest is not None else ""
-    query = f"SELECT position FROM event WHERE playbook_id = ? AND {conditions} {order}{limit}"  # noqa: S608
-    return [row[0] for row in sql.run(query, *values).fetchall()]
+    where = f"{' AND '.join(asked)} ORDER BY {'+' if several else ''}position DESC{limit}"
+    return [row[0] for row in sql.run(f"SELECT position FROM event WHERE playbook_id = ? AND {where}", *values)]  # noqa: S608
 
 
-def _about(ledger: Ledger, name: str) -> list[int]:
-    """Positions of the events that are about a bullet."""
+def _about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TYPES) -> list[int]:
+    """Positions of the events that are about a bullet: its tags, and events of these types."""
     position_of = "strpos" if ledger.engine.dialect == "postgresql" else "instr"
-    types = ", ".join(repr(type_) for type_ in NAMING_TYPES if type_ != ev.BULLET_TAGGED)
+    among = ", ".join(repr(type_) for type_ in types if type_ != ev.BULLET_TAGGED)
     with ledger.asking() as sql:
         tags = sql.run("SELECT position FROM tag WHERE playbook_id = ? AND name = ?", name).fetchall()
         query = (
-            f"SELECT position FROM event WHERE playbook_id = ? AND {_NOT_A_TAG} AND type IN ({types})"  # noqa: S608
+            f"SELECT position FROM event WHERE playbook_id = ? AND {NOT_A_TAG} AND type IN ({among})"  # noqa: S608
             f" AND (data IS NULL OR {position_of}(data, ?) > 0)"
         )
         doubtful = [row[0] for row in sql.run(query, f'"{name}"').fetchall()]
@@ -106,21 +96,12 @@ def summary(event: Event) -> str:
     return one.summary(event.data) if one is not None else ""
 
 
-#: The bullet's row says how it came, and the table of tags has its tags.
-_FOUND_OTHERWISE = (ev.BULLET_ADDED, ev.BULLET_TAGGED)
-
-
 def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event]:
     """Return every event that says something of one bullet: how it came, changed and went, and its tags."""
-    changes = [name for name in NAMING_TYPES if "name" in EVENT_TYPES[name].fields and name not in _FOUND_OTHERWISE]
-    tags = (position for position, _ in ledger.tags_of(row.name))
-    positions = {row.position, *(position for position in tags if upto is None or position <= upto)}
-    names = {row.name}
-    for event in ledger.events(types=changes, after=row.position, upto=upto):
-        data = event.data or {}
-        if row.name in data.get("sources", ()):
-            names.add(data["name"])  # that the merge was undone is about its sources too
-            positions.add(event.position)
-        elif data.get("name") in (names if event.type == ev.BULLET_UNMERGED else {row.name}):
-            positions.add(event.position)
-    return ledger.at(sorted(positions))
+    kinds = [type_ for type_ in NAMING_TYPES if "name" in EVENT_TYPES[type_].fields]
+    found = ledger.at({row.position, *_about(ledger, row.name, kinds)})
+    merges = {event.data["name"] for event in found if event.data and row.name in event.data.get("sources", ())}
+    if merges:  # that a merge was undone is about its sources too
+        undone = ledger.events(types=[ev.BULLET_UNMERGED])
+        found += [event for event in undone if (event.data or {}).get("name") in merges]
+    return [event for event in sorted(found, key=lambda one: one.position) if upto is None or event.position <= upto]

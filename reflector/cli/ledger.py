@@ -41,7 +41,6 @@ from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.project import Project
 from reflector.proof import heads
-from reflector.proof.git_anchors import NotPublished, published
 from reflector.proof.verify import LEFT_OUT, verify_opening
 from reflector.sessions import locks
 from reflector.sessions.seen_head import seen
@@ -255,9 +254,9 @@ def _published_in(given: str, project: Project, option: str) -> tuple[Anchor, ..
         if given and Path(given).exists() and not Path(given).is_dir():
             content = read_bounded(Path(given), _MOST_HEADS)
         else:
-            content = published(project.root, given, _MOST_HEADS)
+            content = heads.published(project.root, given, _MOST_HEADS)
         return heads.anchors_in(content.decode("utf-8", "replace"))
-    except (heads.NoAnchor, NotPublished) as error:
+    except heads.NoAnchor as error:
         raise click.UsageError(f"{option} {given[:100]!r}: {error}") from error
 
 

@@ -40,14 +40,6 @@ _CHAIN_AT = (
 )
 
 
-class Unsound(LedgerCorrupt):
-    """A copy that is not a sound ledger."""
-
-
-class WouldLose(LedgerError):
-    """The ledger has events that a backup lacks."""
-
-
 @dataclass(frozen=True, slots=True)
 class Restored:
     """Where the restored history ends, and where the replaced ledger is kept (None where there was none)."""
@@ -69,7 +61,7 @@ def ledger_file(url: Url) -> Path:
 def backup(ledger: Ledger, to: Path) -> Anchor:
     """Copy a ledger into a new file, also while others append; return the head at which the copy ends.
 
-    Raises LedgerUnavailable for an existing file or a ledger on a server, Unsound, OSError, LedgerError.
+    Raises LedgerUnavailable for an existing file or a ledger on a server, LedgerCorrupt, OSError, LedgerError.
     """
     source = ledger_file(ledger.engine.url)
     if to.exists() or to.is_symlink():
@@ -93,7 +85,8 @@ def restore(
 
     `written` is (name, digest) of a projection's present file, such as playbook.json: the restored ledger then knows it
     as its own, from before every event, so the file is written again and not read as an edit. The project's locks must
-    be held. Raises Unsound, WouldLose unless `force`, LedgerUnavailable, LedgerError; the ledger is as it was then.
+    be held. Raises LedgerCorrupt, LedgerUnavailable, and LedgerError, such as for events that the backup lacks
+    unless `force`; the ledger is as it was then.
     """
     if not backup_file.is_file():
         raise LedgerUnavailable(f"{backup_file} is not a file; name a backup that `reflector ledger backup` made")
@@ -108,7 +101,7 @@ def restore(
             readable = _is_ledger(present)
             if not force and (lost := _lost(present, staged, readable=readable)):
                 what = f"{lost} {backup_file} lacks; restore it anyway with --force; the ledger is kept beside it"
-                raise WouldLose(f"the ledger {present} {what}")
+                raise LedgerError(f"the ledger {present} {what}")
             kept = _keep(present, readable=readable)
             if readable:
                 with _opened(staged) as source, _opened(present) as target:
@@ -156,7 +149,7 @@ def _proven(staged: Path, what: str, playbook: str, *anchors: Anchor) -> Anchor:
         if findings:
             first, *others = findings
             more = f", and {len(others)} more" if others else ""
-            raise Unsound(f"{what}: {first.message} [{first.code}]{more}; {first.remedy}")
+            raise LedgerCorrupt(f"{what}: {first.message} [{first.code}]{more}; {first.remedy}")
     if playbook not in ends:
         held = ", ".join(ends) or "none"
         raise LedgerUnavailable(f"it holds no playbook {playbook!r}, but {held}; set `playbook` to one of these")

@@ -54,27 +54,17 @@ _ERASE_REDACTED: Final = (
 )
 
 
-class NamesCollide(LedgerError):
-    """Names that mean one bullet here and another one in the file."""
-
-    def __init__(self, colliding: list[Collision]) -> None:
-        count = "1 name means another bullet" if len(colliding) == 1 else f"{len(colliding)} names mean other bullets"
-        what = f"{count} here than in the file, and a name means one bullet forever; nothing was merged."
-        lines = [f"{name}: here {here[:60]!r}, in the file {there[:60]!r}" for name, here, there in colliding]
-        super().__init__(_listed(f"{what} With --rename the file's bullets get the next free names:", lines))
-
-
-class VerdictsDiffer(LedgerError):
-    """Tags of one reflection that say one thing here and another in the file."""
-
-    def __init__(self, differing: list[str]) -> None:
-        what = "the same reflections gave other verdicts here than in the file; nothing was merged."
-        super().__init__(_listed(f"{what} With --ours this ledger keeps its verdicts:", differing))
-
-
-def _listed(what: str, lines: list[str]) -> str:
+def _listed(what: str, lines: list[str]) -> LedgerError:
     more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-    return "\n  ".join([what, *lines[:_SHOWN], *more])
+    return LedgerError("\n  ".join([what, *lines[:_SHOWN], *more]))
+
+
+def _colliding(names: list[Collision]) -> LedgerError:
+    """Return the error of names that mean one bullet here and another one in the file."""
+    count = "1 name means another bullet" if len(names) == 1 else f"{len(names)} names mean other bullets"
+    what = f"{count} here than in the file, and a name means one bullet forever; nothing was merged."
+    lines = [f"{name}: here {here[:60]!r}, in the file {there[:60]!r}" for name, here, there in names]
+    return _listed(f"{what} With --rename the file's bullets get the next free names:", lines)
 
 
 @dataclass(slots=True)
@@ -121,7 +111,7 @@ def merge(
     rename  bullets of the file whose names mean another bullet here get the next free ones, with numbers from `first`
     ours    where verdicts of one reflection differ, those of this ledger count
 
-    Raises WrongLine, NamesCollide, VerdictsDiffer, LedgerError; nothing is appended then.
+    Raises WrongLine, and LedgerError such as for names or verdicts that differ; nothing is appended then.
     """
     found, done = survey(lines(), progress), Merged(ledger.head())
     with suppress(_NothingNew), ledger.writing() as writing:
@@ -130,7 +120,7 @@ def merge(
         compare(writing, done.head.origin, found)
         colliding = [] if found.forward else match(here, found)
         if colliding and not rename:
-            raise NamesCollide(colliding)
+            raise _colliding(colliding)
         given = free_names([name for name, *_ in colliding], here, found, first)
         found.names |= given
         rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])
@@ -183,7 +173,7 @@ class _Merging:
         done.known = found.common
 
     def take(self, page: list[Checked]) -> None:
-        """Append what is new of a page, and the record of it. Raises VerdictsDiffer, WrongLine."""
+        """Append what is new of a page, and the record of it. Raises LedgerError."""
         items = [(one, _incoming(one, self.found, self.ids)) for one in page]
         self._look_up(items)
         here: list[tuple[int, str, str]] = []
@@ -197,7 +187,8 @@ class _Merging:
             else:
                 new.append(self._prepared(one, item, event_id))
         if differing:
-            raise VerdictsDiffer(differing)
+            what = "the same reflections gave other verdicts here than in the file; nothing was merged."
+            raise _listed(f"{what} With --ours this ledger keeps its verdicts:", differing)
         self._count_overlaps(new)
         append(self.writing, new, merged=True)
         for event in (one.event for one in new if one.event.type == ev.EVENT_REDACTED):

@@ -44,10 +44,6 @@ class WrongLine(LedgerError):
         self.number = number
 
 
-class NotEmpty(LedgerError):
-    """A ledger that has events already, where an empty one is wanted."""
-
-
 class Checked(NamedTuple):
     """A line whose hashes are right: the event as it was stored, and as it would be appended."""
 
@@ -151,7 +147,7 @@ def _sealed(number: int, line: tuple[Stored, dict[str, Any] | None, dict[str, An
 
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
-    """Make an empty ledger the one that a file holds. Raises WrongLine, NotEmpty, LedgerError."""
+    """Make an empty ledger the one that a file holds. Raises WrongLine, LedgerError."""
     return _loaded(ledger, *checked(lines), progress)
 
 
@@ -169,7 +165,7 @@ def _loaded(ledger: Ledger, header: Header, events: Iterator[Checked], progress:
     with ledger.writing() as writing:
         sql = writing.sql
         if writing.position:
-            raise NotEmpty(
+            raise LedgerError(
                 f"{ledger.engine.url.shown} has {writing.position:,} events of the playbook {ledger.name!r} and was "
                 "not changed; name an empty ledger, or add the file's events to these: `reflector import FILE`"
             )
@@ -190,7 +186,7 @@ def _loaded(ledger: Ledger, header: Header, events: Iterator[Checked], progress:
 def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:
     """Make the empty ledger at a URL the same ledger as this one, on any engine; return where it ends.
 
-    Raises NotEmpty, WrongLine where the source is not sound, LedgerError.
+    Raises WrongLine where the source is not sound, LedgerError.
     """
     with Ledger.open(url, source.name) as target:
         return load(target, exported(source), progress)

@@ -28,18 +28,17 @@ _PAGE = 2000
 #: Positions among which events of rare types are read at once.
 _POSITIONS = 20_000
 #: Literal conditions: the planners take a partial index only where they read its own condition.
-_NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
+NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
 _EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
 _BULLETS = f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM bullet WHERE playbook_id = ?"  # noqa: S608
 _WINDOWS = f"SELECT {', '.join(WindowRow._fields)} FROM session_window WHERE playbook_id = ?"  # noqa: S608
 _HEAD = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE playbook_id = ? AND position = ?"
-_TAGS = "SELECT position, active FROM tag WHERE playbook_id = ? AND name = ? ORDER BY position"
 _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"  # noqa: S608
 _HISTORY += f" LIMIT {_PAGE}"
 _REDACTIONS = (
     "SELECT target_id, event_id, recorded_at, data, meta FROM event"  # noqa: S608
-    f" WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"
+    f" WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG}"
 )
 
 _MAY_APPEND = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('event', 'INSERT')"
@@ -95,22 +94,9 @@ class Reader:
         session_id: str | None = None,
     ) -> Iterator[Event]:
         """Events that can be read, in order, from position `after` + 1 to `upto`, page by page: memory stays flat."""
-        conditions, values = ["position > ?"], list[object]()
-        if upto is not None:
-            conditions.append("position <= ?")
-            values.append(upto)
-        if session_id is not None:
-            conditions.append("session_id = ?")
-            values.append(session_id)
-        chosen = sorted(types or ())
-        are_rare = types is not None and BULLET_TAGGED not in chosen
-        if types is not None:
-            conditions.append(f"type IN ({', '.join('?' * len(chosen))})")
-            values += chosen
-        if are_rare:
-            conditions.append(_NOT_A_TAG)
-        where, first = " AND ".join(conditions), list[object]()
-        if are_rare and session_id is None:
+        asked, values = conditions(types, session_id, after, upto)
+        where, first = " AND ".join(asked), list[object]()
+        if NOT_A_TAG in asked and session_id is None:
             # The plus keeps the planner from walking through all events because they are in order.
             inner = f"SELECT position FROM event WHERE playbook_id = ? AND {where} ORDER BY +position LIMIT {_PAGE}"  # noqa: S608
             where, first = f"position IN ({inner}) ORDER BY position", [self.playbook_id]
@@ -118,11 +104,11 @@ class Reader:
             where += f" ORDER BY position LIMIT {_PAGE}"
         while True:
             with self._reading() as sql:
-                page = events_where(sql, where, *first, after, *values)
+                page = events_where(sql, where, *first, *values)
             yield from _readable(page)
             if len(page) < _PAGE:
                 return
-            after = page[-1].position
+            values[0] = page[-1].position
 
     def history(self, upto: int = MAX_INT) -> Iterator[Projected]:
         """Yield what a fold reads of every event up to a position, in order and page by page."""
@@ -141,7 +127,7 @@ class Reader:
     def has(self, type_: str) -> bool:
         """Return whether there is an event of a type, which must not be that of tags."""
         with self._reading() as sql:
-            found = sql.run(f"SELECT 1 FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG} LIMIT 1", type_)  # noqa: S608
+            found = sql.run(f"SELECT 1 FROM event WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG} LIMIT 1", type_)  # noqa: S608
             return found.fetchone() is not None
 
     def having(self, event_ids: Collection[str]) -> list[Event]:
@@ -154,12 +140,6 @@ class Reader:
         """Return the events whose target is this one, in order."""
         with self._reading() as sql:
             return _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
-
-    def tags_of(self, name: str) -> list[tuple[int, bool]]:
-        """Return (position, whether it counts now) of every tag a bullet was given, in order."""
-        with self._reading() as sql:
-            rows = sql.run(_TAGS, name).fetchall()
-        return [(position, bool(active)) for position, active in rows]
 
     def at(self, positions: Collection[int], *, unreadable: bool = False) -> list[Event]:
         """Return the events at these positions, in order; with `unreadable`, those that cannot be read as well."""
@@ -283,6 +263,26 @@ class Reader:
             yield Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
 
 
+def conditions(
+    types: Iterable[str] | None, session_id: str | None, after: int, upto: int | None
+) -> tuple[list[str], list[object]]:
+    """Return the conditions that events lie behind one position and up to another, are of some types and of a session,
+    and what to bind to them: `after` first. Of rare types they are those of an index."""
+    asked, values = ["position > ?"], list[object]([after])
+    if upto is not None:
+        asked.append("position <= ?")
+        values.append(upto)
+    if session_id is not None:
+        asked.append("session_id = ?")
+        values.append(session_id)
+    if types is not None:
+        chosen = sorted(types)
+        asked.append(f"type IN ({', '.join('?' * len(chosen))})")
+        values += chosen
+        asked += [] if BULLET_TAGGED in chosen else [NOT_A_TAG]
+    return asked, values
+
+
 def _readable(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if not event.fault]
 
@@ -297,7 +297,7 @@ def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
 
 def one_of(types: Sequence[str]) -> str:
     """Return the condition that an event is of one of these types, by the index of the types that are rare."""
-    return f"{_NOT_A_TAG} AND type IN ({', '.join(map(repr, types))})"
+    return f"{NOT_A_TAG} AND type IN ({', '.join(map(repr, types))})"
 
 
 def whose(types: Sequence[str]) -> str:
@@ -321,7 +321,7 @@ def line_of(sql: Statements, event_id: str) -> list[Event]:
         if not before:
             break
         line = [*before, *line]
-    redaction = f"target_id = ? AND type = ? AND position > ? AND {_NOT_A_TAG}"
+    redaction = f"target_id = ? AND type = ? AND position > ? AND {NOT_A_TAG}"
     while line and (more := events_where(sql, redaction, line[-1].event_id, EVENT_REDACTED, line[-1].position)):
         line += more
     return line

@@ -2,7 +2,8 @@
 it, and led on behind events that change nothing.
 
 Invariant: a head is one line, `POSITION:CHAIN`, and a file of them is one a line, so that `>>` keeps a record of many.
-Anything else in a file is refused, never ignored: an anchor that was not understood proves nothing.
+Anything else in a file is refused, never ignored: an anchor that was not understood proves nothing. Heads may be in a
+file that git has: no part of its name becomes an option or a word of a shell, and git gives one blob of bounded size.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from reflector.events.event import (
@@ -39,10 +41,13 @@ _LAST = "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? OR
 _HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
 #: How each signature of a signed note (C2SP) begins, in which an earlier version published heads.
 _SIGNATURE: Final = "\N{EM DASH} "
+#: Where a ref's heads are looked for when no path is named, from the project's folder.
+USUAL_PATHS: Final = (".claude/playbook.head.json", ".claude/playbook.head", "heads.txt")
+_NEITHER: Final = "it is neither POSITION:CHAIN nor a file"
 
 
 class NoAnchor(ValueError):
-    """A text that holds no head; its own text says what was found instead."""
+    """A text that holds no head, or a ref of git's that names no file; its own text says what was found instead."""
 
 
 def head_at(ledger: Reader, position: int) -> Head:
@@ -92,6 +97,47 @@ def _anchor(line: str) -> Anchor:
     if found is None:
         raise NoAnchor(f"{line[:100]!r} is not POSITION:CHAIN as `reflector ledger head` prints it")
     return Anchor(int(found["position"]), found["chain"])
+
+
+def published(project: Path, spec: str, limit: int) -> bytes:
+    """Return the content of `REV:PATH` in git's own syntax, or of a ref's file at one of `USUAL_PATHS`.
+
+    `limit` is in bytes. Raises NoAnchor.
+    """
+    if not spec or spec.startswith("-") or not spec.isprintable():
+        raise NoAnchor(f"{_NEITHER}, and no branch, tag or commit is called so")
+    if _ask(project, "rev-parse", "--is-inside-work-tree") is None:
+        raise NoAnchor(f"{_NEITHER}, and {project} is in no git repository that could have such a ref")
+    ref, colon, path = spec.partition(":")
+    if ref and _ask(project, "cat-file", "-t", ref) is None:
+        raise NoAnchor(f"{_NEITHER}, nor is {ref!r} a branch, tag or commit here; see `git branch -a`")
+    names = [spec] if colon else [f"{ref}:./{usual}" for usual in USUAL_PATHS]
+    kinds = {name: kind for name in names if (kind := _ask(project, "cat-file", "-t", name)) is not None}
+    if not kinds and colon:
+        where, commit = (repr(ref), ref) if ref else ("the index", "HEAD")
+        raise NoAnchor(f"{path!r} is not in {where}; see `git ls-tree -r --name-only {commit}`")
+    if not kinds:
+        raise NoAnchor(f"it has none of {', '.join(USUAL_PATHS)}; name the file as {spec}:PATH")
+    name = next(iter(kinds))
+    if kinds[name].strip() != b"blob":
+        raise NoAnchor("it is a folder, and a file is wanted")
+    size = int(_ask(project, "cat-file", "-s", name) or 0)
+    if size > limit:
+        raise NoAnchor(f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have")
+    content = _ask(project, "cat-file", "blob", name)
+    if content is None:
+        raise NoAnchor("git cannot read it; run `git fsck`")
+    return content
+
+
+def _ask(project: Path, *arguments: str) -> bytes | None:
+    """Return git's output, None if it refuses. Raises NoAnchor if it cannot be run."""
+    from reflector.git import GitUnavailable, ask_git  # most anchors are heads and files
+
+    try:
+        return ask_git(project, *arguments)
+    except GitUnavailable as error:
+        raise NoAnchor(f"{_NEITHER}, and no ref can be looked up: {error}") from error
 
 
 def mend(ledger: Ledger, why: str | None = None) -> list[str]:

@@ -142,7 +142,6 @@ def test_events_can_be_read_by_range_type_session_target_and_position_page_by_pa
     assert {e.session_id for e in ledger.events(session_id="s2")} == {"s2"}
     assert [e.type for e in ledger.targeting(events[2].event_id)] == [ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED]
     assert [e.position for e in ledger.at([3, 1])] == [1, 3]
-    assert ledger.tags_of("pat-001") == [(6, True), (8, False), (13, True)]
     before = ledger.rows()
     ledger.rebuild()
     assert ledger.rows() == before
