@@ -1,12 +1,13 @@
-"""How often `rules` is right on real sessions that had no part in it: `python -m benchmarks.judgement FOLDER`.
+"""How often a backend is right on labelled sessions: `python -m benchmarks.judgement FOLDER… --backend rules`.
 
-Invariant: what was fitted, chosen or worded by looking at a group of sessions is not counted on that group. Each group
-is judged with weights and cutoffs of all other groups, and without the wordings that are tagged with it. Points that a
+Invariant: what a source decided is not counted on that source. `rules` are measured as they ship, and once more with
+each source left out in turn: judged only by findings that are right nine times of ten on the others. Points that a
 reader chose because something could be judged there, and points drawn at random, are never mixed.
 
-FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project: other people's sessions.
-`--fit` writes weights, cutoffs and the measured curve of all groups to `reflector/reflection/rules/weights.json`, which
-docs/judging.md shows; `--precision 90` asks for another policy than 85; `--cases` lists every case.
+A FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project: other people's
+sessions. A backend that costs something (`anthropic`, `agent`, with your own settings) prints its price first and asks.
+Its answers are kept in the file of `--answers`: what is there is not asked for again, and `--backend fixtures` replays
+it. The last line is what the setting `judge_measured` takes.
 """
 
 from __future__ import annotations
@@ -18,191 +19,120 @@ import math
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.counting import Verdict
+from reflector.config import BACKENDS, ConfigError, load_config
 from reflector.playbook.document import load
-from reflector.reflection.rules import wordings as rows_of
-from reflector.reflection.rules.citation import Citation
-from reflector.reflection.rules.findings import FINDINGS, SIDES, Side, Weighed, Weights, findings, judge
-from reflector.reflection.rules.follow import Reader
+from reflector.prices import Usage, cost
+from reflector.reflection.answers import parse_answer
+from reflector.reflection.backends import backend_of
+from reflector.reflection.backends.fixtures import Recording, read_fixtures, request_sha256
+from reflector.reflection.protocol import Backend, BackendError, Request
+from reflector.reflection.rules.findings import FINDINGS
+from reflector.transcripts.message import Message
 from reflector.transcripts.reading import read_messages
 
-TAGS: tuple[Verdict, ...] = ("helpful", "harmful", "neutral")
-VERSION = "rules/4"
-POLICY = 85
-WEIGHTS = Path(__file__).parent.parent / "reflector/reflection/rules/weights.json"
-#: What a label counts for in the fit, by how sure the reader was.
-SURE = {"high": 1.0, "medium": 0.8, "low": 0.5}
-#: How much a weight costs: the more, the nearer the weights stay to zero.
-RIDGE = 1.0
-#: Groups whose messages were read while findings and wordings were designed; the others were never opened for that.
-DESIGNED_ON = frozenset({"g03", "g04", "g05", "g11", "g12"})
-#: Shares of 100 for which cutoffs are kept, and how many verdicts have to lie above a cutoff to say what it is worth.
-SHARES, ENOUGH = (70, 75, 80, 85, 90, 95), 10
+TAGS = ("helpful", "harmful", "neutral")
+WORDS = ("sure", "likely", "unsure")
+#: An answer has about so many tokens for each bullet, and some for the analysis.
+TOKENS_A_BULLET, TOKENS_OF_ANALYSIS = 150, 300
 
 
 @dataclass(frozen=True)
 class Case:
-    """One labelled citation."""
+    """A labelled citation as a backend judged it.
 
-    group: str
+    word   how sure a model says that it is, "" of another backend
+    found  the findings of `rules`
+    """
+
+    source: str
     sampling: str
-    label: Verdict
-    weight: float
-    citation: Citation
-
-    @property
-    def found(self) -> tuple[str, ...]:
-        return tuple(findings(self.citation))
+    label: str
+    said: str
+    word: str = ""
+    found: tuple[str, ...] = ()
 
 
-# -- reading ---------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Session:
+    """A labelled transcript: what is asked about it, and the rows of labels."""
+
+    request: Request
+    rows: list[dict[str, Any]]
 
 
-def cases_of(folder: Path) -> list[Case]:
-    """All labelled citations of a folder, each read without the wordings that were made in view of its group."""
+def sessions_of(folder: Path) -> Iterator[Session]:
+    """Yield the labelled transcripts of a folder."""
     bullets = {bullet.name: bullet for bullet in load((folder / "playbook.json").read_bytes()).bullets}
     by_transcript: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         by_transcript[row["transcript"]].append(row)
-    cases = []
     for name, rows in by_transcript.items():
-        wanted = {row["bullet"]: bullets[row["bullet"]] for row in rows}
-        with _without(rows[0]["group"]):
-            cited = {one.name: one for one in _citations(folder / "transcripts" / name, wanted)}
-        cases += [
-            Case(row["group"], row["sampling"], row["label"], SURE[row["confidence"]], cited[row["bullet"]])
-            for row in rows
-        ]
-    return cases
+        cited = tuple(row["bullet"] for row in rows)
+        messages = partial(list[Message], _messages(folder / "transcripts" / name))
+        yield Session(Request(name, tuple(bullets[one] for one in cited), cited, messages), rows)
 
 
-def _citations(path: Path, bullets: Mapping[str, Bullet]) -> list[Citation]:
+def _messages(path: Path) -> list[Message]:
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
         file.write(lzma.decompress(path.read_bytes()))
         file.flush()
-        return list(Reader(bullets).read(read_messages(file.name)))
+        return list(read_messages(file.name))
 
 
-@contextmanager
-def _without(group: str) -> Iterator[None]:
-    """Leaves the wordings out that are tagged with a group."""
-    everything = rows_of.all_wordings
-    kept = tuple(row for row in everything() if group not in row.worded_for)
-    rows_of.all_wordings = lambda: kept  # type: ignore[assignment]
-    rows_of.wordings.cache_clear()
-    try:
-        yield
-    finally:
-        rows_of.all_wordings = everything
-        rows_of.wordings.cache_clear()
+def judged(backend: Backend, session: Session) -> list[Case]:
+    """Return the citations of a session as a backend judges them; raises BackendError."""
+    answer = backend.answer(session.request)
+    tags = {tag.name: tag for tag in parse_answer(answer.text).tags if tag.malformed is None}
+    judgement: Any = answer.meta.get("judgement") or {"bullets": {}}
+    cases = []
+    for row in session.rows:
+        tag = tags.get(row["bullet"])
+        said = tag.tag if tag is not None and tag.tag in TAGS else "neutral"
+        found = tuple(judgement["bullets"].get(row["bullet"], ()))
+        word = getattr(tag, "sure", None) or ""
+        cases.append(Case(row["group"], row["sampling"], row["label"], said or "neutral", word, found))
+    return cases
 
 
-# -- fitting ---------------------------------------------------------------------------------------
+def price(backend: Any, sessions: Sequence[Session]) -> str:
+    """Return what it takes to ask a model about these sessions, in words."""
+    given = sum(backend.prompt(session.request).tokens for session in sessions)
+    answers = sum(TOKENS_OF_ANALYSIS + TOKENS_A_BULLET * len(session.rows) for session in sessions)
+    model = getattr(getattr(backend.client, "settings", None), "model", "")
+    known = cost(model, Usage(given, answers)) if model else None
+    dollars = f"about {known:.2f} USD with {model}" if known is not None else "the price of its model is not known"
+    return f"{len(sessions)} questions: about {given:,} tokens to read and {answers:,} to answer, {dollars}"
 
 
-def fitted(cases: Sequence[Case]) -> Weights:
-    """Weights of these cases, without cutoffs: whatever is quoted is said."""
-    return Weights(VERSION, {side: points(cases, side) for side in SIDES}, {side: {0: 0.0} for side in SIDES})
+# -- what comes of it ------------------------------------------------------------------------------
 
 
-def points(cases: Sequence[Case], side: Side) -> dict[str, float]:
-    """The weight of each finding for a side, rounded to hundredths: logistic regression with ridge, by Newton's method.
-
-    Weights shrink to zero, but for what a citation starts with ("").
-    """
-    names = ["", *FINDINGS]
-    index = {name: at for at, name in enumerate(names)}
-    rows = [([0, *(index[name] for name in case.found)], float(case.label == side), case.weight) for case in cases]
-    costs = [RIDGE if name else 0.0 for name in names]
-    values = [0.0 for _ in names]
-    for _ in range(20):
-        slope = [-cost * value for cost, value in zip(costs, values, strict=True)]
-        curve = [[(cost + 1e-9) * (at == other) for other in range(len(names))] for at, cost in enumerate(costs)]
-        for there, is_side, weight in rows:
-            chance = 1 / (1 + math.exp(-sum(values[at] for at in there)))
-            for at in there:
-                slope[at] += weight * (is_side - chance)
-                for other in there:
-                    curve[at][other] += weight * chance * (1 - chance)
-        step = _solved(curve, slope)
-        values = [value + change for value, change in zip(values, step, strict=True)]
-        if max(map(abs, step)) < 1e-6:
-            break
-    return {name: round(value, 2) for name, value in zip(names, values, strict=True)}
+def left_out(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases of `rules`, each judged by the findings that hold on the other sources."""
+    kept: dict[str, set[str]] = {}
+    for source in {case.source for case in cases}:
+        others = [case for case in cases if case.source != source]
+        kept[source] = {name for name in FINDINGS if (share := _share(others, name)) is not None and share >= 0.9}
+    again = []
+    for case in cases:
+        sides = {FINDINGS[name][0] for name in case.found if name in kept[case.source]}
+        said = sides.pop() if len(sides) == 1 and case.said != "neutral" else "neutral"
+        again.append(Case(case.source, case.sampling, case.label, said, found=case.found))
+    return again
 
 
-def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Return the solution of a system of linear equations, by elimination with pivots."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    for at in range(len(rows)):
-        best = max(range(at, len(rows)), key=lambda row: abs(rows[row][at]))
-        rows[at], rows[best] = rows[best], rows[at]
-        for row in rows[at + 1 :]:
-            factor = row[at] / rows[at][at]
-            row[at:] = [value - factor * above for value, above in zip(row[at:], rows[at][at:], strict=True)]
-    solution = [0.0] * len(rows)
-    for at in reversed(range(len(rows))):
-        known = sum(rows[at][column] * solution[column] for column in range(at + 1, len(rows)))
-        solution[at] = (rows[at][-1] - known) / rows[at][at]
-    return solution
-
-
-# -- measuring -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A case as weights of all other groups judge it."""
-
-    case: Case
-    said: Weighed
-
-    @property
-    def estimate(self) -> float:
-        return self.said.estimates[SIDES.index(self.said.tag)] if self.said.tag in SIDES else 0.0
-
-
-def held_out(cases: Sequence[Case]) -> list[Judged]:
-    """Every case judged by weights of the other groups, with no cutoff."""
-    judged = []
-    for group in sorted({case.group for case in cases}):
-        weights = fitted([case for case in cases if case.group != group])
-        judged += [Judged(case, judge(case.citation, 0, weights)) for case in cases if case.group == group]
-    return judged
-
-
-def cutoffs(judged: Iterable[Judged]) -> dict[Side, dict[int, float]]:
-    """The lowest estimate from which on verdicts, at chosen and random points, were right as often as asked."""
-    everything = list(judged)
-    found: dict[Side, dict[int, float]] = {side: {} for side in SIDES}
-    for side in SIDES:
-        for hundredth in range(97, 39, -1):
-            above = [one for one in everything if one.said.tag == side and one.estimate >= hundredth / 100]
-            right = sum(one.case.label == side for one in above)
-            for share in SHARES:
-                if len(above) >= ENOUGH and 100 * right >= share * len(above):
-                    found[side][share] = hundredth / 100
-    return found
-
-
-def decided(judged: Sequence[Judged], precision: int) -> list[tuple[Case, Verdict]]:
-    """Each case with its tag, where the cutoffs for a group come from the other groups as well."""
-    tags: list[tuple[Case, Verdict]] = []
-    for group in sorted({one.case.group for one in judged}):
-        weights = Weights("", {}, cutoffs([one for one in judged if one.case.group != group]))
-        for one in (one for one in judged if one.case.group == group):
-            tag = one.said.tag
-            speaks = tag in SIDES and one.estimate >= weights.cutoff(tag, precision)
-            tags.append((one.case, tag if speaks else "neutral"))
-    return tags
+def _share(cases: Sequence[Case], name: str) -> float | None:
+    """Return how often a finding was there and its side the label; None where it never was."""
+    labels = [case.label for case in cases if name in case.found]
+    return labels.count(FINDINGS[name][0]) / len(labels) if labels else None
 
 
 def interval(right: int, given: int) -> str:
@@ -215,86 +145,95 @@ def interval(right: int, given: int) -> str:
     return f"{right}/{given} = {share:.2f} ({middle - reach:.2f}–{middle + reach:.2f})"
 
 
-def report(title: str, tags: Sequence[tuple[Case, Verdict]]) -> str:
-    """Confusion, precision and recall of some cases."""
-    pairs = Counter((case.label, tag) for case, tag in tags)
-    lines = [f"{title}: {len(tags)} citations", f"{'label':10}" + "".join(f"{'→ ' + tag:>11}" for tag in TAGS)]
-    lines += [f"{label:10}" + "".join(f"{pairs[label, tag]:>11}" for tag in TAGS) for label in TAGS]
-    for side in SIDES:
-        given = sum(pairs[label, side] for label in TAGS)
-        wanted = sum(pairs[side, tag] for tag in TAGS)
-        right = pairs[side, side]
-        lines.append(
-            f"{side}: precision {interval(right, given)}, recall {interval(right, wanted)}, wrong {given - right}"
-        )
-    return "\n".join(lines) + "\n"
+def report(title: str, cases: Sequence[Case]) -> Iterator[str]:
+    """Yield precision and recall of some cases, as rows of a table."""
+    for side in TAGS[:2]:
+        given = [case.label for case in cases if case.said == side]
+        wanted = sum(case.label == side for case in cases)
+        right = given.count(side)
+        yield f"| {title} ({len(cases)}) | {side} | {interval(right, len(given))} | {interval(right, wanted)} |"
 
 
-def curve(judged: Sequence[Judged]) -> str:
-    """Precision against recall by cutoff, as the table of docs/judging.md."""
-    lines = [
-        "| cutoff | helpful: right of said | recall | wrong of 50 at random "
-        "| harmful: right of said | recall | wrong of 50 at random |",
-        "|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for hundredth in (40, 45, 50, 55, 60, 65, 70, 75, 80):
-        cells = []
-        for side in SIDES:
-            above = [one for one in judged if one.said.tag == side and one.estimate >= hundredth / 100]
-            said = [one.case.label == side for one in above if one.case.sampling == "chosen"]
-            wrong = sum(one.case.label != side for one in above if one.case.sampling == "random")
-            wanted = sum(one.case.label == side and one.case.sampling == "chosen" for one in judged)
-            share = f"{sum(said)}/{len(said)} = {sum(said) / len(said):.2f}" if said else "–"
-            cells += [share, f"{sum(said) / wanted:.2f}", str(wrong)]
-        lines.append(f"| 0.{hundredth} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+def tables(cases: Sequence[Case], *, by_rules: bool) -> Iterator[str]:
+    """Yield every table about some cases."""
+    parts: dict[str, Callable[[Case], bool]] = {
+        "all": lambda _: True,
+        "chosen points": lambda case: case.sampling == "chosen",
+        "random points": lambda case: case.sampling == "random",
+    }
+    yield "| points | verdict | right of said | found of labelled |\n|---|---|--:|--:|"
+    for title, belongs in parts.items():
+        yield from report(title, [case for case in cases if belongs(case)])
+    if by_rules:
+        yield from report("all, each source left out in turn", left_out(cases))
+    random = [case for case in cases if case.sampling == "random"]
+    wrong = sum(case.said not in ("neutral", case.label) for case in random)
+    yield f"\nFalse verdicts at random points: {interval(wrong, len(random))}.\n"
+    yield "| source | helpful | harmful | neutral | said helpful, right | said harmful, right |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for source in sorted({case.source for case in cases}):
+        own = [case for case in cases if case.source == source]
+        labels = Counter(case.label for case in own)
+        said = [[case.label for case in own if case.said == side] for side in TAGS[:2]]
+        rights = [f"{len(given)}, {given.count(side)}" for side, given in zip(TAGS, said, strict=False)]
+        yield f"| {source} | {' | '.join(str(labels[tag]) for tag in TAGS)} | {' | '.join(rights)} |"
+    if by_rules:
+        yield "\n| finding | side | right of found | sources |\n|---|---|--:|--:|"
+        for name, (side, _) in FINDINGS.items():
+            among = [case for case in cases if name in case.found]
+            sources = len({case.source for case in among})
+            yield f"| {name} | {side} | {interval(sum(one.label == side for one in among), len(among))} | {sources} |"
+        return
+    shares = []
+    yield "\n| word | right of said |\n|---|--:|"
+    for word in WORDS:
+        given = [case.label == case.said for case in cases if case.word == word and case.said != "neutral"]
+        yield f"| {word} | {interval(sum(given), len(given))} |"
+        shares += [f"{word}={100 * sum(given) // len(given)}"] if given else []
+    yield f'\njudge_measured = "{" ".join(shares)}"'
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.judgement", description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--fit", action="store_true", help="write weights, cutoffs and the curve")
-    parser.add_argument("--precision", type=int, default=POLICY)
-    parser.add_argument("--cases", action="store_true", help="list every case with its verdict")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    parser.add_argument("--backend", choices=[*BACKENDS], default="rules")
+    parser.add_argument("--limit", type=int, help="ask about so many transcripts of each folder")
+    parser.add_argument("--answers", type=Path, default=Path("judgement-answers.jsonl"), help="keeps the answers")
+    parser.add_argument("--yes", action="store_true", help="do not ask before a model is asked")
     given = parser.parse_args(arguments)
-    if not (given.folder / "labels.jsonl").is_file():
-        print(f"{given.folder} has no labels.jsonl; name the folder of the judged citations", file=sys.stderr)
-        return 2
-    cases = cases_of(given.folder)
-    judged = held_out(cases)
-    tags = decided(judged, given.precision)
-    parts: dict[str, Callable[[Case], bool]] = {
-        "chosen points": lambda case: case.sampling == "chosen",
-        "random points": lambda case: case.sampling == "random",
-        "chosen points of groups not read for the design": lambda case: (
-            case.sampling == "chosen" and case.group not in DESIGNED_ON
-        ),
-    }
-    print(f"leave one group out, precision {given.precision} of 100 asked\n")
-    for title, belongs in parts.items():
-        print(report(title, [(case, tag) for case, tag in tags if belongs(case)]))
-    print(curve(judged))
-    if given.cases:
-        for one, (case, tag) in zip(judged, tags, strict=True):
-            helpful, harmful = one.said.estimates
-            about = f"{case.group} {case.sampling} {case.citation.name} {case.label} → {tag}"
-            print(f"{about} {helpful:.2f} {harmful:.2f} {' '.join(case.found)}")
-    if given.fit:
-        fit(cases, judged)
+    for folder in given.folders:
+        if not (folder / "labels.jsonl").is_file():
+            print(f"{folder} has no labels.jsonl; name the folder of the judged citations", file=sys.stderr)
+            return 2
+    sessions = [one for folder in given.folders for one in islice(sessions_of(folder), given.limit)]
+    flags = {"backend": given.backend} | ({"fixtures": str(given.answers)} if given.backend == "fixtures" else {})
+    try:
+        backend = backend_of(load_config(Path(), flags=flags))
+        known = read_fixtures(given.answers) if given.answers.is_file() and backend.is_model else {}
+        left = [one for one in sessions if request_sha256(one.request) not in known] if backend.is_model else []
+        if left:
+            print(price(backend, left))
+            if not given.yes and input("Ask? [y/N] ").strip().lower() != "y":
+                return 1
+        cases = _answered(backend, sessions, known, given.answers)
+    except (ConfigError, BackendError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("\n".join(tables(cases, by_rules=given.backend == "rules")))
     return 0
 
 
-def fit(cases: Sequence[Case], judged: Sequence[Judged]) -> None:
-    """Writes the weights of all cases, the cutoffs, and the page."""
-    everything = {
-        "version": VERSION,
-        "fitted_on": {"citations": len(cases), "groups": len({case.group for case in cases})},
-        "points": fitted(cases).points,
-        "cutoffs": cutoffs(judged),
-        "curve": curve(judged).splitlines(),
-    }
-    WEIGHTS.write_text(json.dumps(everything, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"wrote {WEIGHTS}")
+def _answered(backend: Backend, sessions: Sequence[Session], known: Mapping[str, str], answers: Path) -> list[Case]:
+    """Return the cases of every session; of one whose question fails, none, with a line that says so."""
+    asked = Recording(backend, answers) if backend.is_model else backend
+    replay = backend_of(load_config(Path(), flags={"backend": "fixtures", "fixtures": str(answers)}))
+    cases = []
+    for session in sessions:
+        try:
+            cases += judged(replay if known and request_sha256(session.request) in known else asked, session)
+        except BackendError as error:
+            print(f"{session.request.session_id}: {error}", file=sys.stderr)
+    return cases
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The benchmark of `rules`: nothing of a group decides how that group is judged."""
+"""The benchmark of judges: nothing of a source decides how that source is judged, and no answer is paid for twice."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.judgement import cases_of, cutoffs, decided, fitted, held_out, interval, main
-from reflector.reflection.rules.wordings import wordings
+from benchmarks.judgement import Case, interval, left_out, main, tables
+from tests.reflection.api import Api, sound
 from tests.road.sessions import Session
 
 ENDS = {
@@ -21,7 +21,7 @@ ENDS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Invented sessions of four groups: they test the mechanism, not the figures."""
+    """Invented sessions of four sources: they test the mechanism, not the figures."""
     folder = tmp_path_factory.mktemp("judged")
     (folder / "transcripts").mkdir()
     points, labels = [], []
@@ -39,37 +39,55 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_group_is_judged_by_weights_and_cutoffs_of_the_others(folder: Path) -> None:
-    cases = cases_of(folder)
-    judged = held_out(cases)
-    assert {one.case.citation.name for one in judged} == {case.citation.name for case in cases}
-    others = fitted([case for case in cases if case.group != "g0"])
-    for one in judged:
-        if one.case.group == "g0":
-            assert one.said.estimates[0] == others.estimate("helpful", one.case.found)
-    assert len(decided(judged, 85)) == len(cases)
+def test_a_source_is_judged_by_findings_that_hold_on_the_others() -> None:
+    right = [Case(source, "chosen", "helpful", "helpful", found=("mended",)) for source in "ab"]
+    wrong = Case("c", "chosen", "neutral", "helpful", found=("mended",))
+    alone = Case("d", "chosen", "harmful", "harmful", found=("undone",))
+    said = [one.said for one in left_out([*right, wrong, alone])]
+    assert said == ["neutral", "neutral", "helpful", "neutral"]
 
 
-def test_a_cutoff_needs_enough_verdicts_above_it(folder: Path) -> None:
-    assert cutoffs(held_out(cases_of(folder))) == {"helpful": {}, "harmful": {}}
-
-
-def test_the_wordings_are_whole_again_afterwards(folder: Path) -> None:
-    before = wordings("person")
-    cases_of(folder)
-    assert wordings("person") == before
-
-
-def test_the_command_prints_both_samplings_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(folder), "--cases"]) == 0
+def test_chosen_and_random_points_are_told_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(folder)]) == 0
     printed = capsys.readouterr().out
-    assert "chosen points: 11 citations" in printed
-    assert "random points: 1 citations" in printed
+    for title in ("all (12)", "chosen points (11)", "random points (1)", "all, each source left out in turn (12)"):
+        assert f"| {title} | harmful |" in printed
+    assert "| all (12) | helpful | 4/4 = 1.00 (0.51–1.00) | 4/4 = 1.00 (0.51–1.00) |" in printed
+    assert "| g1 | 1 | 1 | 1 | 1, 1 | 1, 1 |" in printed
+    assert "| faulty | harmful | 4/4 = 1.00 (0.51–1.00) | 4 |" in printed
 
 
-def test_a_folder_without_labels_is_refused_with_what_to_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_model_is_asked_once_its_price_is_known_and_replayed_from_its_answers(
+    folder: Path, tmp_path: Path, api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for name, value in api.environ(XDG_CONFIG_HOME=str(tmp_path)).items():
+        monkeypatch.setenv(name, value)
+    answers = tmp_path / "answers.jsonl"
+    asks = [str(folder), "--limit", "2", "--answers", str(answers)]
+    monkeypatch.setattr("builtins.input", lambda _: "n")
+    assert main([*asks, "--backend", "anthropic"]) == 1
+    assert (api.asked, answers.exists()) == ([], False)
+    assert "2 questions: about" in capsys.readouterr().out
+    api.does = [
+        sound(json.dumps({"bullet_tags": [{"name": name, "tag": tag, "rationale": "so", "sure": sure}]}))
+        for name, tag, sure in (("pat-001", "helpful", "sure"), ("pat-002", "helpful", "likely"))
+    ]
+    for backend in ("anthropic", "anthropic", "fixtures"):
+        assert main([*asks, "--backend", backend, "--yes"]) == 0
+        printed = capsys.readouterr().out
+        assert "| all (2) | helpful | 1/2 = 0.50 (0.09–0.91) |" in printed
+        assert len(api.asked) == 2
+
+
+def test_each_word_of_a_model_has_its_share() -> None:
+    cases = [
+        Case("a", "chosen", "helpful", said, word) for said in ("helpful", "harmful") for word in ("sure", "likely")
+    ]
+    cases.append(Case("a", "chosen", "harmful", "harmful", "sure"))
+    assert [*tables(cases, by_rules=False)][-1] == '\njudge_measured = "sure=66 likely=50"'
+
+
+def test_a_folder_without_labels_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert "has no labels.jsonl" in capsys.readouterr().err
 

@@ -16,8 +16,7 @@ from typing import Final
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome
-from reflector.playbook.bullet import Bullet
-from reflector.reflection.rules.citation import opened
+from reflector.reflection.rules.citation import declines
 from reflector.reflection.rules.steps import CHECKS, Step, read_call, read_result
 from reflector.reflection.rules.wordings import first, wordings
 from reflector.reflection.window import Session, SessionText
@@ -68,7 +67,7 @@ class _Chain:
         self.over = bool(said) and not message.calls
         self.excused = self.excused or _is_expected(said)
         for name in cited_names(message.text, CITED_LESSON):
-            if name not in self.steps and not opened(name, Bullet(name, "", ""), 0, (), said).declined:
+            if name not in self.steps and not declines(name, said):
                 self.steps.append(name)
         for call in message.calls:
             step = read_call(call)

@@ -21,7 +21,7 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
     if config.backend == "rules":
         from reflector.reflection.backends.rules import RulesBackend
 
-        return RulesBackend(config.judgement_precision, wrong_counts=config.wrong_counts)
+        return RulesBackend(wrong_counts=config.wrong_counts)
     if config.backend == "fixtures":
         from reflector.reflection.backends.fixtures import FixturesBackend
 

@@ -1,7 +1,7 @@
 """The deterministic backend: judges each cited bullet by the evidence that follows its citation.
 
 Invariant: the same messages give the same bytes. No network, no clock, no randomness; every finding stands in
-`docs/judging.md` with its weight, and without evidence the tag is neutral.
+`docs/judging.md`, and without evidence the tag is neutral.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from reflector.playbook.counting import VERDICTS
@@ -18,20 +17,18 @@ from reflector.text.secrets import redact
 from reflector.transcripts.citations import FOLLOWED
 
 if TYPE_CHECKING:
-    from reflector.reflection.rules.findings import Weighed
+    from reflector.reflection.rules.findings import Judged
     from reflector.reflection.truth.asking import Question
 
-_RATIONALE = 300
-#: Evidence is quoted up to so many characters.
-_CUT_QUOTE = 200
+#: A rationale, and the evidence that it quotes, have up to so many characters.
+_RATIONALE, _CUT_QUOTE = 300, 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
 
 
 class RulesBackend:
     """`answer` gives one tag per cited bullet of the playbook, in order of first citation.
 
-    `precision` is how many of 100 verdicts are to be right, by measurement: the fewer, the more it says. With
-    `wrong_counts`, the agent's own word that a bullet was wrong makes it harmful.
+    With `wrong_counts`, the agent's own word that a bullet was wrong makes it harmful.
     """
 
     name = "rules"
@@ -39,68 +36,64 @@ class RulesBackend:
     rereads = True
     quotes = False
 
-    def __init__(self, precision: int = 85, *, wrong_counts: bool = False) -> None:
-        self.precision, self.wrong_counts = precision, wrong_counts
+    def __init__(self, *, wrong_counts: bool = False) -> None:
+        self.wrong_counts = wrong_counts
 
     def answer(self, request: Request) -> Answer:
         """Judge one window. Never raises for what the messages contain."""
         # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
-        from reflector.reflection.rules.findings import Weighed, judge, merge, shipped
+        from reflector.reflection.rules.findings import VERSION, Judged, judge, merge
         from reflector.reflection.rules.follow import Reader
 
         bullets = {bullet.name: bullet for bullet in request.playbook}
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
-        weights = shipped()
         reader = Reader({name: bullets[name] for name in cited}, request.passed)
-        judged: dict[str, list[Weighed]] = {name: [] for name in cited}
+        # The first of each tag is all that merging asks for, however often a bullet is cited.
+        judged: dict[str, dict[str, Judged]] = {name: {} for name in cited}
         places: list[tuple[int, str, str]] = []
         for citation in reader.read(request.messages() if cited else ()):
-            if citation.at < request.judged:
-                continue
-            one, kept = judge(citation, self.precision, weights, wrong_counts=self.wrong_counts), judged[citation.name]
-            # The first of each tag is all that merging asks for, however often a bullet is cited.
-            if all(known.tag != one.tag or max(one.estimates) > max(known.estimates) for known in kept):
-                kept.append(one)
-            places.append((citation.at, citation.name, one.tag))
+            if citation.at >= request.judged:
+                one = judge(citation, wrong_counts=self.wrong_counts)
+                places.append((citation.at, citation.name, one.tag))
+                known = judged[citation.name].get(one.tag)
+                if known is None or (known.followed and not one.followed):
+                    judged[citation.name][one.tag] = one
         settled = {name: set(tags) for name, tags in request.settled.items()}
         for name in cited:  # citations that are too far back to be judged again
-            tags = (tag for tag in VERDICTS if tag in settled.get(name, ()))
-            judged[name] += [Weighed(tag, f"{tag} at an earlier citation of the session") for tag in tags]
+            for before in (tag for tag in VERDICTS if tag in settled.get(name, ())):
+                judged[name].setdefault(before, Judged(before, f"{before} at an earlier citation of the session"))
         for at, name, tag in places:  # no later record bears on these
             if at < reader.at - FOLLOWED and tag != "neutral":
                 settled.setdefault(name, set()).add(tag)
-        verdicts = {name: merge(judged[name]) for name in cited}
-        said = [{"name": name, "rationale": rationale(one), "tag": one.tag} for name, one in verdicts.items()]
+        verdicts = {name: merge([*judged[name].values()]) for name in cited}
         judgement = {
-            "precision": self.precision,
-            "bullets": {name: _weighed(verdict) for name, verdict in verdicts.items()},
+            "bullets": {name: list(verdict.found) for name, verdict in verdicts.items()},
             "settled": {name: sorted(tags) for name, tags in settled.items() if tags},
         }
-        text = _json({"analysis": _analysis(verdicts), "bullet_tags": said})
-        return Answer(text, weights.version, meta={"judgement": judgement})
+        text = _json({"analysis": _analysis(verdicts), "bullet_tags": [_said(*one) for one in verdicts.items()]})
+        return Answer(text, VERSION, meta={"judgement": judgement})
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory, by its test report alone."""
-        from reflector.reflection.rules.findings import shipped
+        from reflector.reflection.rules.findings import VERSION
         from reflector.reflection.truth.verdicts import judged
 
-        return Answer(text=_json(judged(question)), model=shipped().version)
+        return Answer(text=_json(judged(question)), model=VERSION)
 
 
-def _weighed(verdict: Weighed) -> dict[str, object]:
-    """Return what a verdict rests on, so that another precision can be asked for later."""
-    helpful, harmful = (f"{estimate:.2f}" for estimate in verdict.estimates)
-    return {"helpful": helpful, "harmful": harmful, "found": list(verdict.found)}
+def _said(name: str, verdict: Judged) -> dict[str, str]:
+    said = {"name": name, "rationale": rationale(verdict), "tag": verdict.tag}
+    return said if verdict.followed else said | {"followed": "no"}
 
 
 def _json(answer: dict[str, object]) -> str:
     return json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def rationale(judgement: Weighed) -> str:
-    """Return the verdict in one line of at most 300 characters: the reason, the rule, the evidence as quoted."""
-    head = f"{judgement.reason} ({judgement.rule})" if judgement.rule else judgement.reason
-    quote = judgement.quote
+def rationale(verdict: Judged) -> str:
+    """Return a verdict's reason, rule and evidence as quoted, in one line of at most 300 characters."""
+    head = f"{verdict.reason} ({verdict.rule})" if verdict.rule else verdict.reason
+    quote = verdict.quote
     if not quote:
         return head
     if len(quote) >= _CUT_QUOTE:
@@ -111,7 +104,7 @@ def rationale(judgement: Weighed) -> str:
     return f'{head}: "{quote if len(quote) <= room else quote[: room - 1] + "…"}"'
 
 
-def _analysis(verdicts: Mapping[str, Weighed]) -> str:
+def _analysis(verdicts: dict[str, Judged]) -> str:
     if not verdicts:
         return "Nothing to judge: the window cites no bullet of the playbook."
     counts = Counter(verdict.tag for verdict in verdicts.values())

@@ -1,5 +1,4 @@
-"""The deterministic reflector: a table of what shows that advice helped or harmed, and how it is read.
+"""The deterministic reflector: a short list of findings, each for one side, and how they are read.
 
-`wordings.tsv`, `findings.py` and `weights.json` are the rules; `follow.py` streams the messages into a `citation.py`
-per citation, and `findings.py` judges it.
+`wordings.tsv` and `findings.py` are the rules; `follow.py` streams the messages into a `citation.py` per citation.
 """

@@ -1,24 +1,23 @@
 """One citation and what followed it, as far as a verdict can rest on it.
 
 Invariant: a citation is bounded. It keeps facts the size of a verdict (a kind, a quote of 200 characters), never a
-message, and it is done after its `MOST_HEARD` messages, so a transcript of any length is judged in flat memory.
+message, and it is done after its `_MOST_HEARD` messages, so a transcript of any length is judged in flat memory.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.rules.people import Remark, content_words
+from reflector.reflection.rules.people import Remark, stance
 from reflector.reflection.rules.steps import CHECKS, Kind, RunEnd, Step, files_in
 from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
 
 #: The messages of people that are heard: the first word on the step, and some more.
-MOST_HEARD = 5
-_MOST_OWN, _MOST_RESULTS = 12, 64
+_MOST_HEARD, _MOST_OWN, _MOST_RESULTS = 5, 12, 64
 
 
 @dataclass(slots=True)
@@ -26,39 +25,22 @@ class Heard:
     """A person's message as one citation heard it.
 
     between   calls of the agent since the cited step
-    shared    words that it shares with the advice and the files of its step
-    asked     the agent had asked something
-    conceded  the agent's first words after it took it as a correction
+    conceded  the agent's first words after it concede an error
     """
 
     remark: Remark
     between: int
-    shared: int
-    asked: bool
     conceded: bool = False
 
-    @property
-    def objects(self) -> bool:
-        """True for an objection: its words say so, or the agent took it as one."""
-        return self.remark.kind == "objects" or (
-            self.conceded and self.remark.kind in ("mixed", "praises", "agrees", "other", "unread")
-        )
 
-    @property
-    def rule(self) -> str:
-        """The first sign of an objection; where its words have none, that the agent took it as one."""
-        return self.remark.signs[0] if self.remark.signs else "concedes"
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Ran:
     """How a call ended that came after the citation.
 
-    check     by what two runs are the same
-    own       it belongs to the cited step
-    changes   how many changes the agent made between the step and it
-    mends     the same check or command had failed before the citation
-    excused   the agent said that this failure was expected or has another cause
+    check    by what two runs are the same
+    own      it belongs to the cited step
+    changes  how many changes the agent made between the step and it
+    mends    it passed, and the same check or command had failed before the citation
     """
 
     kind: Kind
@@ -69,45 +51,42 @@ class Ran:
     mends: bool
     rule: str
     quote: str
-    excused: bool = False
 
 
 @dataclass(slots=True)
 class Citation:
     """A citation that is still open, or done.
 
-    words      content words of the advice
+    words      the words of the advice by stem, with whether it speaks against them; `files` those that the step names
     red        checks by kind, and commands, whose last run before the citation failed
-    own        kinds of the calls of the cited step
     at         its place: how many records of the session come before its own
     mentioned  the place where the same step cites the bullet again
+    forbids    the advice says what not to do, so what is wrong or undone may be what it warns of
+    alone      no other bullet was cited between the same two messages of people
     over       it is followed no longer
+    own        kinds of the calls of the cited step, `calls` their ids, `ended` how they ended
     open       the step goes on until the agent speaks again after a call, or a person does
-    later      calls after the step
-    changes    changes after the step
-    agreed     a person's go-ahead came before the first word on the step
-    replaced   the agent rewrote, unasked, what the step had written: what it wrote before
+    later      calls after the step, of which so many `changes`
+    declined   the agent named the advice only to say why it does not apply
     wrong      why the agent called the advice wrong, here or later; None where it did not
-    ended      how the calls of the step ended
     """
 
     name: str
     text: str
-    words: frozenset[str]
     turn: int
-    red: frozenset[str]
-    at: int = 0
+    at: int
+    words: Mapping[str, bool]
+    red: frozenset[str] = frozenset()
     mentioned: int = 0
+    forbids: bool = False
+    alone: bool = True
     over: bool = False
     files: set[str] = field(default_factory=set)
     own: list[Kind] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
-    written: list[str] = field(default_factory=list)
     open: bool = True
     later: int = 0
     changes: int = 0
-    agreed: bool = False
-    replaced: str = ""
     declined: bool = False
     wrong: str | None = None
     heard: list[Heard] = field(default_factory=list)
@@ -117,68 +96,58 @@ class Citation:
     @property
     def done(self) -> bool:
         """True when nothing more can bear on it."""
-        return len(self.heard) >= MOST_HEARD
+        return len(self.heard) >= _MOST_HEARD
 
-    @property
-    def opposed(self) -> bool:
-        """True when the first word on the step is an objection, to whatever."""
-        return bool(self.heard) and self.heard[0].objects
-
-    def take_call(self, call: ToolCall, step: Step, turn: int) -> None:
+    def take_call(self, call: ToolCall, step: Step) -> None:
         """Takes a call that comes after the citation; those of the cited step are remembered."""
-        if turn == self.turn and not self.heard and not self.replaced:
-            # The text of the step that an edit replaces.
-            old = call.input.get("old_string")
-            if isinstance(old, str) and len(old.strip()) >= 4:
-                same = any(old in text or (len(text) >= 4 and text in old) for text in self.written)
-                self.replaced = old if same else ""
-        if not self.open or step.kind in ("admin", "poll") or len(self.own) >= _MOST_OWN:
+        if self.open and step.kind not in ("admin", "poll") and len(self.own) < _MOST_OWN:
+            self.own.append(step.kind)
+            self.calls.add(call.id)
+            self.files.update(step.files)
+        else:
             self.later += step.kind != "admin"
             self.changes += step.kind == "change"
-            return
-        self.own.append(step.kind)
-        self.calls.add(call.id)
-        self.files.update(step.files)
-        if step.kind == "change":
-            self.written.append(str(call.input.get("new_string") or call.input.get("content") or "")[:600])
 
-    def take_end(self, outcome: RunEnd) -> None:
-        """Takes how a call of the step itself ended."""
-        if len(self.ended) < _MOST_RESULTS:
-            self.ended.append(outcome)
-
-    def take_result(self, ran: Ran) -> None:
+    def take_result(self, call_id: str, step: Step, outcome: RunEnd) -> None:
         """Takes how a call ended, while no person has spoken on the step."""
-        if not self.heard and len(self.ran) < _MOST_RESULTS:
-            self.ran.append(ran)
+        is_own, passed = call_id in self.calls, outcome.ending in ("passes", "ran")
+        if is_own and len(self.ended) < _MOST_RESULTS:
+            self.ended.append(outcome)
+        check = checked(step)
+        mends = passed and check in self.red
+        is_told = mends or outcome.ending in ("passes", "fails")
+        if is_told and not self.heard and len(self.ran) < _MOST_RESULTS:
+            self.ran.append(Ran(step.kind, check, passed, is_own, self.changes, mends, outcome.rule, outcome.quote))
 
-    def take_word(self, remark: Remark, *, asked: bool) -> Heard:
+    def take_word(self, remark: Remark) -> Heard:
         """Takes a person's message. A mere go-ahead before the first word on the step only lets the work go on."""
-        self.open = False
-        heard = Heard(remark, self.later, len(remark.about & self.words) + len(remark.about & self.files), asked)
-        if remark.kind == "agrees" and not self.heard:
-            self.agreed = True
-        elif not self.done:
+        heard = Heard(remark, self.later)
+        if (self.heard or remark.kind != "agrees") and not self.done:
             self.heard.append(heard)
         return heard
 
 
-def opened(name: str, bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int = 0) -> Citation:
+def opened(bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int) -> Citation:
     """Return a new citation of a bullet in what the agent said."""
-    citation = Citation(name, bullet.text, content_words(bullet.text), turn, frozenset(red), at, at)
+    citation = Citation(bullet.name, bullet.text, turn, at, stance(bullet.text), frozenset(red), mentioned=at)
+    citation.forbids = bullet.section == "mis" or _FORBIDS.search(bullet.text) is not None
+    citation.declined = declines(bullet.name, said)
     citation.files.update(files_in(bullet.text))
-    citation.declined = any(f"[{name}]" in part and _DECLINED.search(part) for part in _SENTENCE.split(said[:2000]))
     return citation
 
 
-def checked(kind: Kind, command: str) -> str:
+def declines(name: str, said: str) -> bool:
+    """Return whether the agent names advice only to say why it does not follow it: "it does not apply here"."""
+    return any(f"[{name}]" in part and _DECLINED.search(part) for part in _SENTENCE.split(said[:2000]))
+
+
+def checked(step: Step) -> str:
     """Return by what two runs are the same: the kind of a check, of another command a digest, which holds no words."""
-    if kind in CHECKS:
-        return kind
-    return f"{record_key(command.split('|')[0].replace('2>&1', ' ').strip()):x}"
+    if step.kind in CHECKS:
+        return step.kind
+    return f"{record_key(step.command.split('|')[0].replace('2>&1', ' ').strip()):x}"
 
 
-#: "it does not apply here": advice that was named only to say why it was not followed.
 _DECLINED = re.compile(
     r"\b(?:does ?n[o']?t|do ?n[o']?t|not|is ?n[o']?t|n/a) (?:really |quite )?(?:apply|applicable|relevant|fit)\b"
     r"|\bnot (?:following|going to follow)\b"
@@ -188,4 +157,5 @@ _DECLINED = re.compile(
     r"|\b(?:contrary to|against|despite|unlike) (?:the )?(?:advice|rule|guideline|playbook|note)?\s*\[",
     re.IGNORECASE,
 )
+_FORBIDS = re.compile(r"\b(?:not|never|(?<!to )avoid|without|no|\w+n't)\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")

@@ -1,8 +1,8 @@
 """The wordings that `rules` react to, read from `wordings.tsv`.
 
 Invariant: every expression about what people, agents or tools write stands in one row of that file, with an example
-that it finds and a counter-example that it does not, and with the labelled groups that it was worded in view of: the
-benchmark leaves such a row out where it measures on these groups.
+that it finds and a counter-example that it does not. None was made for one message: each says what people, agents or
+tools of several sources write.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ _PRINTED = frozenset({"counted", "check", "line", "mechanics"})
 class Wording:
     """One row.
 
-    kind      which list it is on: sign (of an objection), person, agent, counted, check, line or mechanics
-    says      passes or fails, concedes or expected; empty where the list says it
-    worded_for  the labelled groups that were in view when it was worded
+    kind  which list it is on: sign (of an objection), person, agent, counted, check, line or mechanics
+    says  passes or fails, concedes or expected; empty where the list says it
     """
 
     kind: str
@@ -33,7 +32,6 @@ class Wording:
     pattern: str
     example: str
     counter: str
-    worded_for: tuple[str, ...] = ()
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
@@ -47,9 +45,8 @@ def all_wordings() -> tuple[Wording, ...]:
     text = Path(__file__).with_name("wordings.tsv").read_text(encoding="utf-8")
     found: list[Wording] = []
     for line in text.splitlines()[1:]:
-        kind, says, id, looks_for, pattern, example, counter, tags = line.split("\t")
-        texts = (_unescaped(example), _unescaped(counter))
-        found.append(Wording(kind, says, id, looks_for, pattern, *texts, tuple(tags.split())))
+        kind, says, id, looks_for, pattern, *examples = line.split("\t")
+        found.append(Wording(kind, says, id, looks_for, pattern, *map(_unescaped, examples)))
     return tuple(found)
 
 

@@ -71,133 +71,133 @@ def answered(
     *messages: Any,
     advice: str = _ADVICE,
     cited: Sequence[str] = ("pat-001",),
-    precision: int = 85,
     wrong_counts: bool = False,
 ) -> Answer:
     flat = list(_flat(messages))
     bullets = tuple(Bullet(name, name[:3], advice) for name in cited)
-    return RulesBackend(precision, wrong_counts=wrong_counts).answer(
-        Request("s", bullets, tuple(cited), lambda: iter(flat))
-    )
+    return RulesBackend(wrong_counts=wrong_counts).answer(Request("s", bullets, tuple(cited), lambda: iter(flat)))
 
 
 def found(*messages: Any, advice: str = _ADVICE) -> set[str]:
     """The findings about pat-001."""
     weighed: Any = answered(*messages, advice=advice).meta["judgement"]
-    return set(weighed["bullets"]["pat-001"]["found"])
+    return set(weighed["bullets"]["pat-001"])
 
 
 CITED = says("As [pat-001] says, the record gets the branch name.")
 GREEN = runs("pytest -q", "=== 12 passed in 0.4s ===")
 RED = runs("pytest -q", "E   KeyError: 'branch'\n=== 1 failed, 11 passed in 0.4s ===", error=True)
 
-
 DONE = says("Done.")
 TESTED = [CITED, edits(), says("Now the tests."), GREEN, DONE]
 
-
-#: What follows a citation of the advice, and what comes of it: the tag, findings that are there (+) and are not (-), or
-#: exactly these findings (=).
+#: What follows a citation, and the verdict or the findings ("=") that come of it; the advice, where it is another.
 Case = tuple[list[Any], str] | tuple[list[Any], str, str]
-_TO_TEST, _TO_READ, _TO_TIDY = (
-    "Run the tests after a change.",
-    "Read a module before editing it.",
-    "Remove scratch files.",
-)
+_CHANGED = [CITED, edits(), DONE]
+_REFUSED = [CITED, calls("Edit", file_path="a.py")]
 _PUSH = runs("git push", "main -> main")
-_TYPES = runs("npx tsc --noEmit", "")
-_BRANCH_IS_WRONG = person("no, the branch is still wrong")
 _LINT = runs("ruff check .", "Found 2 errors.", error=True)
 _LOAD = runs("python load.py a.csv", "loaded 12 rows")
-_SLIPPED = done(calls("Edit", file_path="/app/store.py"), "Found 2 matches of the string to replace", error=True)
-_REFUSED = [CITED, calls("Edit", file_path="a.py")]
-_CHANGED = [CITED, edits(), DONE]
-_RAN_TESTS = [says("[pat-001]: run the tests."), *GREEN, says("All pass.")]
-_ABOUT_ELSE = person("I meant the header of the invoice page, it isn't blue")
-_DELETED = person("a branch can be deleted at any time")
 _FAILED_LOAD = runs("python load.py a.csv 2>&1 | tail -3", "Traceback (most recent call last):\nKeyError: 'branch'")
-_OLDER = [CITED, edits(), says("Tests."), RED, says("This failure is pre-existing and unrelated to my change.")]
-_RESTART = [
-    says("[pat-001]: restart."),
-    runs("ssh web1 'systemctl restart app'", "app.service: Failed with result 'x'."),
-]
-_REPLACED = [CITED, edits(new="b = 22222"), says("Hm."), edits(old="b = 22222", new="c = 3"), DONE, person("great")]
-_DOUBTED = [TESTED, person("Are you sure?"), says("Yes."), person("ok now it works"), says("Good."), person("commit")]
-_CHANGELOG = [person("write the changelog"), DONE]
+_RESTART = runs("ssh web1 'systemctl restart app'", "app.service: Failed with result 'x'.")
+_BRANCH_IS_WRONG = person("no, the branch name is wrong")
+_FORBIDS = "Never store the branch name with a record."
+_MISTAKE = "Storing the branch name with each record."
 
 CASES: dict[str, Case] = {
     # Nothing.
-    "no evidence": ([person("go"), CITED, edits()], "neutral"),
-    "looking went well": ([says("[pat-001]: read."), reads(), says("Now."), edits(), GREEN], "neutral", _TO_READ),
-    "tidying went well": ([says("[pat-001]: remove it."), runs("rm scratch.py", "")], "neutral", _TO_TIDY),
-    "a new task": ([_CHANGED, person("add an export as csv"), says("Sure.")], "neutral"),
-    "before the citation": ([person("no, that is wrong"), RED, GREEN, CITED], "neutral"),
+    "no evidence": ([person("go"), CITED, edits()], "="),
+    "a new task": ([_CHANGED, person("add an export as csv"), says("Sure.")], "="),
+    "before the citation": ([person("no, that is wrong"), RED, GREEN, CITED], "="),
     "on a sidechain": (
-        [CITED, edits(), says("Tests.", "a1"), *runs("pytest -q", "=== 1 passed in 1s ===", chain="a1")],
-        "= silence",
+        [RED, CITED, edits(), says("Tests.", "a1"), *runs("pytest -q", "=== 1 passed in 1s ===", chain="a1")],
+        "=",
     ),
-    "declined": (
-        [says("Contrary to [pat-001] the record gets the tag."), edits(), DONE, person("no, the branch is wrong")],
-        "neutral",
+    "declined": ([says("Contrary to [pat-001] the record gets the tag."), edits(), DONE, _BRANCH_IS_WRONG], "neutral"),
+    # A person wants the opposite.
+    "the opposite": ([_CHANGED, person("please don't store the branch")], "= opposed"),
+    "the opposite of another part": ([_CHANGED, person("don't touch the header")], "="),
+    "for and against": ([_CHANGED, person("don't store the name, but keep the branch")], "="),
+    "asks why": ([_CHANGED, person("why do you store the branch at all?")], "= opposed"),
+    "behind a preposition": ([_CHANGED, person("don't write the log for the branch")], "="),
+    "one without the other": ([_CHANGED, person("don't commit a branch without its record")], "="),
+    "the opposite of a prohibition": ([_CHANGED, person("no, the url of the branch is old")], "=", _FORBIDS),
+    # A person reports a fault.
+    "a fault": ([_CHANGED, person("the branch is still not there")], "= faulty"),
+    "a fault elsewhere": ([_CHANGED, person("the header is still not blue")], "="),
+    "a fault of this": ([_CHANGED, person("This still fails. Each branch is there twice.")], "= faulty"),
+    "a fault that may be": ([_CHANGED, person("show a message if the branch is missing")], "="),
+    "a question about a fault": ([_CHANGED, person("which branch is missing?")], "="),
+    "a fault of the agent": ([_CHANGED, person("you still do not use the branch")], "="),
+    "a fault later": ([_CHANGED, person("add csv"), DONE, person("I don't see the branch")], "= faulty"),
+    "a fault much later": (
+        [_CHANGED, *(reads() for _ in range(21)), person("I don't see the branch")],
+        "=",
     ),
-    # People.
-    "praise": ([_CHANGED, person("works now, thanks!")], "helpful"),
-    "praise and a question": ([_CHANGED, person("ok, it is working now, but a question: what is HEAD?")], "helpful"),
-    "praise after a failure": ([_RESTART, DONE, person("great")], "- accepted", "Store the branch name."),
-    "praise of what replaced the step": (_REPLACED, "= replaced"),
+    "a fault after acceptance": ([_CHANGED, person("great"), DONE, person("I don't see the branch")], "= faulty"),
+    "a fault of what is forbidden": ([_CHANGED, person("the branch is broken")], "=", _FORBIDS),
+    # A person takes it back, or refuses it.
+    "undone": ([_CHANGED, person("please revert that")], "= undone"),
+    "undone with another bullet": ([says("[pat-001] and [pat-002]"), edits(), DONE, person("please revert that")], "="),
+    "a refusal": ([_REFUSED, refuses("that belongs into the service layer")], "= refused"),
+    "a refusal for its own sake": ([_REFUSED, refuses("the branch name and the record, please")], "neutral"),
+    "a refusal of something later": ([_CHANGED, reads(), reads(), refuses("use the service layer")], "="),
+    "an interrupt and its sequel": ([_REFUSED, refuses(""), person("continue")], "="),
+    "conceded": ([_CHANGED, person("a branch can be deleted"), says("You're right, it is unstable.")], "= conceded"),
+    "conceded, of something else": ([_CHANGED, person("the header is blue"), says("You're right.")], "="),
+    "not conceded": ([_CHANGED, person("a branch can be deleted"), says("Let me look.")], "="),
+    # It failed, and fails.
+    "red, red and red": ([RED, CITED, edits(), RED, edits(), RED], "= still-red"),
+    "red, red and green": ([RED, CITED, edits(), DONE, RED, edits(), GREEN], "="),
+    "red and red": ([RED, CITED, edits(), RED], "="),
+    # Acceptance.
+    "praise": ([_CHANGED, person("works now, thanks!")], "= accepted"),
+    "praise and a question": ([_CHANGED, person("ok, it is working now, but a question: what is HEAD?")], "= accepted"),
+    "to be committed": ([_CHANGED, person("commit and push")], "= accepted"),
+    "a doubt before it works": (
+        [_CHANGED, person("Are you sure?"), says("Yes."), person("ok now it works")],
+        "helpful",
+    ),
     "a question is no praise": ([_CHANGED, person("do you think that is a good idea?")], "="),
     "a condition is no praise": ([_CHANGED, person("make sure that it works")], "="),
-    "to be committed": ([_CHANGED, person("commit and push")], "= accepted"),
-    "a go-ahead first": ([CITED, person("yes, go ahead"), edits(), GREEN, DONE], "= agreed silence check-passed"),
-    "a go-ahead alone": ([CITED, person("ok")], "neutral"),
-    "an objection after green": ([TESTED, person("no, the branch name is wrong, I asked for the tag")], "harmful"),
-    "one sign without the topic": ([_CHANGED, person("this isn't on the page")], "neutral"),
-    "one sign is found": ([_CHANGED, person("this isn't on the page")], "= objects"),
-    "several signs": ([_CHANGED, person("no, still the same error, revert that")], "harmful"),
-    "conceded": ([_CHANGED, _DELETED, says("You're right, the branch name is unstable.")], "harmful"),
-    "not conceded": ([_CHANGED, _DELETED, says("Let me look.")], "neutral"),
-    "a no that answers": ([CITED, says("Shall I also add the tag?"), person("no")], "="),
-    "an objection elsewhere": ([_RAN_TESTS, _ABOUT_ELSE], "= objects-elsewhere advice-to-check", _TO_TEST),
-    "a read before the change": ([CITED, reads(), says("Now."), edits(), GREEN], "+ check-passed - advice-to-look"),
-    "a doubt before it works": (_DOUBTED, "helpful"),
-    "a later objection": ([_CHANGED, _CHANGELOG, person("the branch is still not stored")], "+ objects-later"),
-    "a later objection elsewhere": ([_CHANGED, _CHANGELOG, person("the changelog has no date")], "- objects-later"),
-    "a later acceptance": ([TESTED, _CHANGELOG, person("commit")], "helpful"),
-    "a later word": ([TESTED, _CHANGELOG, _BRANCH_IS_WRONG, DONE, person("commit")], "neutral"),
-    "a refusal": ([_REFUSED, refuses("that belongs into the service layer")], "+ objects"),
-    "a refusal of the advice": ([_REFUSED, refuses("not the branch name, use the commit")], "harmful"),
-    "an interrupt and its sequel": ([_REFUSED, refuses(""), person("continue")], "neutral"),
-    "an interrupt and its reason": ([_REFUSED, refuses(""), person("why the branch? revert that")], "harmful"),
-    "green": ([TESTED], "helpful"),
-    # Results.
-    "red, then green": ([CITED, edits(), says("T."), RED, says("Mend."), edits(new="a = 3"), GREEN], "= silence"),
-    "red before, green now": ([RED, CITED, edits(), GREEN], "+ own-check check-passed"),
-    "a command that failed before": ([_FAILED_LOAD, CITED, edits(), _LOAD, DONE], "+ own-check"),
-    "a command that never failed": ([CITED, edits(), _LOAD, DONE], "= silence"),
-    "a mend that was not enough": (
-        [RED, CITED, edits(), says("Tests."), RED, says("More."), edits(new="a = 3"), GREEN],
-        "- own-check",
+    "praise of two": ([says("[pat-001] and [pat-002]"), edits(), DONE, person("Perfect, thanks")], "="),
+    "praise of two in a row": ([_CHANGED, says("[pat-002]"), edits(), DONE, person("Perfect, thanks")], "="),
+    "praise of one after another": (
+        [says("[pat-002]"), edits(), DONE, person("Perfect"), _CHANGED, person("Perfect")],
+        "= accepted",
     ),
-    "it compiles": ([CITED, edits(), says("Types."), _TYPES], "= silence"),
-    "the step compiles": ([CITED, edits(), _TYPES], "+ own-check"),
-    "green here, red there": ([CITED, edits(), GREEN, says("Lint."), _LINT], "= silence"),
-    "red in the step": ([CITED, edits(), _LINT], "= silence"),
-    "went through": ([says("[pat-001]: push."), _PUSH, DONE], "= silence went-through"),
-    "went through and somebody speaks": ([says("[pat-001]: push."), _PUSH, DONE, person("add csv")], "- went-through"),
-    "went through and then red": ([says("[pat-001]: push."), _PUSH, DONE, RED], "- went-through"),
-    "went through with a change": ([CITED, edits(), _PUSH, DONE], "- went-through"),
-    "went through with a look": ([CITED, reads(), _PUSH, DONE], "- went-through"),
-    "a call without an answer": ([CITED, _PUSH, calls("Bash", command="git tag v1")], "- went-through"),
-    "an older failure": ([_OLDER, GREEN], "+ check-passed"),
-    "a slip of the edit tool": ([CITED, _SLIPPED, edits(), GREEN], "+ check-passed"),
-    "a push of a change": ([CITED, edits(), runs("git push", "1a2b..3c4d main -> main")], "= silence"),
-    # Several citations.
-    "cited again": ([TESTED, person("commit"), says("Once more [pat-001]."), edits("/app/export.py")], "helpful"),
+    "praise after a failure": ([CITED, _RESTART, DONE, person("great")], "="),
+    "praise of words": ([CITED, person("great")], "= accepted"),
+    "praise of a look": ([CITED, reads(), person("great")], "="),
+    "praise of advice to look": ([_CHANGED, person("great")], "=", "Read the record before storing it."),
+    "a go-ahead first": ([CITED, person("yes, go ahead"), edits(), DONE, person("great")], "= accepted"),
+    "a go-ahead before the opposite": (
+        [CITED, person("ok"), edits(), DONE, person("please don't store the branch")],
+        "= opposed",
+    ),
+    "an objection first": ([_CHANGED, person("no, use the tag"), DONE, person("commit")], "="),
+    # Results.
+    "red before, green now": ([RED, CITED, edits(), GREEN], "= mended"),
+    "green before, green now": ([GREEN, TESTED], "="),
+    "a mend that was not enough": ([RED, CITED, edits(), says("T."), RED, says("M."), edits(), GREEN], "="),
+    "green here, red there": ([RED, CITED, edits(), GREEN, says("Lint."), _LINT], "="),
+    "nothing was changed": ([RED, CITED, GREEN, DONE, person("and now csv")], "="),
+    "green, and an objection": ([RED, TESTED, person("that is not what I asked for, use the tag")], "="),
+    "a command that failed before": ([_FAILED_LOAD, CITED, edits(), _LOAD, DONE], "= mended"),
+    "a command that never failed": ([CITED, edits(), _LOAD, DONE], "="),
+    "went through": ([says("[pat-001]: push."), _PUSH, DONE], "= went-through"),
+    "went through and somebody speaks": ([says("[pat-001]: push."), _PUSH, DONE, person("add csv")], "="),
+    "went through and then red": ([says("[pat-001]: push."), _PUSH, DONE, RED], "="),
+    "went through with a change": ([CITED, edits(), _PUSH, DONE], "="),
+    "a call without an answer": ([CITED, _PUSH, calls("Bash", command="git tag v1")], "="),
+    # One side alone.
+    "both sides": ([RED, TESTED, person("and csv"), DONE, person("and pdf too"), DONE, _BRANCH_IS_WRONG], "neutral"),
+    "cited again": ([RED, TESTED, person("commit"), says("Once more [pat-001]."), edits("/app/export.py")], "helpful"),
     "cited again, and wrong": (
         [
             [TESTED, person("commit")],
             [[person(f"write part {number}"), DONE] for number in range(5)],
-            [says("Once more [pat-001]."), edits("/app/export.py"), DONE, person("no, that branch is wrong")],
+            [says("Once more [pat-001]."), edits("/app/export.py"), DONE, _BRANCH_IS_WRONG],
         ],
         "neutral",
     ),
@@ -207,24 +207,45 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_follows_a_citation_decides(case: Case) -> None:
     messages, expected, advice = case if len(case) == 3 else (*case, _ADVICE)
-    if expected[0] not in "=+-":
-        assert judge(*messages, advice=advice)["tag"] == expected
-        return
-    names, sign = found(*messages, advice=advice), ""
     if expected[0] == "=":
-        assert names == set(expected.split()[1:])
-        return
-    for word in expected.split():
-        sign = word if word in "+-" else sign
-        assert word in "+-" or (word in names) == (sign == "+")
+        assert found(*messages, advice=advice) == set(expected.split()[1:])
+    else:
+        assert judge(*messages, advice=advice)["tag"] == expected
+
+
+_DB = "Don't mock the database in repository tests: use the `db` fixture."
+REPEATED = {
+    "No, don't mock the database. We use the db fixture.": _DB,
+    "No, don't mock the database!": "Don't mock the database in repository tests",
+    "You didn't run make test before the commit, as the rule says": "Always run make test before you commit",
+    "No. I told you: never add a dependency without asking me": "Never add a dependency without asking me",
+    "No, use cents, not floats": "Use integers in cents for prices, never floats",
+    "That's way too long. Keep answers short.": "Keep answers short",
+    "No! the orders table is append-only, write a compensating row": "The orders table is append-only",
+    "why did you add a dependency without asking?": "Ask before adding a dependency",
+}
+
+
+@pytest.mark.parametrize("words", REPEATED)
+def test_an_objection_that_repeats_the_advice_says_that_it_was_not_followed(words: str) -> None:
+    said = judge(CITED, edits(), DONE, person(words), says("You're right, sorry."), advice=REPEATED[words])
+    assert (said["tag"], said["followed"], words in said["rationale"]) == ("neutral", "no", True)
+    other = judge(CITED, edits(), DONE, person(words), advice="Name each branch after its issue.")
+    assert (other["tag"], other.get("followed")) == ("neutral", None)
+
+
+def test_a_mistake_to_avoid_is_not_wrong_where_it_was_made() -> None:
+    cited = [says("As [mis-001] says."), edits(), DONE, person("the branch is broken")]
+    assert judge(*cited, advice=_MISTAKE, cited=("mis-001",))["tag"] == "neutral"
 
 
 def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() -> None:
     assert judge(CITED, edits())["rationale"] == "no evidence"
-    assert "branch name" in judge(TESTED, person("no, the branch name is wrong, I asked for the tag"))["rationale"]
+    said = 'a person reported a fault in it (faulty, fault): "no, the branch name is wrong"'
+    assert judge(TESTED, _BRANCH_IS_WRONG)["rationale"] == said
     assert judge(says("[pat-002] and [mis-001]"), edits(), cited=("pat-002", "mis-001"))["name"] == "pat-002"
     nothing = answered(cited=())
-    assert (json.loads(nothing.text)["bullet_tags"], nothing.model) == ([], "rules/4")
+    assert (json.loads(nothing.text)["bullet_tags"], nothing.model) == ([], "rules/5")
 
 
 @pytest.mark.parametrize("place", [0, 4, 6])
@@ -241,17 +262,22 @@ def test_what_the_agent_calls_wrong_is_not_helpful_and_harmful_by_that_alone_onl
     assert (objected["tag"], objected["rationale"][:8]) == ("harmful", "a person")
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["좋아요, 이제 커밋해 주세요", "да, но это не то, что я просил", "podle mě je to příliš staré", "太好了，谢谢"],
-)
+_FOREIGN = [
+    "좋아요, 이제 커밋해 주세요",
+    "да, но это не то, что я просил",
+    "podle mě je to příliš staré",
+    "geht nicht",
+    "да",
+]
+
+
+@pytest.mark.parametrize("words", _FOREIGN)
 def test_no_green_stands_against_words_that_are_not_read(words: str) -> None:
-    assert judge(TESTED, person(words))["rationale"] == "a person's words are not in English"
+    assert found(RED, TESTED) == {"mended"}
+    assert found(RED, TESTED, person(words)) == set()
 
 
-@pytest.mark.parametrize(
-    "words", ["commit", "show me the diff", "option 3", "/src/a.ts:3", "123", "add csv export to it"]
-)
+@pytest.mark.parametrize("words", ["commit", "show me the diff", "nice", "123", "add csv export to it", "doesnt work"])
 def test_short_and_technical_messages_are_english(words: str) -> None:
     assert read_remark(words).kind != "unread"
 
@@ -259,22 +285,12 @@ def test_short_and_technical_messages_are_english(words: str) -> None:
 def test_pasted_text_is_not_read_as_the_persons_words() -> None:
     log = "```\nthat is wrong, revert it\n```"
     assert read_remark(f"here is the page\n{log}").signs == ()
-    assert read_remark("look\nTypeError: x is not a function").signs == ("pasted-error",)
-    assert read_remark("doesnt work").signs == ("negates",)
-
-
-def test_a_stricter_policy_says_less_and_the_estimates_stay() -> None:
-    told = person("why is the branch there?")
-    loose, strict = (answered(CITED, edits(), DONE, told, precision=share) for share in (75, 99))
-    assert [json.loads(one.text)["bullet_tags"][0]["tag"] for one in (loose, strict)] == ["harmful", "neutral"]
-    weighed: list[Any] = [one.meta["judgement"] for one in (loose, strict)]
-    assert [one["precision"] for one in weighed] == [75, 99]
-    assert weighed[0]["bullets"] == weighed[1]["bullets"]
+    assert read_remark("look\nTypeError: x is not a function").signs == ()
 
 
 def test_a_secret_and_control_characters_do_not_reach_the_rationale() -> None:
     key = "ghp_" + "A1b2" * 9
-    verdict = judge(CITED, edits(), DONE, person(f"no, that's wrong, \x1b[31mthe branch is {key}\x07"))
+    verdict = judge(CITED, edits(), DONE, person(f"no, the branch is wrong, it should not be \x1b[31m{key}\x07"))
     assert verdict["tag"] == "harmful"
     assert key not in verdict["rationale"]
     assert verdict["rationale"].isprintable()
@@ -282,7 +298,7 @@ def test_a_secret_and_control_characters_do_not_reach_the_rationale() -> None:
 
 
 _KNOWN = {row.id for row in all_wordings()} | set(FINDINGS)
-_KNOWN |= {"praises", "mixed", "ships", "refused", "pasted-error", "replaced", "no-complaint", "ran", "flagged-error"}
+_KNOWN |= {"no-complaint", "ran", "flagged-error"}
 _texts = st.text(max_size=80) | st.sampled_from(["no, that's wrong", "works now", "[pat-001]", "Let me revert this"])
 _messages = st.lists(
     st.one_of(
