@@ -146,7 +146,9 @@ def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(agent: Agent, tmp
     words = f"token {github}, DB_PASSWORD={password}"
     session = Session().user(f"Fix it with {words}").agent(f"As [pat-001] says, I use {words}.")
     session.runs(f"curl -H 'Authorization: Bearer {github}'", f"error: bad {words}", is_error=True)
-    session.user(f"No, that is wrong, revert it: {words}").agent(f"Sorry, I take back {words}.")
+    session.user(f"No, please revert this, it should not be in here and you know it: {words}").agent(
+        f"Sorry, I take back {words}."
+    )
     session.agent("Then [pat-002].").user(f"Perfect, that works. Thanks! {words}").agent("Fine.")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(tmp_path / "t.jsonl")))
     agent.call("drain")
