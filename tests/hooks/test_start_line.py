@@ -62,9 +62,9 @@ def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_proce
     assert_said(agent, "playbook: 3 bullets · last session: still being processed")
     agent.call("drain")
     assert_said(agent, "playbook: 3 bullets · last session: pat-001 helpful")
-    agent.ended("mis-001", "harmful", id="s-2")
+    agent.ended("pat-002", "harmful", id="s-2")
     agent.call("list")  # a question processes it as well
-    assert_said(agent, "playbook: 3 bullets · last session: mis-001 harmful")
+    assert_said(agent, "playbook: 3 bullets · last session: pat-002 harmful")
 
 
 def test_a_proposal_that_waits_is_said_until_it_is_decided_also_without_a_playbook(agent: Agent) -> None:
