@@ -343,7 +343,12 @@ MUTATIONS = [
     Mutation(CITATION, '(self.heard or remark.kind != "agrees")', "True", RULES),
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
     Mutation(FINDINGS, 'citation.wrong is None or one.tag == "harmful":', "citation.wrong is None:", RULES),
-    Mutation("reflector/reflection/rules/follow.py", "if citation.name == name else citation.wrong", "", RULES),
+    Mutation(
+        "reflector/reflection/rules/follow.py",
+        "wrong[citation.name][:200] if citation.name in wrong else citation.wrong",
+        "next(iter(wrong.values()), citation.wrong)",
+        RULES,
+    ),
     Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "one.tag", RULES),
     Mutation(FINDINGS, "if word is not None and repeats(citation, word):", "if False:", RULES),
     Mutation(FINDINGS, "    if len(sides) != 1:\n", "    if not sides:\n", RULES),
