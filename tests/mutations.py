@@ -359,10 +359,10 @@ MUTATIONS = [
     Mutation(FINDINGS, "    if len(decided) == 1:\n", "    if decided:\n", RULES),
     Mutation(STEPS, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
     Mutation(STEPS, '("look", "tidy", "admin"):', '("look", "tidy", "admin") and False:', RULES),
-    Mutation(PEOPLE, "not (len(line) > 12 and _LOG_LINE.match(line))", "True", RULES),
+    Mutation(PEOPLE, "not (len(line) > 12 and pasted.match(line))", "True", RULES),
     Mutation(PEOPLE, "if opening and not is_short and not is_english(opening):", "if False:", RULES),
-    Mutation(PEOPLE, 'reported = _SUPPOSED.sub(" ", opening)', "reported = opening", RULES),
-    Mutation(PEOPLE, "if _TWOFOLD.search(clause, negation.end()):", "if False:", RULES),
+    Mutation(PEOPLE, 'reported = expression("supposed").sub(" ", opening)', "reported = opening", RULES),
+    Mutation(PEOPLE, 'if expression("twofold").search(clause, negation.end()):', "if False:", RULES),
     Mutation(STEPS, "return min(kinds, key=_KINDS.index", "return max(kinds, key=_KINDS.index", RULES),
     # Windows and what stands: where a session was cut changes no verdict, and a person's word stays.
     Mutation(WINDOW, "return is_anothers or self.completed.data", "return self.completed.data", WINDOWS),

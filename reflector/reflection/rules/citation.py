@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.people import Remark, stance
 from reflector.reflection.rules.steps import CHECKS, Kind, RunEnd, Step, files_in
+from reflector.reflection.rules.wordings import expression
 from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
 
@@ -130,7 +131,7 @@ class Citation:
 def opened(bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int) -> Citation:
     """Return a new citation of a bullet in what the agent said."""
     citation = Citation(bullet.name, bullet.text, turn, at, stance(bullet.text), frozenset(red), mentioned=at)
-    citation.forbids = bullet.section == "mis" or _FORBIDS.search(bullet.text) is not None
+    citation.forbids = bullet.section == "mis" or expression("forbids").search(bullet.text) is not None
     citation.declined = declines(bullet.name, said)
     citation.files.update(files_in(bullet.text))
     return citation
@@ -138,7 +139,7 @@ def opened(bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int) ->
 
 def declines(name: str, said: str) -> bool:
     """Return whether the agent names advice only to say why it does not follow it: "it does not apply here"."""
-    return any(f"[{name}]" in part and _DECLINED.search(part) for part in _SENTENCE.split(said[:2000]))
+    return any(f"[{name}]" in part and expression("declines").search(part) for part in _SENTENCE.split(said[:2000]))
 
 
 def checked(step: Step) -> str:
@@ -148,14 +149,4 @@ def checked(step: Step) -> str:
     return f"{record_key(step.command.split('|')[0].replace('2>&1', ' ').strip()):x}"
 
 
-_DECLINED = re.compile(
-    r"\b(?:does ?n[o']?t|do ?n[o']?t|not|is ?n[o']?t|n/a) (?:really |quite )?(?:apply|applicable|relevant|fit)\b"
-    r"|\bnot (?:following|going to follow)\b"
-    r"|\b(?:ignor|skipp?|disregard|overrid|deviat|depart)(?:e|es|ing) (?:from )?"
-    r"(?:it|this|that|the (?:advice|rule|guideline|note|bullet|playbook|pattern|usual))?"
-    r"\s*(?:here|this time|for now|\[|[.,;:(—–-])"
-    r"|\b(?:contrary to|against|despite|unlike) (?:the )?(?:advice|rule|guideline|playbook|note)?\s*\[",
-    re.IGNORECASE,
-)
-_FORBIDS = re.compile(r"\b(?:not|never|(?<!to )avoid|without|no|\w+n't)\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")

@@ -8,7 +8,6 @@ right at least nine times of ten on the labelled sessions of sources that no wor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,6 +17,7 @@ from reflector.playbook.counting import Verdict, decisive
 from reflector.reflection.rules.citation import Citation, Heard, Ran
 from reflector.reflection.rules.people import Remark
 from reflector.reflection.rules.steps import CHECKS
+from reflector.reflection.rules.wordings import expression
 
 #: The model of every answer; the number changes whenever a verdict does.
 VERSION = "rules/5"
@@ -35,11 +35,6 @@ FINDINGS: dict[str, tuple[Literal["helpful", "harmful"], str]] = {
     "went-through": ("helpful", "it went through"),
 }
 
-_LOOKING = re.compile(
-    r"(?:always |first |then )*(?:re-?)?(?:read|load|look|search|explore|inspect|examine|find|grep|research|browse"
-    r"|consult|study|trace|locate|list|skim)\b",
-    re.IGNORECASE,
-)
 #: Calls between the step and a word on it, and changes between it and a check that still is about it.
 _FAR, _NEAR = 20, 2
 #: Kinds of calls that change nothing which a check could speak of.
@@ -125,7 +120,7 @@ def _acceptance(citation: Citation) -> Iterator[Found]:
     if heard is None or heard.remark.kind != "approves" or heard.between > _FAR or not citation.alone:
         return
     near = _near(citation)
-    is_look = _LOOKING.match(citation.text) or (
+    is_look = expression("looks").match(citation.text) or (
         citation.own and {"look"}.issuperset(citation.own) and not heard.between
     )
     if not is_look and (near is None or near.passed):
@@ -144,7 +139,7 @@ def _results(citation: Citation) -> Iterator[Found]:
     if again and not citation.forbids:
         yield Found("still-red", again[0][-1].quote, again[0][-1].rule)
     is_red = any(not ended[-1].passed and (ended[-1].own or ended[-1].kind in CHECKS) for ended in runs.values())
-    if is_red or _LOOKING.match(citation.text):
+    if is_red or expression("looks").match(citation.text):
         return
     own = {ran.check: ran for ran in citation.ran if ran.own}
     mended = [ran for ended in was_red for ran in (ended[0], own.get(ended[0].check)) if ran and ran.passed]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 #: What people and agents write is read without regard to case; in what tools print, case counts (`FAIL`, `fail`).
@@ -21,7 +21,8 @@ _PRINTED = frozenset({"counted", "check", "line", "mechanics"})
 class Wording:
     """One row.
 
-    kind  which list it is on: sign (of an objection), person, agent, counted, check, line or mechanics
+    kind  which list it is on: sign (of an objection), person, agent, reading (how a text is taken apart), counted,
+          check, line or mechanics
     says  passes or fails, concedes or expected; empty where the list says it
     """
 
@@ -48,6 +49,18 @@ def all_wordings() -> tuple[Wording, ...]:
         kind, says, id, looks_for, pattern, *examples = line.split("\t")
         found.append(Wording(kind, says, id, looks_for, pattern, *map(_unescaped, examples)))
     return tuple(found)
+
+
+@cache
+def expression(id: str) -> re.Pattern[str]:
+    """Return the expression of one row."""
+    return next(row.expression for row in all_wordings() if row.id == id)
+
+
+@cache
+def listed(id: str) -> frozenset[str]:
+    """Return the words of a row that is a list of words."""
+    return frozenset(expression(id).pattern.split("|"))
 
 
 @lru_cache(maxsize=16)
