@@ -101,7 +101,8 @@ def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A bullet that is to be removed, and why; `told` and `cited` are how many sessions were told it and cited it."""
+    """A bullet that is to be removed, and why; how many sessions were told it and cited it; `state` is that of its
+    removal, null for a dry run."""
 
     name: str
     reason: str
@@ -110,6 +111,7 @@ class Due:
     helpful: int
     harmful: int
     text: str
+    state: str | None = None
 
 
 def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due]:

@@ -34,7 +34,7 @@ from reflector.exchange import transfer
 from reflector.files import read_bounded, read_ours
 from reflector.ledger import grants as granting
 from reflector.ledger.errors import LedgerError, LedgerUnavailable
-from reflector.ledger.rows import Anchor
+from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.sqlite_file import forget_ledger
 from reflector.ledger.url import sqlite_url, url_of
 from reflector.playbook.counting import COUNTINGS, Counting
@@ -266,15 +266,10 @@ def ledger() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadJson:
+class HeadJson(Head):
     """The head as a line, ready to publish, and its parts."""
 
     head: str
-    playbook: str
-    origin: str
-    position: int
-    chain: str
-    recorded_at: str
 
 
 @ledger.command()

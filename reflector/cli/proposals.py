@@ -207,25 +207,11 @@ class PairJson:
 
 
 @dataclass(frozen=True, slots=True)
-class DueJson:
-    """A bullet that evidence speaks against; `state` is that of its removal, null for a dry run."""
-
-    name: str
-    reason: str
-    told: int
-    cited: int
-    helpful: int
-    harmful: int
-    text: str
-    state: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class FoundJson:
     """What `proposals find` found."""
 
     duplicates: list[PairJson]
-    removals: list[DueJson]
+    removals: list[Due]
 
 
 @proposals.command(short_help="Propose merges of duplicates, and removals.")
@@ -268,7 +254,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
             )
             for pair in pairs
         ],
-        [shaped(DueJson, one, state=state) for one, state in zip_longest(found, states)],
+        [replace(one, state=state) for one, state in zip_longest(found, states)],
     )
     if as_json:
         print_json(answer)
