@@ -32,8 +32,10 @@ from reflector.prices import Usage, cost
 from reflector.reflection.answers import parse_answer
 from reflector.reflection.backends import backend_of
 from reflector.reflection.backends.fixtures import Recording, read_fixtures, request_sha256
+from reflector.reflection.evidence import grounds
 from reflector.reflection.protocol import Backend, BackendError, Request
 from reflector.reflection.rules.findings import FINDINGS
+from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import read_messages
 
@@ -48,6 +50,7 @@ class Case:
     """A labelled citation as a backend judged it.
 
     word   how sure a model says that it is, "" of another backend
+    fault  why a model's verdict does not count, so that it is neutral; "" where it does
     found  the findings of `rules`
     """
 
@@ -56,6 +59,7 @@ class Case:
     label: str
     said: str
     word: str = ""
+    fault: str = ""
     found: tuple[str, ...] = ()
 
 
@@ -77,7 +81,8 @@ def sessions_of(folder: Path) -> Iterator[Session]:
     for name, rows in by_transcript.items():
         cited = tuple(row["bullet"] for row in rows)
         messages = partial(list[Message], _messages(folder / "transcripts" / name))
-        yield Session(Request(name, tuple(bullets[one] for one in cited), cited, messages), rows)
+        playbook = tuple(bullets[one] for one in cited)
+        yield Session(Request(name, playbook, cited, messages, CLAUDE_CODE.agent), rows)
 
 
 def _messages(path: Path) -> list[Message]:
@@ -88,26 +93,35 @@ def _messages(path: Path) -> list[Message]:
 
 
 def judged(backend: Backend, session: Session) -> list[Case]:
-    """Return the citations of a session as a backend judges them; raises BackendError."""
-    answer = backend.answer(session.request)
-    tags = {tag.name: tag for tag in parse_answer(answer.text).tags if tag.malformed is None}
+    """Return the citations of a session as a backend judges them; raises BackendError.
+
+    A model's verdict counts with its evidence only, whatever word says how sure it is.
+    """
+    request = session.request
+    answer = backend.answer(request)
+    tags = [tag for tag in parse_answer(answer.text).tags if tag.malformed is None and tag.tag in TAGS]
+    advice = [bullet.text for bullet in request.playbook]
+    rests = grounds(tags, request.messages(), request.cited, advice, WORDS) if backend.quotes else {}
+    by_name = {tag.name: tag for tag in tags}
     judgement: Any = answer.meta.get("judgement") or {"bullets": {}}
     cases = []
     for row in session.rows:
-        tag = tags.get(row["bullet"])
-        said = tag.tag if tag is not None and tag.tag in TAGS else "neutral"
+        tag = by_name.get(row["bullet"])
+        fault = rests[tag.index].fault if tag is not None and tag.index in rests and tag.tag != "neutral" else ""
+        said = tag.tag if tag is not None and tag.tag and not fault else "neutral"
+        word = (tag.sure or "") if tag is not None else ""
         found = tuple(judgement["bullets"].get(row["bullet"], ()))
-        word = getattr(tag, "sure", None) or ""
-        cases.append(Case(row["group"], row["sampling"], row["label"], said or "neutral", word, found))
+        cases.append(Case(row["group"], row["sampling"], row["label"], said, word, fault, found))
     return cases
 
 
 def price(backend: Any, sessions: Sequence[Session]) -> str:
     """Return what it takes to ask a model about these sessions, in words."""
-    given = sum(backend.prompt(session.request).tokens for session in sessions)
+    client = backend.client.of(CLAUDE_CODE.agent)
+    given = sum(backend.prompt(session.request).tokens + client.overhead for session in sessions)
     answers = sum(TOKENS_OF_ANALYSIS + TOKENS_A_BULLET * len(session.rows) for session in sessions)
-    model = getattr(getattr(backend.client, "settings", None), "model", "")
-    known = cost(model, Usage(given, answers)) if model else None
+    model = getattr(client, "settings", client).model
+    known = cost(model, Usage(given, answers))
     dollars = f"about {known:.2f} USD with {model}" if known is not None else "the price of its model is not known"
     return f"{len(sessions)} questions: about {given:,} tokens to read and {answers:,} to answer, {dollars}"
 
@@ -184,6 +198,8 @@ def tables(cases: Sequence[Case], *, by_rules: bool) -> Iterator[str]:
             sources = len({case.source for case in among})
             yield f"| {name} | {side} | {interval(sum(one.label == side for one in among), len(among))} | {sources} |"
         return
+    dropped = Counter(case.fault for case in cases if case.fault)
+    yield f"\nVerdicts without evidence: {', '.join(f'{count} {fault}' for fault, count in dropped.items()) or 'none'}."
     shares = []
     yield "\n| word | right of said |\n|---|--:|"
     for word in WORDS:

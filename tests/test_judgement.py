@@ -69,13 +69,16 @@ def test_a_model_is_asked_once_its_price_is_known_and_replayed_from_its_answers(
     assert (api.asked, answers.exists()) == ([], False)
     assert "2 questions: about" in capsys.readouterr().out
     api.does = [
-        sound(json.dumps({"bullet_tags": [{"name": name, "tag": tag, "rationale": "so", "sure": sure}]}))
-        for name, tag, sure in (("pat-001", "helpful", "sure"), ("pat-002", "helpful", "likely"))
+        sound(
+            json.dumps({"bullet_tags": [{"name": name, "tag": "helpful", "turn": 3, "quote": quote, "sure": "sure"}]})
+        )
+        for name, quote in (("pat-001", "Perfect, that works."), ("pat-002", "what nobody said"))
     ]
     for backend in ("anthropic", "anthropic", "fixtures"):
         assert main([*asks, "--backend", backend, "--yes"]) == 0
         printed = capsys.readouterr().out
-        assert "| all (2) | helpful | 1/2 = 0.50 (0.09–0.91) |" in printed
+        assert "| all (2) | helpful | 1/1 = 1.00 (0.21–1.00) |" in printed
+        assert "Verdicts without evidence: 1 " in printed
         assert len(api.asked) == 2
 
 

@@ -133,11 +133,12 @@ def _scope(clause: str) -> tuple[int, int]:
 
 def is_english(prose: str) -> bool:
     """Return whether a text seems to be English: a seventh of its words are among the commonest, others not foreign."""
-    words = _WORD.findall(prose.lower())
+    words: list[str] = _WORD.findall(prose.lower())
     if not words:
         return not any(character.isalpha() for character in prose)
     known = sum(word in listed("english") or word.endswith("n't") for word in words)
-    return 7 * (known - 2 * sum(not word.isascii() for word in words)) >= len(words)
+    foreign = sum(not word.isascii() for word in words)
+    return 7 * (known - 2 * foreign) >= len(words)
 
 
 def concedes(said: str) -> bool:
