@@ -178,7 +178,9 @@ def _show_window(window: Window, unknown: str) -> None:
         found.append(("judged by", f"{by}, {_cost(one)}" if one.tokens else by))
         found.append(("analysis", one.analysis or ""))
         for tag in one.tags:
-            counts = "" if tag.counted else f" [not counted: {tag.fault or tag.disposition}]"
+            counts = (
+                "" if tag.counted else f" [not counted: {tag.fault or DROPPED.get(tag.disposition, tag.disposition)}]"
+            )
             found.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
     print_facts(((name, " ".join(text.split())) for name, text in found if text), 11, 2)
 

@@ -48,9 +48,8 @@ TREND: Final = 8
 MARKS: Final = ".+-"
 _TAGS = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
 _BROKEN = (
-    "SELECT tag.name FROM event JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
-    " WHERE event.playbook_id = ? AND event.position > ? AND event.position <= ? AND event.type = 'bullet.tagged'"
-    " AND event.data LIKE ?"
+    "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND EXISTS (SELECT 1 FROM event"
+    " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data LIKE ?)"
 )
 _TAGS_OF_SESSIONS = (
     "SELECT event.position, tag.name, event.session_id FROM event JOIN tag ON tag.playbook_id = event.playbook_id"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reflector import load_template
 from reflector.reflection.answers import parse_answer
+from reflector.reflection.evidence import LEAST_QUOTE
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, fill, find_template
 from reflector.resources import resource_dir
 
@@ -31,7 +32,12 @@ def test_the_reflectors_prompt_demands_the_answers_form_in_both_modes() -> None:
         assert word in text.lower()
     filled = find_template("reflector.txt").fill(VALUES)
     example = parse_answer(filled[filled.index("{") : filled.rindex("}") + 1])
-    assert [tag.tag for tag in example.tags] == ["helpful", "harmful", "neutral"]
+    assert [(tag.tag, tag.followed) for tag in example.tags] == [
+        ("helpful", "yes"),
+        ("harmful", "yes"),
+        ("neutral", "no"),
+    ]
+    assert all(tag.turn and len(tag.quote) >= LEAST_QUOTE and tag.sure == "sure" for tag in example.tags)
     assert example.problems == ()
 
 
