@@ -122,9 +122,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of each later search for garbage."""
+    """Leave what was imported and collected out of each later search for garbage, which is as rare as in a command."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)
 
 
 @pytest.fixture(scope="session")

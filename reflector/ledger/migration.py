@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from reflector.ledger.engines import Engine, migration_transaction, write_transaction
@@ -161,6 +162,7 @@ def schema(dialect: str, *, by_sequence: bool = False) -> dict[str, str]:
     return {re.match(r"CREATE (?:UNIQUE )?\w+ (\w+)", one)[1]: one for one in statements}  # type: ignore[index]
 
 
+@cache
 def made_digest() -> str:
     """Return the digest of the triggers and views that this code makes."""
     from hashlib import sha256
@@ -306,6 +308,13 @@ def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -
 
 def with_types(sql: str) -> str:
     """Return the SQL of a view, a trigger or an index with the types of events that it names, by what they do."""
+    for place, names in _types().items():
+        sql = sql.replace(place, names)
+    return sql
+
+
+@cache
+def _types() -> dict[str, str]:
     from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET, WINDOW_TYPES, WORDING_TYPES
 
     prose = {name: one.all_prose for name, one in sorted(EVENT_TYPES.items()) if one.holds_prose}
@@ -316,9 +325,7 @@ def with_types(sql: str) -> str:
         "{windows}": WINDOW_TYPES,
         "{wordings}": WORDING_TYPES,
     }
-    for place, names in places.items():
-        sql = sql.replace(place, ", ".join(f"'{name}'" for name in names))
-    return sql
+    return {place: ", ".join(f"'{name}'" for name in names) for place, names in places.items()}
 
 
 def drop_views(driver: Any) -> None:
