@@ -78,7 +78,7 @@ def settled(
             continue
         said = [one for one in given if one.name == name and one.window_id in before and name in again]
         if verdict == "neutral":
-            is_said = bool(said) and said[-1].verdict == verdict
+            is_said = bool(said) and said[-1].verdict == verdict and said[-1].is_broken == (tag.followed == "no")
         else:
             is_said = any(one.verdict == verdict and _is_so(ledger, one) is not False for one in said)
         if not is_said:

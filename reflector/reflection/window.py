@@ -69,6 +69,11 @@ class Given:
         return self.verdict != "neutral"
 
     @property
+    def is_broken(self) -> bool:
+        """Whether it says that the agent did not follow the advice."""
+        return (self.tag.data or {}).get("followed") == "no"
+
+    @property
     def reason(self) -> str:
         """The rationale of the verdict, "" where there is none or it was redacted."""
         return rationale_of(self.completed.data or {}, self.tag.data or {}) or ""

@@ -86,6 +86,17 @@ def test_a_verdict_stands_though_the_transcript_has_lost_the_records_that_it_cam
     assert (cut.tags(), cut.counters()) == (["helpful"], (1, 0))
 
 
+def test_a_later_window_shows_once_that_advice_was_not_followed(cut: Cut) -> None:
+    cut.session.cites("pat-001", None)
+    cut.window()
+    cut.session.user("No! Change how the cart adds up its total.").agent("Sorry.")
+    cut.window()
+    cut.session.user("Go on.").agent("Fine.")
+    cut.window()
+    assert (cut.tags(), cut.counters()) == (["neutral", "neutral"], (0, 0))
+    assert [step.followed for step in blame(cut.ledger, "pat-001") if step.tag] == [None, "no"]
+
+
 class Mine(RulesBackend):
     """A backend of another name that rereads says the same wherever the session was cut."""
 
