@@ -381,6 +381,7 @@ MUTATIONS = [
     ),
     Mutation(WINDOW, 'for name in carried if last.get(name) == "neutral")', "for name in carried)", WINDOWS),
     Mutation(STANDING, "        if name in overtaken:\n", "        if False:\n", WINDOWS),
+    Mutation(STANDING, ' and said[-1].is_broken == (tag.followed == "no")', "", WINDOWS),
     Mutation(STANDING, '"neutral") and _is_so(ledger, one):', '"neutral"):', WINDOWS),
     Mutation(
         STANDING,
