@@ -1,0 +1,159 @@
+"""What questions say of a ledger: use and figures of bullets, double counts, the log's filters, a session's story."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reflector.audit.citations import use
+from reflector.audit.doubles import double_counts
+from reflector.audit.log import Filter, select
+from reflector.audit.session import session_story
+from reflector.audit.stats import stats
+from reflector.audit.targets import UnknownSession
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import Ledger
+from reflector.ledger.usage import usage_at
+from tests.ledger.events import about, added, changed, imported, merged, reflected, retracted, window
+
+
+def session(number: int, id: str, **data: Any) -> NewEvent:
+    plain = window(number, id)
+    return NewEvent(plain.type, plain.event_id, {**plain.data, **data}, "hook:SessionEnd", session_id=id)
+
+
+# Bullets
+
+
+def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger: Ledger) -> None:
+    first, second = session(1, "s1", cited=["pat-001", "pat-002"]), session(2, "s2", cited=["pat-002"])
+    ledger.append([added("pat-001"), added("pat-002"), first, second])
+    ledger.append(reflected("r1", first, ("pat-001", "helpful"), ("pat-002", "neutral")))
+    ledger.append(reflected("r2", second, ("pat-002", "harmful")))
+    ledger.append([merged("pat-003", "pat-001", "pat-002")])
+    assert (use(ledger)["pat-003"].sessions, use(ledger)["pat-003"].trend) == (2, "+.-")
+    assert usage_at(ledger).bullets["pat-003"].cited == 2
+    assert use(ledger, name="pat-001")["pat-001"].sessions == 1
+
+
+def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: Ledger) -> None:
+    first, second = session(1, "s1"), session(2, "s2")
+    ledger.append([added("pat-001"), added("pat-002"), first, second])
+    wrong = reflected("r1", first, ("pat-001", "harmful"), ("pat-002", "neutral"))
+    ledger.append([*wrong, *reflected("r2", second, ("pat-001", "helpful"))])
+    ledger.append([retracted(wrong[0])])
+    for past, trend, figures in ((None, "+", (1, 0, 0)), (Past(ledger, ledger.head().position - 1), "-+", (1, 1, 1))):
+        assert use(ledger, past)["pat-001"].trend == trend
+        for group in (stats(ledger, past).whole, *stats(ledger, past).groups["model"]):
+            assert (group.helpful, group.harmful, group.undecided) == figures
+    ledger.append([merged("pat-003", "pat-001", "pat-002")])
+    assert use(ledger)["pat-003"].trend == "+"
+
+
+# Double counts
+
+
+def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledger) -> None:
+    windows = [window(1, "s1", keys=[1, 2]), window(2, "s2", keys=[2, 3]), window(3, "s2", keys=[3]), window(4, "s4")]
+    ledger.append([added("pat-001"), added("mis-001"), *windows])
+    for number, one in enumerate(windows):
+        more = [("mis-001", "helpful")] * (number == 0)
+        ledger.append(reflected(f"r{number}", one, ("pat-001", "helpful"), *more))
+    found = {one.code: one for one in double_counts(ledger).classes if one.tags}
+    assert {code: one.tags for code, one in found.items()} == {"D3": 1, "D4": 1, "D5": 1, "D6": 1}
+    assert (found["D5"].examples[0].sessions, found["D6"].bullets) == (("s1", "s2"), 1)
+    assert [one.code for one in double_counts(ledger, "pat-001").classes if one.tags] == ["D3", "D4", "D5", "D6"]
+    assert not any(one.tags for one in double_counts(ledger, "mis-001").classes)
+
+
+# The log
+
+
+@pytest.fixture
+def lived_in(ledger: Ledger) -> Ledger:
+    """1 import, 2 session, 3 answer, 4 completion, 5-6 tags, 7 revision, 8 session, 9 failure, 10 removal, 11 add."""
+    first = session(1, "s1", cited=["pat-001"], unknown=["pat-009"])
+    second = session(2, "s2", carried=["mis-001"])
+    answered = replace(about(ev.REFLECTION_ANSWERED, first, backend="anthropic", answer="x"), actor="anthropic")
+    ledger.append([imported(("pat-001", 0, 0), ("mis-001", 0, 0)), first, answered])
+    ledger.append(reflected("r1", first, ("pat-001", "helpful"), ("mis-001", "harmful"), actor="anthropic"))
+    ledger.append([changed(ev.BULLET_REVISED, "pat-001", 1, text="New"), second])
+    ledger.append([about(ev.REFLECTION_FAILED, second, 1, backend="anthropic", stage="api", message="pat-001")])
+    ledger.append([changed(ev.BULLET_REMOVED, "mis-001", 1, reason="merged", into="pat-001"), added("pat-010")])
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("chosen", "positions"),
+    [
+        (Filter(), list(range(1, 12))),
+        (Filter(session_id="s1"), [2, 3, 4, 5, 6]),
+        (Filter(bullet="pat-001"), [1, 2, 5, 7, 10]),
+        (Filter(bullet="mis-001"), [1, 6, 8, 10]),
+        (Filter(bullet="pat-01"), []),
+        (Filter(bullet='"'), []),
+        (Filter(actor="hook"), [2, 8]),
+        (Filter(actor="hoo"), []),
+        (Filter(after=3, upto=6), [4, 5, 6]),
+        (Filter(bullet="pat-001", session_id="s2"), []),
+    ],
+)
+def test_an_event_is_chosen_when_it_meets_all_conditions(
+    lived_in: Ledger, chosen: Filter, positions: list[int]
+) -> None:
+    assert [event.position for event in select(lived_in, chosen)] == positions
+    assert [event.position for event in select(lived_in, chosen, newest=2)] == positions[-2:]
+
+
+def test_a_redacted_session_is_still_found_by_what_it_cites(lived_in: Ledger) -> None:
+    (recorded,) = select(lived_in, Filter(types=(ev.SESSION_RECORDED,), session_id="s1"))
+    lived_in.redact(recorded.event_id, reason="a secret", actor="human")
+    assert 2 in [event.position for event in select(lived_in, Filter(bullet="pat-001"))]
+
+
+# A session
+
+
+@pytest.fixture
+def lived(ledger: Ledger) -> Ledger:
+    """One session with a window in every state."""
+    windows = [window(number, "s-1") for number in range(6)]
+    said = {"cited": ["pat-001"], "said": [{"name": "pat-001", "why": "moved"}]}
+    windows[2] = replace(windows[2], data={**windows[2].data, **said})
+    ledger.append([added(), *windows])
+    ledger.append([about(ev.REFLECTION_ANSWERED, windows[1], 1, backend="rules")])
+    ledger.append(reflected("r2", windows[2], ("pat-001", "helpful"), ("pat-001", "neutral", "neutral")))
+    ledger.append([about(ev.REFLECTION_SKIPPED, windows[3], reason="the window cites nothing")])
+    ledger.append([about(ev.REFLECTION_FAILED, windows[4], 1, stage="api", message="busy")])
+    ledger.append([about(ev.REFLECTION_FAILED, windows[5], 1, stage="given up", message="why", final=True)])
+    return ledger
+
+
+def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> None:
+    story = session_story(lived, "s-")
+    told = [(w.position, w.state, w.attempts, w.changed_at) for w in story.windows]
+    assert told == [(w.position, w.state, w.attempts, w.changed_at) for w in lived.windows("s-1")]
+    assert {state for _, state, _, _ in told} == {"pending", "answered", "completed", "skipped", "failed", "given_up"}
+    assert story.windows[3].gate == "the window cites nothing"
+    assert story.windows[4].failures == ["api: busy"]
+    assert [w.said_wrong for w in story.windows[1:3]] == [{}, {"pat-001": "moved"}]
+
+
+def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
+    plain, meta = about(ev.REFLECTION_ANSWERED, window(0, "s-1")), {"input_tokens": 1_000_000, "output_tokens": 0}
+    for model in ("claude-sonnet-5-5", "unheard-of"):
+        data = {"backend": "anthropic", "model": model, "answer": "x"}
+        lived.append([replace(plain, event_id=identity(model), data=data, meta=meta, reflection_id="r9")])
+    spent = session_story(lived, "s-1")
+    assert (spent.tokens, str(spent.cost_usd), spent.unpriced) == (2_000_000, "2.000000", 1)
+
+
+def test_an_unknown_session_is_told_with_what_it_could_be(lived: Ledger) -> None:
+    lived.append([window(9, "s-2")])
+    with pytest.raises(UnknownSession, match="it could be s-1, s-2"):
+        session_story(lived, "s")
+    assert session_story(lived, "s-2").windows[0].state == "pending"
