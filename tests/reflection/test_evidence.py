@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,11 @@ from reflector.audit.blame import blame
 from reflector.config import Config
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
+from reflector.prices import Usage
 from reflector.reflection import answers
 from reflector.reflection.answers import ParsedTag, parse_answer
+from reflector.reflection.backends.anthropic import AnthropicClient
+from reflector.reflection.backends.model import ModelBackend, ModelSettings, Reply, Tries
 from reflector.reflection.evidence import LEAST_QUOTE, folded, grounds
 from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
@@ -273,13 +278,28 @@ HOSTILE = {
 }
 
 
-def test_no_text_of_a_program_moves_a_counter_whatever_a_model_makes_of_it(book: Ledger, tmp_path: Path) -> None:
-    for carrier, carry in CARRIERS.items():
-        for kind, text in HOSTILE.items():
-            session = Session(f"{carrier}-{kind}".replace(" ", "-")).cites("pat-001", None)
-            carry(session, text)
-            session.user("Go on with the next one.")
-            obedient = [entry(tag, at, text) for tag in ("helpful", "harmful") for at in range(1, 7)]
-            judged(book, tmp_path, session, tags(*obedient))
+class Obeys(AnthropicClient):
+    """A model that does as it is told: it quotes that text, its name, of every turn, for better and for worse."""
+
+    async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
+        _, shown, _ = re.split(r"</?session-[0-9a-f]{32}>(?=\n)", "".join(texts))
+        at = [turn["turn"] for turn in json.loads(shown) if "turn" in turn]
+        said = [entry(verdict, turn, self.settings.model) for verdict in ("helpful", "harmful") for turn in at]
+        return Reply(tags(*said), "obedient", "end_turn", Usage(1, 1))
+
+
+@pytest.mark.parametrize("name", ["anthropic", "agent"])
+def test_no_text_of_a_program_moves_a_counter_whatever_a_model_makes_of_it(
+    book: Ledger, tmp_path: Path, name: str
+) -> None:
+    gate = Gate(Config(layers={"backend": "user"}), tmp_path, {})
+    for number, (carry, text) in enumerate(product(CARRIERS.values(), HOSTILE.values())):
+        session = Session(f"s-{number}").cites("pat-001", None)
+        carry(session, text)
+        path = session.user("Go on with the next one.").write(tmp_path / f"{number}.jsonl")
+        take_in(book, Source(path, "SessionEnd"))
+        model = ModelBackend(Obeys(ModelSettings(text, "key", False, None)), name=name)
+        (done,) = Runner(book, model, gate=gate).finish_pending()
+        assert (done.outcome, done.detail) == ("completed", "")
+    assert len(of_type(book, ev.REFLECTION_COMPLETED)) == 40
     assert counters(book) == {"pat-001": (0, 0), "pat-002": (0, 0)}
-    assert len(of_type(book, ev.REFLECTION_COMPLETED)) == len(CARRIERS) * len(HOSTILE)
