@@ -42,9 +42,7 @@ _BRIEF = 60.0
 #: How long a client rests that hit its limit twice in a row and does not say until when.
 _REST = 3_600.0
 _LIMITED = re.compile(r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b", re.I)
-_LOGGED_OUT = re.compile(
-    r"not logged in|log ?in\b|no authentication|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I
-)
+_LOGGED_OUT = re.compile(r"log(?:ged)? ?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I)
 _TOO_LONG = re.compile(r"input_too_large|prompt is too long|prompt budget|context (?:window|limit|length)", re.I)
 _AGAIN_IN = re.compile(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}

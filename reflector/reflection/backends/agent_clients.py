@@ -345,6 +345,8 @@ def _opencode_said(out: bytes, err: str, ours: Ours) -> Said:
     usage = _usage(tokens, "input", "output", "cache.read", "cache.write") + _usage(tokens, "", "reasoning")
     words = [_text(failed, "name"), _text(failed, "data", "message"), str(_at(failed, "data", "statusCode") or "")]
     error = " ".join(words).strip() or ("" if end else err or "no answer")
+    if "Unexpected server error" in error:  # it says no more where nobody is logged in, or its model is not there
+        error += " (is it logged in, and is its model there?)"
     model = (_opencode_model(ours) or ["", "its default model"])[1]
     return Said(text, error, model, "" if stop == "stop" else stop, usage, _cost(_at(end, "cost")))
 
