@@ -60,6 +60,7 @@ KEPT_FILE = (
     "tests/curation/test_sharing.py",
 )
 LESSONS = ("tests/lessons/test_book.py",)
+JUDGED = ("tests/reflection/test_agent.py",)
 
 
 class Mutation(NamedTuple):
@@ -102,8 +103,30 @@ WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING, GROUNDS, PARSED = (
     f"reflector/reflection/{name}.py"
     for name in ("window", "standing", "runner", "recording", "gate", "spending", "evidence", "answers")
 )
+AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in ("agent", "consent", "agent_clients"))
 
 MUTATIONS = [
+    # The agent as judge.
+    Mutation(
+        "reflector/locate.py",
+        'return bool(folder) and _kind(f"{folder}/guard/{word}") != 0',
+        "return bool(word)",
+        JUDGED,
+    ),
+    Mutation(AGREED, "for name in (*_COMMON, *client.variables_of(environ)) if", "for name in environ if", JUDGED),
+    Mutation(AGENT, "env=dict(environ)", "env={**os.environ, **environ}", JUDGED),
+    Mutation(CONFIG, 'own.get("backend") == "agent"', "False", JUDGED),
+    Mutation(CONFIG, '"gate", "judge_client",', '"gate",', JUDGED),
+    Mutation(AGENT, "> MOST_ANSWER:", "> 2 * MOST_ANSWER:", JUDGED),
+    Mutation(AGENT, "os.killpg(process.pid, signal.SIGKILL)", "process.kill()", JUDGED),
+    Mutation(AGENT, "start_new_session=True", "start_new_session=False", JUDGED),
+    Mutation(AGENT, "if state.proved != proof:", "if False:", JUDGED),
+    Mutation(AGENT, "    if said.kept:\n", "    if False:\n", JUDGED),
+    Mutation(AGENT, "if not since <= number < below:", "if False:", JUDGED),
+    Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
+    Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
+    Mutation(AGENT, "Usage() if _is_free(trouble, said) else usage", "Usage()", JUDGED),
+    Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
     Mutation(STATE, "tags[0][0] <= entry.recounted_at", "tags[0][0] < 0", FOLD),

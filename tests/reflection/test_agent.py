@@ -206,6 +206,7 @@ def test_a_word_silences_hooks_only_while_it_names_a_file_of_the_persons(tmp_pat
     for word, is_silent in (("a" * 32, True), ("b" * 32, False), ("../guard", False), (f"./{'a' * 30}", False)):
         agent.environ["REFLECTOR_JUDGING"] = word
         assert (agent.hook("SessionStart", **start) == "") == is_silent, word
+        assert is_judge(agent.env()) == is_silent
     agent.environ["REFLECTOR_JUDGING"] = "a" * 32
     agent.ended()
     assert agent.deliveries() == []
