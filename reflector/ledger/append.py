@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from reflector.events import event as ev
 from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, Projected, identity
 from reflector.events.registry import EVENT_TYPES, new_bullets
-from reflector.ledger.canonical import CHAIN, digest, genesis, next_chain, plain, sealed
+from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, patience
 from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NoSuchTarget
@@ -133,8 +133,6 @@ def _written(moment: datetime) -> str:
 
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
-_AT = f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? AND position = ?"  # noqa: S608
-_BEGINNING = "SELECT name, origin FROM playbook WHERE id = ?"
 _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND "
 
 
@@ -235,7 +233,12 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
     """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a name that is taken,
     and changes nothing. Raises Conflict, LedgerCorrupt."""
     sql, known = writing.sql, writing.known
-    position, chain = writing.position, _proved(sql, writing.position, writing.chain)
+    position, chain = writing.position, writing.chain
+    if not CHAIN.fullmatch(chain):
+        raise LedgerCorrupt(
+            f"the head's chain {chain[:80]!r} is not a hash, and nothing was appended; run `reflector verify`, then "
+            "`reflector rebuild --mend`"
+        )
     recorded_at = later_than(writing.recorded_at)
     answers: list[Appended] = []
     rows: list[Stored] = []
@@ -282,25 +285,6 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
         sql.execute(update, position, chain, recorded_at, sql.id)
         writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at
     return answers
-
-
-def _proved(sql: Statements, position: int, chain: str) -> str:
-    """Return the chain at a position, computed where somebody wrote one that is no hash. Raises LedgerCorrupt where no
-    event is there."""
-    behind: list[Stored] = []
-    while not CHAIN.fullmatch(chain):
-        row = sql.run(_AT, position - len(behind)).fetchone()
-        if row is None:
-            raise LedgerCorrupt(
-                f"the head's chain {chain[:80]!r} is not a hash, and nothing was appended; run `reflector verify`, "
-                "then `reflector rebuild --mend`"
-            )
-        behind.append(Stored(*row))
-        before = sql.run(_AT, position - len(behind)).fetchone()
-        chain = Stored(*before).chain if before else genesis(*sql.run(_BEGINNING).fetchone())
-    for one in reversed(behind):
-        chain = next_chain(chain, one[:10], one.data_hash, digest(one.meta))
-    return chain
 
 
 def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Takes | None) -> Appended:

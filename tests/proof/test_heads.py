@@ -31,9 +31,8 @@ def test_a_moved_head_is_an_error_with_a_way_out_and_the_way_leads_out(
 ) -> None:
     head, rows = told.head(), told.rows()
     sql.forge(told, forgery)
-    if "chain" not in forgery or "9999" in forgery:  # an append on a forged chain is found as one
-        with pytest.raises(LedgerError, match="rebuild --mend"):
-            told.append([added("oth-001")])
+    with pytest.raises(LedgerError, match="rebuild --mend"):
+        told.append([added("oth-001")])
     assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {("head", "reflector rebuild --mend")}
     assert f"{head.position:,}" in mend(told)[0]
     assert (told.head(), told.rows()) == (head, rows)
