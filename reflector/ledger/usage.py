@@ -19,9 +19,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from reflector.events.event import MAX_INT
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
@@ -38,10 +37,6 @@ _VERSION: Final = 4
 #: So many events are counted at each question sooner than the row is written for them.
 _STEP: Final = 1000
 _ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
-_HELPED: Final = (
-    "SELECT name, max(position) FROM tag WHERE playbook_id = ? AND active = 1 AND tag = 1 AND position <= ?"
-    " GROUP BY name"
-)
 _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
 #: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
 TREND: Final = 8
@@ -88,6 +83,16 @@ class Usage:
     def dump(self) -> list[Any]:
         """Return the counts as JSON holds them."""
         return [self.texts, {name: astuple(used) for name, used in sorted(self.bullets.items()) if used != Used()}]
+
+    @property
+    def told(self) -> dict[str, int]:
+        """How many sessions were told each bullet that any was told, by its name."""
+        return {name: used.told for name, used in self.bullets.items() if used.told}
+
+    @property
+    def idle(self) -> dict[str, int]:
+        """How many of them were told it since a verdict last said that it helped, or ever."""
+        return {name: used.told - used.told_then for name, used in self.bullets.items() if used.told}
 
     @classmethod
     def load(cls, state: Any) -> Usage:
@@ -217,38 +222,6 @@ def told_texts(ledger: Reader) -> int:
     query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {one_of(TELLING_TYPES)}"  # noqa: S608
     with ledger.asking() as sql:
         return int(sql.run(query).fetchone()[0])
-
-
-class Tellings(NamedTuple):
-    """What was recorded of tellings up to a position.
-
-    told   how many sessions were told each bullet, by its name
-    idle   how many of them were told it since a verdict last said that it helped, or ever
-    texts  how many texts were told, each resume and compaction with its own
-    """
-
-    told: Mapping[str, int]
-    idle: Mapping[str, int]
-    texts: int
-
-
-def tellings(ledger: Reader, upto: int | None = None) -> Tellings:
-    """Return what was told up to a position; None for now. Raises LedgerError."""
-    used = usage_at(ledger, upto)
-    with ledger.asking() as sql:
-        helped = dict(sql.run(_HELPED, MAX_INT if upto is None else upto).fetchall())
-        idle = {name: one.told - one.told_then for name, one in used.bullets.items() if one.told}
-        # A retraction took the last helpful verdict out of the count: what was told by an earlier one is counted.
-        earlier = {name: helped.get(name, 0) for name in idle if helped.get(name, 0) != used.bullets[name].helped}
-        if earlier:
-            shown: dict[str, set[str]] = defaultdict(set)
-            for one in between(sql, TELLING_TYPES, 0, max(earlier.values())):
-                by = one.session_id or one.target_id
-                for name in (one.data or {}).get("bullets", ()) if by is not None else ():
-                    if one.position <= earlier.get(name, 0):
-                        shown[name].add(by or "")
-            idle |= {name: used.bullets[name].told - len(shown[name]) for name in earlier}
-    return Tellings({name: used.bullets[name].told for name in idle}, idle, used.texts)
 
 
 def counted(sql: Statements, upto: int, since: tuple[int, Any]) -> list[Any]:

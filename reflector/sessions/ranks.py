@@ -48,9 +48,9 @@ class Told(Bullet):
 
 def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
     """Return what is known up to a position; None for now. Raises LedgerError."""
-    from reflector.ledger.usage import tellings
+    from reflector.ledger.usage import usage_at
 
-    known = tellings(ledger, upto)
+    known = usage_at(ledger, upto)
     return Standing(config.ranking, config.pinned, known.told, known.idle, known.texts // TURN)
 
 

@@ -47,7 +47,8 @@ def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
 
 
 def _answers(ledger: Ledger) -> list[object]:
-    return [use(ledger), stats(ledger).groups, usage.tellings(ledger)]
+    told = usage.usage_at(ledger)
+    return [use(ledger), stats(ledger).groups, told.texts, told.told, told.idle]
 
 
 def _row(ledger: Ledger) -> list[tuple[object, ...]]:
