@@ -47,6 +47,7 @@ ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/
 UNDO = ("tests/cli/test_changes.py", "tests/curation/test_changes.py")
 RULES = ("tests/reflection/rules/test_rules.py", "tests/reflection/rules/test_results.py")
 EVIDENCE = ("tests/reflection/test_evidence.py",)
+HOSTILE = ("tests/reflection/test_hostile.py",)
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = (
     "tests/reflection/test_runner.py",
@@ -237,7 +238,7 @@ MUTATIONS = [
     Mutation(GROUNDS, "call is None or not is_run(call)", "call is None", EVIDENCE),
     Mutation(GROUNDS, "and quote not in text.command", "", EVIDENCE),
     Mutation(GROUNDS, "if tag.tag in text.proves and", "if text.proves and", EVIDENCE),
-    Mutation(GROUNDS, ' else () if result.is_error else ("helpful",)', ' else ("helpful",)', EVIDENCE),
+    Mutation(GROUNDS, '"ran": ("helpful",)', '"ran": ("helpful",), "silent": ("helpful",)', HOSTILE),
     Mutation(GROUNDS, "if asked and tag.name not in asked", "if False", EVIDENCE),
     Mutation(GROUNDS, "tag.sure not in trusted", "tag.sure is None", EVIDENCE),
     Mutation(GROUNDS, "if any(quote in other or other in quote for other in others)", "if False", EVIDENCE),

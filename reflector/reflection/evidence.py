@@ -10,17 +10,19 @@ subagents and of the client prove nothing, whoever asks for it. Pure: the same t
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from reflector.reflection.answers import ParsedTag
-from reflector.reflection.rules.steps import is_run, read_call, read_result
+from reflector.reflection.rules.steps import Ending, is_run, read_call, read_result
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
 LEAST_QUOTE: Final = 12
+#: The verdict that a run can prove, by how it ended.
+_PROVES: Final[Mapping[Ending, Collection[str]]] = {"fails": ("harmful",), "passes": ("helpful",), "ran": ("helpful",)}
 _BOTH: Final = ("helpful", "harmful")
 
 
@@ -133,13 +135,12 @@ def _texts(message: Message, answered: Sequence[tuple[ToolCall | None, ToolResul
 
 
 def _text_of(call: ToolCall | None, result: ToolResult) -> _Text:
-    """Return what a call answered. Of runs, only a failed one proves harm, and it proves no help."""
+    """Return what a call answered. Of runs, a failed one proves harm, one that is seen to end well proves help."""
     text = folded(result.text)
     if call is None or not is_run(call):
         return _Text("tool", text)
-    is_failed = read_result(read_call(call), result.text, result.is_error).ending == "fails"
-    proves = ("harmful",) if is_failed else () if result.is_error else ("helpful",)
-    return _Text("run", text, proves, folded(str(call.input.get("command"))))
+    ending = read_result(read_call(call), result.text, result.is_error).ending
+    return _Text("run", text, _PROVES.get(ending, ()), folded(str(call.input.get("command"))))
 
 
 def folded(text: str) -> str:

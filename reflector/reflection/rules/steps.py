@@ -104,13 +104,18 @@ _STARTS = (
 )
 _RUNS = (*(COMMANDS[kind] for kind in ("test", "types", "lint", "build")), _STARTS)
 #: Beside a run: what prints nothing, what cuts the output of a pipe and names no file, and how the run ended.
-_SILENT_PART = re.compile(r"(?:cd|pushd|export|source|set|sleep|wait|true|mkdir|rm|kill)\b.*|\w+=\S*|\}|\)")
+_SILENT_PART = re.compile(
+    r"(?:cd|pushd|export|set|sleep|wait|true|mkdir|rm|kill)\b.*|source \S*/activate|\w+=\S*|\}|\)"
+)
 _FILTER = re.compile(
-    r"(?:tail|head|cut|sort|uniq|wc|cat|(?:e?grep|rg|sed)(?: -\S+(?: \d+)?)* [^\s./-]+)(?: -\S+| \d+)*|tee(?: \S+)*"
+    r"(?:tail|head|cut|sort|uniq|wc|cat|(?:e?grep|rg)(?: -\S+(?: \d+)?)* [^\s./-]+)(?: -\S+(?: \d+)?)*|tee(?: \S+)*"
 )
 _EXIT_CODE = re.compile(r"\becho [\"']?[\w =:-]{0,16}\$(?:\?|\{PIPESTATUS\[\d\]\})[\"']?(?=\s*(?:$|[;&|\n]))")
-#: What prints more: the output of another command, a text in place of a file, the file that was checked.
-_PRINTS_MORE = re.compile(r"\$\(|`|<<|<\(|compose config")
+#: What prints more: the output of another command, a text in place of a file, the file that was checked, files that a
+#: filter reads; and what may be another command under the name of one that runs.
+_PRINTS_MORE = re.compile(
+    r"\$\(|`|<<|<\(|\(\)|\r|compose config|--(?:help|print|show)|grep [^|;&\n]*(?<= )-(?:\w*[rRf]|-(?:file|\S*recursive))"
+)
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\b", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)

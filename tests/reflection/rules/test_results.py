@@ -94,6 +94,13 @@ curl https://example.com/tests
 sed -n 1,5p pytest.log
 docker compose config
 python - <<E
+npm test | grep -rn perfect
+npm test | grep perfect -f words
+npm test | sed 'r notes'
+npm test | tail 12
+source notes.sh; npm test
+pytest() { cat notes; }; pytest
+pytest --help
 """.splitlines()
 
 
