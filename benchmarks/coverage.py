@@ -1,0 +1,77 @@
+"""How often a model is shown what decides a labelled citation: `python -m benchmarks.coverage FOLDER`.
+
+Invariant: a label counts only where the deciding record itself stands in the prompt as one of its turns, with its first
+160 characters, or of a tool's answer the last 50: what of it is left when secrets are out. A transcript is asked about
+as a session's end would ask: for all its citations in one prompt of so many tokens, template and bullets included.
+
+FOLDER is one of `benchmarks.judgement`. A label without a record that decides it (`evidence_uuid`) is passed over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.judgement import Session, interval, sessions_of
+from reflector.playbook.bullet import sections_text
+from reflector.reflection.excerpt import compose
+from reflector.reflection.prompts import read_template
+from reflector.resources import resource_dir
+from reflector.text.bounds import visible
+from reflector.text.secrets import redact
+from reflector.transcripts.message import Message
+
+WHOSE = {"human": "people", "refusal": "people", "tool": "tools", "model": "the agent"}
+
+
+def seen(session: Session, tokens: int) -> Iterator[tuple[str, bool]]:
+    """Yield of each label whose words decide it, and whether a prompt of so many tokens shows them."""
+    asked = session.request
+    template = read_template("reflector.txt", resource_dir("prompts") / "reflector.txt")
+    prompt = compose(template, sections_text(asked.playbook), asked.cited, asked.messages, tokens)
+    lines = {line.partition(",")[0]: _plain(line) for line in prompt.text.split("\n")}
+    records = {message.uuid: (number, message) for number, message in enumerate(asked.messages(), 1)}
+    for row in session.rows:
+        if row["evidence_uuid"]:
+            number, message = records[row["evidence_uuid"]]
+            line = lines.get(f'{{"turn": {number}', "")
+            told = any(_plain(json.dumps(one, ensure_ascii=False)[1:-1]) in line for one in _words(message))
+            yield WHOSE.get(message.origin, "others"), bool(line) and told
+
+
+def _words(message: Message) -> list[str]:
+    """Return the words by which a record is known: of its text, else of each answer or call; [""] of none."""
+    if message.text:
+        return [redact(visible(message.text))[:160]]
+    arguments = [str(next(iter(call.input.values()), ""))[:50] for call in message.calls]
+    return [redact(visible(result.text))[-50:] for result in message.results] or arguments or [""]
+
+
+def _plain(text: str) -> str:
+    return text.replace("&lt;", "<")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tokens", default="8000,16000,32000,95000", help="sizes of the prompt, with commas between")
+    given = parser.parse_args(arguments)
+    if not (given.folder / "labels.jsonl").is_file():
+        print(f"{given.folder} has no labels.jsonl; name the folder of the judged citations", file=sys.stderr)
+        return 2
+    sessions = list(sessions_of(given.folder))
+    print("| tokens | shown, of labels with a deciding record | not shown, by whose words |\n|--:|--:|---|")
+    for tokens in map(int, given.tokens.split(",")):
+        found = [one for session in sessions for one in seen(session, tokens)]
+        missing = Counter(whose for whose, told in found if not told)
+        lost = ", ".join(f"{count} of {whose}" for whose, count in sorted(missing.items())) or "–"
+        print(f"| {tokens:,} | {interval(len(found) - missing.total(), len(found))} | {lost} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
