@@ -230,7 +230,7 @@ class _Ends:
     def _deliver(self, session: Path, template: Path) -> None:
         shutil.rmtree(self.project, ignore_errors=True)
         shutil.copytree(template, self.project)
-        payload = {
+        payload: dict[str, object] = {
             "session_id": "00000000-0000-4000-8000-000000000000",
             "transcript_path": str(session),
             "cwd": str(self.project),
