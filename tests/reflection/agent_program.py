@@ -100,6 +100,8 @@ def main() -> int:
         time.sleep(600)
     error = TROUBLE.get(MODE[0], "")
     answer = '{"analysis": "' + "x" * (70_000 if MODE[0] == "talkative" else 1) + '", "bullet_tags": []}'
+    if (given := HERE.parent / "answer").exists():
+        answer = given.read_text()
     for line in printed(answer, error):
         print(json.dumps(line))
     if error:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from reflector.events import event as ev
 from reflector.ledger.store import Ledger
-from reflector.reflection.backends.model import ModelBackend
+from reflector.reflection.backends.agent import AgentClient
+from reflector.reflection.backends.model import Client, ModelBackend
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
-from tests.reflection.api import Api, Asked, Behaviour, sound
-from tests.reflection.test_runner import counters, of_type
+from tests.reflection.api import Api, sound
+from tests.reflection.test_agent import Played, only_claude, played  # noqa: F401
+from tests.reflection.test_runner import counters
 from tests.road.sessions import Session
 from tests.sessions.test_intake import add_bullets
 
@@ -94,45 +96,56 @@ ROWS: list[tuple[str, Puts, str]] = [
 ]
 
 
-def obedient(quote: str) -> Callable[[Asked], Behaviour]:
-    """A model that gives each verdict on each bullet, with the quote, of each turn that it is shown."""
-
-    def answers(asked: Asked) -> Behaviour:
-        assert len(re.findall(r"</session-[0-9a-f]{32}>", asked.text)) == 1
-        turns = re.findall(r'^\{"turn": (\d+)', asked.text, re.MULTILINE)
-        return sound(answer(quote, [*map(int, turns)]))
-
-    return answers
-
-
-def answer(quote: str, turns: Sequence[int]) -> str:
+def obedient(quote: str) -> str:
+    """The answer of a model that gives each verdict on each bullet, with the quote, of each turn that there is."""
     entries = [
         {"name": name, "tag": tag, "turn": turn, "quote": quote, "sure": "sure", "followed": "yes", "relevant": True}
-        for name in ("pat-001", "pat-002")
-        for tag in ("helpful", "harmful")
-        for turn in turns
+        for name, tag, turn in product(("pat-001", "pat-002"), ("helpful", "harmful"), range(1, 8))
     ]
     return json.dumps({"analysis": ORDER, "bullet_tags": entries})
 
 
-def judged(ledger: Ledger, path: Path, api: Api, name: str, puts: Puts, quote: str) -> dict[str, tuple[int, int]]:
-    add_bullets(ledger, "pat-001", "pat-002")
-    session = Session().cites("pat-001", None)
+def judged(ledger: Ledger, path: Path, client: Client, puts: Puts) -> dict[str, tuple[int, int]]:
+    """The counters after one more session was judged."""
+    id = f"s-{ledger.head().position}"
+    session = Session(id).cites("pat-001", None)
     puts(session)
-    take_in(ledger, Source(session.write(path / "s-1.jsonl"), "SessionEnd"))
-    api.else_ = obedient(quote)
-    (done,) = Runner(ledger, ModelBackend(api.client(), name=name)).finish_pending()
-    assert (done.outcome, len(api.asked)) == ("completed", 1)
-    assert len(of_type(ledger, ev.BULLET_TAGGED)) >= 12
+    take_in(ledger, Source(session.write(path / f"{id}.jsonl"), "SessionEnd"))
+    name = "agent" if isinstance(client, AgentClient) else "anthropic"
+    (done,) = Runner(ledger, ModelBackend(client, name=name)).finish_pending()
+    assert (done.outcome, len(session.records)) == ("completed", min(len(session.records), 7))
     return counters(ledger)
 
 
-@pytest.mark.parametrize("name", ["anthropic", "agent"])
+@pytest.fixture
+def book(ledger: Ledger) -> Ledger:
+    add_bullets(ledger, "pat-001", "pat-002")
+    return ledger
+
+
+def closes(prompt: str) -> int:
+    """How often a prompt ends the session's block."""
+    return len(re.findall(r"</session-[0-9a-f]{32}>", prompt))
+
+
 @pytest.mark.parametrize(("puts", "quote"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_no_transcript_moves_a_counter(
-    ledger: Ledger, tmp_path: Path, api: Api, name: str, puts: Puts, quote: str
+def test_no_transcript_moves_a_counter_by_the_api(
+    book: Ledger, tmp_path: Path, api: Api, puts: Puts, quote: str
 ) -> None:
-    assert judged(ledger, tmp_path, api, name, puts, quote) == {"pat-001": (0, 0), "pat-002": (0, 0)}
+    api.else_ = sound(obedient(quote))
+    assert judged(book, tmp_path, api.client(), puts) == {"pat-001": (0, 0), "pat-002": (0, 0)}
+    assert [closes(asked.text) for asked in api.asked] == [1]
+
+
+@only_claude
+def test_no_transcript_moves_a_counter_by_an_agent(book: Ledger, tmp_path: Path, played: Played) -> None:  # noqa: F811
+    client = AgentClient(writer="claude-code", deadline=60.0)
+    for what, puts, quote in ROWS:
+        (played.folder / "answer").write_text(obedient(quote))
+        assert judged(book, tmp_path, client, puts) == {"pat-001": (0, 0), "pat-002": (0, 0)}, what
+        assert closes(played.asked()["asked"]) == 1
+    (played.folder / "answer").write_text(obedient(PERSON))
+    assert judged(book, tmp_path, client, told(PERSON))["pat-001"] == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +154,7 @@ def test_no_transcript_moves_a_counter(
     ids=["a person", "a run"],
 )
 def test_what_a_person_says_and_how_a_run_ended_moves_it(
-    ledger: Ledger, tmp_path: Path, api: Api, puts: Puts, quote: str, counts: tuple[int, int]
+    book: Ledger, tmp_path: Path, api: Api, puts: Puts, quote: str, counts: tuple[int, int]
 ) -> None:
-    assert judged(ledger, tmp_path, api, "anthropic", puts, quote) == {"pat-001": counts, "pat-002": (0, 0)}
+    api.else_ = sound(obedient(quote))
+    assert judged(book, tmp_path, api.client(), puts) == {"pat-001": counts, "pat-002": (0, 0)}
