@@ -146,18 +146,13 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
 
 
 def _result(answer: str) -> dict[str, Any]:
-    """Return the answer's two keys, each entry unchanged if the object is sound, else what could be read of it."""
-    from reflector.reflection.answers import find_answer, parse_answer
+    """Return the answer's two keys, each entry unchanged; of a damaged answer what is whole of it."""
+    from reflector.reflection.answers import find_answer
 
-    found = find_answer(answer)
-    given: dict[str, Any] = found.value or {}
-    analysis, tags = given.get("analysis", ""), given.get("bullet_tags", [])
-    if found.strategy != "repaired" and isinstance(analysis, str) and isinstance(tags, list):
-        return {"analysis": analysis, "bullet_tags": [tag for tag in tags if isinstance(tag, dict)]}
-    parsed = parse_answer(answer)
-    usable = [tag for tag in parsed.tags if tag.malformed is None]
-    tags = [{"name": tag.name, "tag": tag.tag, "rationale": tag.rationale} for tag in usable]
-    return {"analysis": parsed.analysis, "bullet_tags": tags}
+    given = find_answer(answer).value or {}
+    analysis, tags = given.get("analysis"), given.get("bullet_tags")
+    entries = [tag for tag in tags if isinstance(tag, dict)] if isinstance(tags, list) else []
+    return {"analysis": analysis if isinstance(analysis, str) else "", "bullet_tags": entries}
 
 
 def save_diagnostic(content: str, name: str) -> Path | None:

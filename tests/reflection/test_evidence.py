@@ -124,33 +124,24 @@ def test_the_same_words_are_no_proof_of_two_bullets(other: str, faults: list[str
     assert [found[at].fault for at in (0, 1)] == faults
 
 
-_TEXTS = st.lists(st.sampled_from(["14 passed", " in ", "0.31s", "\n", "[pat-001]", "perfect", " "]), max_size=8)
-_TURNS = st.one_of(
-    st.builds(
-        lambda text, origin, chain: [said(text, origin, chain)],
-        _TEXTS.map("".join),
-        st.sampled_from(["human", "model", "refusal", "injected"]),
-        st.sampled_from(["", "", "sub"]),
-    ),
-    st.builds(ran, st.sampled_from(["pytest", "cat x"]), _TEXTS.map("".join)),
-)
+#: What stands in any text of the window.
+_SAID = [text for one in WINDOW for text in (one.text, one.thinking, *(result.text for result in one.results)) if text]
 
 
 @settings(max_examples=examples(300))
-@given(st.lists(_TURNS, max_size=6), _TEXTS.map("".join), st.integers(1, 8), st.booleans())
+@given(st.permutations(WINDOW), st.sampled_from(_SAID), st.integers(0, 20), st.integers(1, 20), st.booleans())
 def test_a_quote_that_is_accepted_stands_in_its_record_behind_a_citation(
-    groups: list[list[Message]], quote: str, turn: int, cites: bool
+    window: list[Message], text: str, start: int, turn: int, cites: bool
 ) -> None:
-    window = [one for group in groups for one in group]
-    asked = ("pat-001",) if cites else ()
-    fault, words = grounds([tag("helpful", turn, quote)], window, asked, [], {"sure"})[0]
+    quote = text[start:]
+    fault, words = grounds([tag("helpful", turn, quote)], window, ["pat-001"] if cites else [], [], {"sure"})[0]
     if not fault:
         record = window[turn - 1]
         texts = [record.text] if words == "person" else [result.text for result in record.results]
         assert any(folded(quote) in folded(text) for text in texts)
         assert len(folded(quote)) >= LEAST_QUOTE
         assert record.origin in {"person": ("human", "refusal"), "run": ("tool",)}[words]
-        assert not cites or any("[pat-001]" in one.text for one in window[: turn - 1] if one.origin == "model")
+        assert not cites or any("[pat-001]" in one.text for one in window[: turn - 1])
 
 
 def entry(verdict: str, turn: int | None, quote: str, name: str = "pat-001", **more: Any) -> dict[str, Any]:
