@@ -147,7 +147,8 @@ def _results(citation: Citation) -> Iterator[Found]:
         yield Found("mended", mended[0].quote, mended[0].rule)
     ended = citation.ended
     went = len(ended) >= max(1, len(citation.calls)) and all(one.ending in ("passes", "ran") for one in ended)
-    if went and not citation.heard:
+    is_routine = {"ship"}.issuperset(citation.own) and not citation.red
+    if went and not citation.heard and not is_routine:
         yield Found("went-through", ended[-1].quote, ended[-1].rule)
 
 
