@@ -67,15 +67,10 @@ def judge(*messages: Any, **given: Any) -> dict[str, str]:
     return tags[0]
 
 
-def answered(
-    *messages: Any,
-    advice: str = _ADVICE,
-    cited: Sequence[str] = ("pat-001",),
-    wrong_counts: bool = False,
-) -> Answer:
+def answered(*messages: Any, advice: str = _ADVICE, cited: Sequence[str] = ("pat-001",), **how: bool) -> Answer:
     flat = list(_flat(messages))
     bullets = tuple(Bullet(name, name[:3], advice) for name in cited)
-    return RulesBackend(wrong_counts=wrong_counts).answer(Request("s", bullets, tuple(cited), lambda: iter(flat)))
+    return RulesBackend(**how).answer(Request("s", bullets, tuple(cited), lambda: iter(flat)))
 
 
 def found(*messages: Any, advice: str = _ADVICE) -> set[str]:
@@ -109,10 +104,7 @@ CASES: dict[str, Case] = {
     "no evidence": ([person("go"), CITED, edits()], "="),
     "a new task": ([_CHANGED, person("add an export as csv"), says("Sure.")], "="),
     "before the citation": ([person("no, that is wrong"), RED, GREEN, CITED], "="),
-    "on a sidechain": (
-        [RED, CITED, edits(), says("Tests.", "a1"), *runs("pytest -q", "=== 1 passed in 1s ===", chain="a1")],
-        "=",
-    ),
+    "on a sidechain": ([RED, CITED, edits(), DONE, *runs("pytest -q", "=== 1 passed in 1s ===", chain="a1")], "="),
     "declined": ([says("Contrary to [pat-001] the record gets the tag."), edits(), DONE, _BRANCH_IS_WRONG], "neutral"),
     # A person wants the opposite.
     "the opposite": ([_CHANGED, person("please don't store the branch")], "= opposed"),
@@ -130,10 +122,7 @@ CASES: dict[str, Case] = {
     "a question about a fault": ([_CHANGED, person("which branch is missing?")], "="),
     "a fault of the agent": ([_CHANGED, person("you still do not use the branch")], "="),
     "a fault later": ([_CHANGED, person("add csv"), DONE, person("I don't see the branch")], "= faulty"),
-    "a fault much later": (
-        [_CHANGED, *(reads() for _ in range(21)), person("I don't see the branch")],
-        "=",
-    ),
+    "a fault much later": ([_CHANGED, *[reads()] * 21, person("I don't see the branch")], "="),
     "a fault after acceptance": ([_CHANGED, person("great"), DONE, person("I don't see the branch")], "= faulty"),
     "a fault of what is forbidden": ([_CHANGED, person("the branch is broken")], "=", _FORBIDS),
     # A person takes it back, or refuses it.
@@ -162,19 +151,13 @@ CASES: dict[str, Case] = {
     "a condition is no praise": ([_CHANGED, person("make sure that it works")], "="),
     "praise of two": ([says("[pat-001] and [pat-002]"), edits(), DONE, person("Perfect, thanks")], "="),
     "praise of two in a row": ([_CHANGED, says("[pat-002]"), edits(), DONE, person("Perfect, thanks")], "="),
-    "praise of one after another": (
-        [says("[pat-002]"), edits(), DONE, person("Perfect"), _CHANGED, person("Perfect")],
-        "= accepted",
-    ),
+    "praise of each in turn": ([says("[pat-002]"), DONE, person("Perfect"), _CHANGED, person("Perfect")], "= accepted"),
     "praise after a failure": ([CITED, _RESTART, DONE, person("great")], "="),
     "praise of words": ([CITED, person("great")], "= accepted"),
     "praise of a look": ([CITED, reads(), person("great")], "="),
     "praise of advice to look": ([_CHANGED, person("great")], "=", "Read the record before storing it."),
-    "a go-ahead first": ([CITED, person("yes, go ahead"), edits(), DONE, person("great")], "= accepted"),
-    "a go-ahead before the opposite": (
-        [CITED, person("ok"), edits(), DONE, person("please don't store the branch")],
-        "= opposed",
-    ),
+    "a go-ahead and praise": ([CITED, person("yes, go ahead"), edits(), DONE, person("great")], "= accepted"),
+    "a go-ahead first": ([CITED, person("ok"), edits(), DONE, person("don't store the branch")], "= opposed"),
     "an objection first": ([_CHANGED, person("no, use the tag"), DONE, person("commit")], "="),
     # Results.
     "red before, green now": ([RED, CITED, edits(), GREEN], "= mended"),
