@@ -98,11 +98,13 @@ def _drain_patiently(project: Project) -> Drained | None:
     return drain(project)
 
 
-def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drained | None:
+def drain(
+    project: Project, *, wait: bool = False, retry: Retry = "due", confirmed: int | None = None
+) -> Drained | None:
     """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
 
     `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
-    otherwise are tried when their pause is over.
+    otherwise are tried when their pause is over. `confirmed` is as `ask_model` has it.
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
@@ -123,7 +125,7 @@ def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drai
         # One that is there though it was settled is left to the next drain.
         again = any(one.path not in met for one in spool.ready_for(project.root))
     for one in asking:
-        asked = ask_model(one, retry=retry, wait=wait)
+        asked = ask_model(one, retry=retry, wait=wait, confirmed=confirmed)
         last_session.leave(one.root, asked.reflected)
         done.reflected += asked.reflected
         done.notes += asked.notes

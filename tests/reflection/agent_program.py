@@ -98,7 +98,7 @@ def main() -> int:
         child = subprocess.Popen(["sleep", "600"])
         (HERE.parent / "child").write_text(str(child.pid))
         time.sleep(600)
-    error = TROUBLE.get(MODE[0], "")
+    error = TROUBLE.get(MODE[0], MODE[0].removeprefix("says ") if MODE[0].startswith("says ") else "")
     answer = '{"analysis": "' + "x" * (70_000 if MODE[0] == "talkative" else 1) + '", "bullet_tags": []}'
     if (given := HERE.parent / "answer").exists():
         answer = given.read_text()

@@ -111,6 +111,23 @@ def test_a_failure_has_a_name_and_says_what_to_do(played: Played, mode: str, sta
 
 
 @only_claude
+@pytest.mark.parametrize(
+    ("said", "stage"),
+    [
+        ("API Error: fetch failed", "transport"),
+        ("API Error: 404 model: no-such-model", "access"),
+        ("prompt is too long", "request"),
+        ("error_max_turns", "answer"),  # what a session can bring about keeps no other session waiting
+    ],
+)
+def test_only_what_is_the_apis_doing_keeps_other_sessions_waiting(played: Played, said: str, stage: str) -> None:
+    played.send()
+    played.mode(f"says {said}")
+    error = played.fails()
+    assert (error.stage, error.too_long) == (stage, stage == "request")
+
+
+@only_claude
 def test_with_the_time_limit_ends_all_that_the_agent_started(played: Played) -> None:
     played.send()
     played.mode("hanging")

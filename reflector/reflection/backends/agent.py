@@ -44,6 +44,11 @@ _REST = 3_600.0
 _LIMITED = re.compile(r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b", re.I)
 _LOGGED_OUT = re.compile(r"log(?:ged)? ?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I)
 _TOO_LONG = re.compile(r"input_too_large|prompt is too long|prompt budget|context (?:window|limit|length)", re.I)
+_NO_MODEL = re.compile(r"\b404\b|(?:unknown|invalid|no such) model|model.{0,80}(?:not found|does not exist)", re.I)
+_AWAY = re.compile(
+    r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket|fetch failed|\bE[A-Z]{4,}\b|stream",
+    re.I,
+)
 _AGAIN_IN = re.compile(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -116,6 +121,8 @@ class AgentClient:
                     consent.keep_state(client.name, state)
         except OSError as error:
             raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise _refusal(f"{client.title} printed what cannot be read: {error}", "answer") from error
         return Reply(said.text, said.model, said.stop or "end_turn", said.usage, cost=said.cost)
 
     def _agreed(self) -> tuple[JudgeClient, consent.Agreed]:
@@ -136,14 +143,15 @@ class AgentClient:
             ours = await _ready(client, agreed, state, ours, environ)
             words = [agreed.path, *client.command(ours)]
             tries.made += 1
-            left, most = self.deadline - tries.seconds, _MOST_OUT + 8 * client.echoes * len(text.encode())
+            most = _MOST_OUT + 8 * client.echoes * len(text.encode())
             started = {**environ, **client.prepare(ours)}
-            ended = await _run(words, started, ours, text, left, most, client.turn.encode())
+            ended = await _run(words, started, ours, text, self.deadline, most, client.turn.encode())
             said = client.read(ended.out, ended.err, ours)
-            if trouble := _trouble(client, ended, said, left):
-                usage = said.usage if said.usage.total else Usage(estimate_tokens(text))
+            if trouble := _trouble(client, ended, said, self.deadline):
                 # It may have been asked: a request that failed or was killed is counted as what it may have taken.
-                trouble.usage = Usage() if _is_free(trouble, said) else usage
+                is_free = trouble.stage == "access" and not said.usage.total
+                asked = said.usage if said.usage.total else Usage(estimate_tokens(text))
+                trouble.usage = Usage() if is_free else asked
                 trouble.attempts = tries.made
                 raise trouble
             return said
@@ -187,9 +195,10 @@ def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> B
     if ended.why or len(said.text.encode("utf-8", "replace")) > MOST_ANSWER:
         said_too_much = f"{client.title} printed more than {MOST_ANSWER >> 10} KB; an answer is never that long"
         return _refusal(said_too_much, "answer")
+    if said.stop == "refusal":
+        return None  # the model's answer, and read as one
     if ended.code == 0 and not said.error:
-        # A refusal of the model is an answer, and is read as one.
-        return None if said.text or said.stop else _refusal(f"{client.title} ended without an answer", "answer")
+        return None if said.text else _refusal(f"{client.title} ended without an answer ({said.stop})", "answer")
     words = f"{said.error} {ended.err.decode('utf-8', 'replace')[-2_000:]}".strip()
     what = f"{client.title} failed (exit code {ended.code}): {said.error or words[-300:] or 'it printed nothing'}"
     if _TOO_LONG.search(words):
@@ -199,7 +208,10 @@ def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> B
         return Limited(what, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
         return _refusal(f"{client.title} is logged out: {client.names[2]} ({said.error or words[-300:]})", "access")
-    return _refusal(what, "transport")
+    if _NO_MODEL.search(words):
+        return _refusal(f"{what}; set judge_client, and model to one that it has", "access")
+    # What does not show that the API is away may be the session's own doing: it uses up an attempt.
+    return _refusal(what, "transport" if _AWAY.search(words) else "answer")
 
 
 class Limited(BackendError):
@@ -211,10 +223,6 @@ def _refusal(said: str, stage: str, rest: float = 0.0) -> BackendError:
     if rest > 0:
         said += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
     return BackendError(said, stage=stage, attempts=0, retry_after=rest)
-
-
-def _is_free(error: BackendError, said: Said) -> bool:
-    return error.stage == "access" and not said.usage.total
 
 
 def _seconds_until(words: str) -> float:
@@ -303,6 +311,8 @@ async def _alone(seconds: float) -> AsyncIterator[None]:
             if time.monotonic() > end:
                 raise _refusal("another judge of yours is at work; this one waits for its end", "transport")
             await asyncio.sleep(0.1)
+        for left in ("guard", "work"):  # by a judge that was killed
+            shutil.rmtree(f"{consent.open_folder()}/{left}", ignore_errors=True)
         yield
     finally:
         os.close(fd)
@@ -312,8 +322,7 @@ async def _alone(seconds: float) -> AsyncIterator[None]:
 def _workplace(
     person: Mapping[str, str], model: str, without: Sequence[str] = ()
 ) -> Iterator[tuple[Ours, dict[str, str]]]:
-    """Yield a folder of ours and the variables of a start; the person's lock must be held, so what else lies there is
-    of judges that are gone."""
+    """Yield a folder of ours and the variables of a start; the person's lock must be held."""
     guards, places = consent.open_folder("guard"), consent.open_folder("work")
     word = token_hex(16)
     folder = Path(tempfile.mkdtemp(dir=places))

@@ -216,7 +216,8 @@ def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
     )
     text, stop = _text(result, "result"), _text(result, "stop_reason")
     # `subtype` is "success" for a failed request, too.
-    error = "" if result.get("is_error") is False else f"{text or 'no result'} ({result.get('api_error_status')})"
+    failed = f"{text or result.get('subtype') or 'no result'} ({result.get('api_error_status')})"
+    error = "" if result.get("is_error") is False else failed
     model = next(iter(result.get("modelUsage") or ()), ours.model)
     is_usual = stop in ("end_turn", "stop_sequence")
     cost = _cost(result.get("total_cost_usd"))
