@@ -89,11 +89,12 @@ def _give_server(client: Client | Other, marker: str) -> None:
         path.write_text(json.dumps(known | more))
 
 
+@pytest.mark.timeout(600)
 def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(judge: Client | Other) -> None:
     agent, before = judge.agent, (len(judge.transcripts()), len(judge.payloads()))
     poison = {"NODE_OPTIONS": "--require=/nowhere.js", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "PATH": "/nowhere"}
     agent.environ |= poison
-    agent.run("drain")
+    assert agent.start("drain").wait(300) == 0
     agent.environ = {key: value for key, value in agent.environ.items() if key not in poison}
     (answered,) = agent.events("reflection.answered")
     assert (answered["data"]["backend"], answered["data"]["mode"]) == ("agent", "citation_guided")
