@@ -126,7 +126,7 @@ MUTATIONS = [
     Mutation(AGENT, "if not since <= number < below:", "if False:", JUDGED),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
-    Mutation(AGENT, "Usage() if _is_free(trouble, said) else usage", "Usage()", JUDGED),
+    Mutation(AGENT, "Usage() if is_free else asked", "Usage()", JUDGED),
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
