@@ -30,7 +30,8 @@ _TROUBLED = {"failed", "given_up"}
 _STYLES: dict[str, dict[str, Any]] = {"ok": {}, "warning": {"bold": True}, "error": {"bold": True, "fg": "red"}}
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: these are printed once, and one that is takes three times as long to define at each start.
+@dataclass
 class LedgerJson:
     """The ledger: where it is and where it ends."""
 
@@ -41,7 +42,7 @@ class LedgerJson:
     counting: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class UserJson:
     """The person's own bullets beside the project's; `hidden` ones have a name that means another bullet there."""
 
@@ -49,7 +50,7 @@ class UserJson:
     hidden: list[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class DeliveryJson:
     """A delivery that could not be recorded; one that is given up is tried again by hand only."""
 
@@ -59,7 +60,7 @@ class DeliveryJson:
     given_up: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class SpoolJson:
     """The deliveries of hooks: those that wait, and those that cannot be recorded or read.
 
@@ -76,7 +77,7 @@ class SpoolJson:
     elsewhere: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class MonthJson:
     """What models took this month over all of the person's projects; `limit` is null for any number."""
 
@@ -84,7 +85,7 @@ class MonthJson:
     limit: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class FailureJson:
     """A window whose reflection failed: the last failure, when it is tried again, and the command that mends it.
 
@@ -106,7 +107,7 @@ class FailureJson:
     message: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class StartJson:
     """The text that a session is shown when it starts: its bullets, its length, and an estimate of its tokens."""
 
@@ -115,7 +116,7 @@ class StartJson:
     tokens: int
 
 
-@dataclass(slots=True)
+@dataclass
 class StatusJson:
     """What is recorded, what waits and what failed; `ledger` is null before the first event.
 
@@ -141,7 +142,7 @@ class StatusJson:
     failures: list[FailureJson] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class OwnJson:
     """A ledger of this person: `is_there` says whether its project has it, `events` how many its copy has."""
 
@@ -406,7 +407,7 @@ def _print(place: Place, found: StatusJson) -> None:
         note(f"reflector: a session is being processed, or waits for `{again}`")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class CheckJson:
     """A check: its state (ok, warning or error), what mends it, and what --fix would do; null for nothing."""
 

@@ -17,6 +17,7 @@ from reflector.events.registry import RARE_TYPES
 from reflector.playbook.change import Change
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
+from tests.road.sessions import Session
 from tests.test_locate import git
 
 FIRST, SECOND = "Write the failing test first.", "Keep functions small."
@@ -25,8 +26,8 @@ FIRST, SECOND = "Write the failing test first.", "Keep functions small."
 @pytest.fixture
 def agent(agent: Agent) -> Agent:
     """A project whose playbook is in its ledger, with two counts."""
-    for number, name in enumerate(("pat-001", "pat-002")):
-        agent.counted(name, "helpful", id=f"s-{number}")
+    ended = (Session(f"s-{number}").cites(f"pat-00{number + 1}", "helpful") for number in range(2))
+    agent.call("ingest", *(one.write(agent.home / f"{one.id}.jsonl") for one in ended))
     return agent
 
 
