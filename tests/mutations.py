@@ -47,7 +47,8 @@ ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/
 UNDO = ("tests/cli/test_changes.py", "tests/curation/test_changes.py")
 RULES = ("tests/reflection/rules/test_rules.py", "tests/reflection/rules/test_results.py")
 EVIDENCE = ("tests/reflection/test_evidence.py",)
-HOSTILE = ("tests/reflection/test_hostile.py",)
+SHOWN = ("tests/reflection/test_excerpt.py",)
+HOSTILE = ("tests/reflection/test_hostile.py::test_no_transcript_moves_a_counter_by_the_api",)
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = (
     "tests/reflection/test_runner.py",
@@ -100,9 +101,9 @@ UNDOING, PROPOSALS, PLAYBOOK_FILE = (
 CITATION, FINDINGS, PEOPLE, STEPS = (
     f"reflector/reflection/rules/{name}.py" for name in ("citation", "findings", "people", "steps")
 )
-WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING, GROUNDS, PARSED = (
+WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING, GROUNDS, PARSED, EXCERPT = (
     f"reflector/reflection/{name}.py"
-    for name in ("window", "standing", "runner", "recording", "gate", "spending", "evidence", "answers")
+    for name in ("window", "standing", "runner", "recording", "gate", "spending", "evidence", "answers", "excerpt")
 )
 AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in ("agent", "consent", "agent_clients"))
 
@@ -227,6 +228,13 @@ MUTATIONS = [
     Mutation(PROJECTION, "at > recounted_at and by", "at > 0 and by", TABLES),
     Mutation(PROJECTION, " and by is None and", " and", TABLES),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
+    # What a model is shown.
+    Mutation(EXCERPT, "since = 0.0 if citing else since + 1", "since = 0.0 if citing else since", SHOWN),
+    Mutation(EXCERPT, 'if message.origin in ("human", "refusal"):', 'if message.origin == "human":', SHOWN),
+    Mutation(EXCERPT, "or result.call_id in runs", "", SHOWN),
+    Mutation(EXCERPT, "worth[number - 1] = (0, 0, -number)", "pass", SHOWN),
+    Mutation(EXCERPT, "cost <= left and", "cost <= 2 * left and", SHOWN),
+    Mutation(EXCERPT, "lambda: map(_redacted, messages())", "messages", SHOWN),
     # What a model's verdict rests on.
     Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 11", EVIDENCE),
     Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 13", EVIDENCE),
@@ -236,7 +244,7 @@ MUTATIONS = [
     Mutation(GROUNDS, "turn.number <= cited[0]", "turn.number < cited[0]", EVIDENCE),
     Mutation(GROUNDS, "cited is None or turn.number <= cited[0]", "False", EVIDENCE),
     Mutation(GROUNDS, "call is None or not is_run(call)", "call is None", EVIDENCE),
-    Mutation(GROUNDS, "and quote not in text.command", "", EVIDENCE),
+    Mutation(GROUNDS, "and quote not in text.command", "", HOSTILE),
     Mutation(GROUNDS, "if tag.tag in text.proves and", "if text.proves and", EVIDENCE),
     Mutation(GROUNDS, '"ran": ("helpful",)', '"ran": ("helpful",), "silent": ("helpful",)', HOSTILE),
     Mutation(GROUNDS, "if asked and tag.name not in asked", "if False", EVIDENCE),

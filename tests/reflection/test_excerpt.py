@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.reflection.excerpt import LEAST_LIMIT, Excerpt, estimate_tokens, excerpt
+from reflector.reflection.excerpt import LEAST_LIMIT, Excerpt, compose, estimate_tokens, excerpt
+from reflector.reflection.prompts import find_template
 from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
 from tests.conftest import examples
 
@@ -106,6 +107,13 @@ def test_a_long_text_is_cut_around_its_citation(field: str) -> None:
     shown = cut([says("The task.", "human"), message]).turns[1]["content" if field == "text" else field]
     assert "here [pat-001] decided it" in shown
     assert (shown[:6], shown[-5:]) == ("before", "after")
+
+
+def test_a_secret_is_gone_before_a_text_is_cut() -> None:
+    messages = [*filler(100), says("x" * 140 + " ghp_" + "Ab3" * 12 + " and so on" * 20)]
+    text = compose(find_template("reflector.txt"), "", [], lambda: messages, 6_000).text
+    assert "xx [redacted:" in text
+    assert "ghp_" not in text
 
 
 def test_more_citations_than_fit_leave_the_last_of_each_name_and_say_so() -> None:
