@@ -55,7 +55,7 @@ WINDOW = (
     *ran("pytest", "7 passed in 0.20s", chain="sub"),
     *ran("pytest", "9 passed in 0.20s", name="mcp__tests__run"),
     said(f"I said: {ADVICE}"),
-    *ran("pytest -k 'all of it passed'", "all of it passed"),
+    *ran("pytest -k 'all 14 passed'", "all 14 passed in 0.20s"),
     *ran("pytest", "<tool_use_error>Sibling tool call errored", is_error=True),
 )
 
@@ -96,7 +96,7 @@ TABLE: dict[str, tuple[ParsedTag, str, str]] = {
     "a subagent's run": (tag("helpful", 13, "7 passed in 0.20s"), "no_proof", "subagent"),
     "an MCP server": (tag("helpful", 15, "9 passed in 0.20s"), "no_proof", "tool"),
     "the playbook in a person's mouth": (tag("helpful", 16, "Write the failing test"), "no_proof", "playbook"),
-    "the command's own words": (tag("helpful", 18, "all of it passed"), "no_proof", "run"),
+    "the command's own words": (tag("helpful", 18, "all 14 passed"), "no_proof", "run"),
     "not followed": (tag("harmful", 7, "derselbe Fehler.", followed="no"), "not_followed", "person"),
     "not relevant": (tag("harmful", 7, "derselbe Fehler.", relevant=False), "not_followed", "person"),
 }
