@@ -55,7 +55,7 @@ WINDOW = (
     *ran("pytest", "7 passed in 0.20s", chain="sub"),
     *ran("pytest", "9 passed in 0.20s", name="mcp__tests__run"),
     said(f"I said: {ADVICE}"),
-    *ran("pytest -k 'all 14 passed'", "all 14 passed in 0.20s"),
+    *ran("pytest -k 'all 14 passed'", "all 14 passed\n14 passed in 0.20s"),
     *ran("pytest", "<tool_use_error>Sibling tool call errored", is_error=True),
 )
 
