@@ -94,11 +94,15 @@ class Spending:
         if self.path is None:
             return 0
         path = self.path.with_name(f"requests-{datetime.now(UTC):%Y-%m-%d}")
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not one_more:
+            return path.stat().st_size if path.exists() else 0
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for other in path.parent.glob("requests-*"):
+            if other.name < path.name:
+                other.unlink(missing_ok=True)
         fd = os.open(path, _FLAGS, 0o600)
         try:
-            if one_more:
-                os.write(fd, b".")
+            os.write(fd, b".")
             return os.fstat(fd).st_size
         finally:
             os.close(fd)

@@ -25,6 +25,7 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES, BackendError
 from tests.road.agent import Agent
 from tests.road.sessions import Session
+from tests.transcripts.agents import Codex
 
 _PROGRAM = Path(__file__).with_name("agent_program.py")
 _TEXTS = ("Judge ", "this.")
@@ -267,3 +268,24 @@ def test_a_person_agrees_once_and_sessions_wait_with_a_line_that_says_what_to_do
     assert agent.call("uninstall", "--judge").out == "No agent of yours judges any more.\n"
     assert agent.call("config", "get", "backend").out == "rules\n"
     assert not Path(judge_folder({"HOME": str(agent.home)})).exists()
+
+
+def test_a_day_has_a_ceiling_and_an_agent_that_was_not_let_in_keeps_no_other_waiting(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.environ["PATH"] = str(Played(tmp_path, "claude").folder)
+    agent.call("install", "--judge", "--yes")
+    agent.call("config", "set", "--global", "daily_requests", "1")
+    other = Codex().cites("pat-002")
+    agent.hands("SessionEnd", other.write(agent.home / other.file_name))
+    for name in ("s-1", "s-2"):
+        agent.ended(id=name)
+    said = " ".join(agent.call("drain", code=1).err.split())
+    assert "Codex CLI is not among the agents that you let judge" in said
+    answered = [one["session_id"] for one in agent.events("reflection.answered")]
+    (skipped,) = agent.events("reflection.skipped")
+    assert sorted([*answered, skipped["session_id"]]) == ["s-1", "s-2"]
+    assert skipped["data"]["reason"] == "the daily budget is spent: 1 of 1 requests (setting daily_requests)"
+    assert "1 of the skipped wait for a budget" in agent.call("status", code=1).out
+    agent.call("config", "set", "--global", "daily_requests", "2")
+    agent.call("drain", code=1)
+    assert len(agent.events("reflection.answered")) == 2

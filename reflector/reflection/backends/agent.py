@@ -105,8 +105,6 @@ class AgentClient:
         try:
             async with _alone(self.deadline):
                 state = consent.state_of(client.name)
-                if (rest := state.until - time.time()) > 0:
-                    raise _refusal(f"{client.title} hit its limit; it is asked again", "access", rest)
                 try:
                     said = await self._asked(client, agreed, state, "".join(texts), tries)
                 except Limited as error:
@@ -125,6 +123,10 @@ class AgentClient:
             raise _refusal(f"{client.title} printed what cannot be read: {error}", "answer") from error
         return Reply(said.text, said.model, said.stop or "end_turn", said.usage, cost=said.cost)
 
+    def admit(self) -> None:
+        """Raise BackendError where nobody can be asked now; nothing is spent on that."""
+        self._agreed()
+
     def _agreed(self) -> tuple[JudgeClient, consent.Agreed]:
         agreed, name = consent.read(), self.name()
         if not agreed:
@@ -133,6 +135,8 @@ class AgentClient:
             who = JUDGES[name].title if name else f"{self.writer or 'an agent'} that cannot judge"
             whom = f"set judge_client to one of {', '.join(agreed)}"
             raise _refusal(f"{who} is not among the agents that you let judge; run {CONSENT}, or {whom}", "access")
+        if (rest := consent.state_of(name).until - time.time()) > 0:
+            raise _refusal(f"{JUDGES[name].title} hit its limit; it is asked again", "access", rest)
         return JUDGES[name], agreed[name]
 
     async def _asked(

@@ -72,6 +72,9 @@ class AnthropicClient:
     def name(self) -> str:
         return ""
 
+    def admit(self) -> None:
+        pass
+
     async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
         """Send one question as one user message, and count each request in `tries`, of which one must be left.
 

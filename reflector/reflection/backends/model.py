@@ -132,6 +132,10 @@ class Client(Protocol):
         """Return its name among several, "" for the only one."""
         ...
 
+    def admit(self) -> None:
+        """Raise BackendError where nobody can be asked now, before anything is reserved for it."""
+        ...
+
     async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
         """Send one question; all its texts but the last are the same for many. Raises BackendError and nothing else."""
         ...
@@ -182,6 +186,7 @@ class ModelBackend:
         refused: BackendError | None = None
         while prompt is not None:
             try:
+                client.admit()
                 request.reserve(usage.total + client.worst * (prompt.tokens + client.overhead + MAX_TOKENS))
                 reply = asyncio.run(client.send((prompt.before, prompt.after), tries))
             except BackendError as error:
