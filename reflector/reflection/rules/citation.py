@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.people import Remark, stance
-from reflector.reflection.rules.steps import CHECKS, Kind, RunEnd, Step, files_in
+from reflector.reflection.rules.steps import CHECKS, Kind, RunEnd, Step, files_in, is_run
 from reflector.reflection.rules.wordings import expression
 from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
@@ -68,6 +68,7 @@ class Citation:
     own        kinds of the calls of the cited step, `calls` their ids, `ended` how they ended
     open       the step goes on until the agent speaks again after a call, or a person does
     later      calls after the step, of which so many `changes`
+    is_plain   no command of the step fetches a page, and no check of it prints anything but its result
     declined   the agent named the advice only to say why it does not apply
     wrong      why the agent called the advice wrong, here or later; None where it did not
     """
@@ -88,6 +89,7 @@ class Citation:
     open: bool = True
     later: int = 0
     changes: int = 0
+    is_plain: bool = True
     declined: bool = False
     wrong: str | None = None
     heard: list[Heard] = field(default_factory=list)
@@ -103,6 +105,8 @@ class Citation:
         """Takes a call that comes after the citation; those of the cited step are remembered."""
         if self.open and step.kind not in ("admin", "poll") and len(self.own) < _MOST_OWN:
             self.own.append(step.kind)
+            fetches = _FETCHES.search(step.command) if step.kind == "run" else step.kind in CHECKS and not is_run(call)
+            self.is_plain = self.is_plain and not fetches
             self.calls.add(call.id)
             self.files.update(step.files)
         else:
@@ -149,4 +153,5 @@ def checked(step: Step) -> str:
     return f"{record_key(step.command.split('|')[0].replace('2>&1', ' ').strip()):x}"
 
 
+_FETCHES = re.compile(r"\b(?:curl|wget)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")

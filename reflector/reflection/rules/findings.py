@@ -148,7 +148,7 @@ def _results(citation: Citation) -> Iterator[Found]:
     ended = citation.ended
     went = len(ended) >= max(1, len(citation.calls)) and all(one.ending in ("passes", "ran") for one in ended)
     is_routine = {"ship"}.issuperset(citation.own) and not citation.red
-    if went and not citation.heard and not is_routine:
+    if went and citation.is_plain and not citation.heard and not is_routine:
         yield Found("went-through", ended[-1].quote, ended[-1].rule)
 
 
