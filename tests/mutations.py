@@ -129,6 +129,8 @@ MUTATIONS = [
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
     Mutation(AGENT, "Usage() if is_free else asked", "Usage()", JUDGED),
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
+    Mutation(PIPED, "away.add(who)", "away.update(map(runner.who, windows))", JUDGED),
+    Mutation("reflector/reflection/backends/model.py", "client.admit()", "pass", JUDGED),
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
     Mutation(STATE, "tags[0][0] <= entry.recounted_at", "tags[0][0] < 0", FOLD),
