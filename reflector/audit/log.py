@@ -1,8 +1,8 @@
-"""Events chosen by what they are about, who wrote them and when; what each says in a line.
+"""Events chosen by what they are about and when they happened; what each says in a line.
 
 Invariant: an event is chosen by its facts alone, so the same filter chooses the same events of the same positions,
 all at once, the newest only, or while they are appended. Sessions, types and a bullet's tags are looked up
-by index; who wrote an event, and which sessions cite a bullet, takes a pass over the events in question.
+by index; which sessions cite a bullet takes a pass over the events in question.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ class Filter(NamedTuple):
     begin    events from this time on, by the session's own clock: an old session may be recorded today; `end` the same
 
     bullet   events that add, change, remove, cite or tag the bullet of this name
-    actor    events by this actor; `hook` means every hook
     """
 
     types: Collection[str] = ()
     session_id: str | None = None
     bullet: str | None = None
-    actor: str | None = None
     after: int = 0
     upto: int | None = None
     begin: str = ""
@@ -57,9 +55,6 @@ def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, n
         if limit:
             asked.append(f"occurred_at {compared} ?")
             values.append(limit)
-    if (by := chosen.actor) is not None:
-        asked.append("(actor = ? OR substr(actor, 1, ?) = ?)")
-        values += [by, len(by) + 1, f"{by}:"]
     if among is not None:
         condition, value = sql.among("position", among)
         asked.append(condition)

@@ -45,6 +45,8 @@ from reflector.playbook.names import SECTIONS
 #: Lines of a kind, and rows of a query, that a person is shown; a machine gets all.
 _MOST = 20
 _MOST_ROWS = 1000
+#: Days that `stats` shows a person.
+_DAYS = 30
 #: Characters of a query.
 _MOST_QUERY = 2**20
 _rows = chain.from_iterable
@@ -124,9 +126,8 @@ class StatsJson:
 
 
 @click.command()
-@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days to show.")
 @question
-def stats(asked: Question, days: int) -> None:
+def stats(asked: Question) -> None:
     """Show tokens, cost and tags: by model, by prompt template, by day (UTC); with --json, all days."""
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
@@ -137,7 +138,7 @@ def stats(asked: Question, days: int) -> None:
     }
     if asked.answers(shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=lessons)):
         return
-    _print_stats(found, days)
+    _print_stats(found)
     if lessons is not None:
         click.echo()
         table(("lessons", ""), [(name.replace("_", " "), value) for name, value in learned.items()], numbers=("",))
@@ -151,12 +152,12 @@ def _figures(group: Group) -> dict[str, Any]:
     return found | {"helpful_rate": None if group.helpful_rate is None else round(group.helpful_rate, 6)}
 
 
-def _print_stats(found: Stats, days: int) -> None:
+def _print_stats(found: Stats) -> None:
     states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
     told = f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, {counted(found.windows, 'window')}"
     click.echo(f"{told} ({states})" if states else told)
     for kind, groups in found.groups.items():
-        shown = groups[-days:] if kind == "day" else groups
+        shown = groups[-_DAYS:] if kind == "day" else groups
         if not shown:
             continue
         columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %")
@@ -175,9 +176,8 @@ def _print_stats(found: Stats, days: int) -> None:
 @click.argument("query", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, every row.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, every row.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Stop after this time.")
 @click.pass_obj
-def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, timeout: float | None) -> None:
+def sql(place: Place, query: str | None, as_csv: bool, as_json: bool) -> None:
     """Query the ledger with SQL, read-only.
 
     Without QUERY, reads the query from stdin; where nothing comes, lists the views (bullets, tags, reflections,
@@ -187,7 +187,7 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, timeout: f
         raise click.UsageError("--csv and --json are two forms of one answer; leave one of them out")
     if query is None:
         query = _from_stdin()
-    with place.reading() as ledger, asking(ledger, timeout) as asker:
+    with place.reading() as ledger, asking(ledger) as asker:
         try:
             if query is None:
                 _list_views(asker, as_json)

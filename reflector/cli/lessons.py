@@ -13,7 +13,7 @@ from reflector.cli.options import LESSON, SECTION, Question, question, why_optio
 from reflector.cli.output import counted, event_table, safe, shaped, short_id, table
 from reflector.events import event as ev
 from reflector.events.event import Event
-from reflector.events.lessons import LESSON_KINDS, POLARITY
+from reflector.events.lessons import POLARITY
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.lessons import recall as recalling
@@ -22,7 +22,6 @@ from reflector.lessons.recording import observe_outcome
 from reflector.playbook.change import Change
 from reflector.text.bounds import visible
 
-_STATES = ("active", "decayed", "archived", "needs_review", "retracted")
 #: What people and agents say of a lesson, as a kind of outcome.
 SAID = {"good": "success", "bad": "failure"}
 
@@ -61,21 +60,11 @@ class ToldJson(LessonJson):
 
 
 @click.group(invoke_without_command=True)
-@click.option("--kind", type=click.Choice(LESSON_KINDS), help="Only lessons of a kind.")
-@click.option("--state", type=click.Choice(_STATES), help="Only lessons in a state.")
-@click.option("--task", help="Only lessons of a task.")
-@click.option("--due", is_flag=True, help="Only lessons that are due for promotion.")
 @question
-def lessons(asked: Question, due: bool, **wanted: str | None) -> None:
+def lessons(asked: Question) -> None:
     """List what was learned, and how its worth moved; recall, promote or judge it."""
     book = lesson_book(asked.playbook)
-    found = [
-        one
-        for one in book
-        if all(value in (None, getattr(one, name)) for name, value in wanted.items())
-        and (not due or one.is_due(book.policy))
-    ]
-    if asked.answers([shaped(LessonJson, one, due=one.is_due(book.policy)) for one in found]):
+    if asked.answers([shaped(LessonJson, one, due=one.is_due(book.policy)) for one in book]):
         return
     rows = [
         (
@@ -83,11 +72,10 @@ def lessons(asked: Question, due: bool, **wanted: str | None) -> None:
             *(f"{one.confidence:.2f}", f"{one.effectiveness:.2f}", one.times_applied, one.task),
             f"{one.text}{f' ({one.bullet})' if one.bullet else ''}",
         )
-        for one in found
+        for one in book
     ]
     columns = ("id", "kind", "state", "conf.", "worth", "told", "task", "text")
-    empty = "No lesson matches." if book.lessons else "No lesson was recorded."
-    extra = ("task", "told", "conf.")
+    extra, empty = ("task", "told", "conf."), "No lesson was recorded."
     table(columns, rows, numbers=("conf.", "worth", "told"), prose=("task", "text"), extra=extra, empty=empty)
 
 

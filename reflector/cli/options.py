@@ -198,12 +198,6 @@ def _lessons(project: Project) -> _Found:
         return [(one.id[:8], one.text[:60]) for one in lesson_book(ledger) if one.state != "retracted"]
 
 
-def _types(_: Project) -> _Found:
-    from reflector.events.registry import EVENT_TYPES
-
-    return [(name, one.meaning) for name, one in EVENT_TYPES.items()]
-
-
 def _agent_files(project: Project) -> _Found:
     from reflector.locate import AGENT_FILES
 
@@ -215,5 +209,4 @@ BULLET = _Completed("name", _bullets)
 SESSION = _Completed("session", _sessions)
 LESSON = _Completed("lesson", _lessons)
 ANYTHING = _Completed("name", lambda project: [*_bullets(project), *_sessions(project), *_lessons(project)])
-EVENT_TYPE = _Completed("type", _types)
 AGENT_FILE = _Completed("file", _agent_files)

@@ -23,7 +23,6 @@ from reflector.cli.app import Place
 from reflector.cli.options import (
     ANYTHING,
     BULLET,
-    EVENT_TYPE,
     SESSION,
     Question,
     bare,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from reflector.audit.session import Reflection, SessionStory, Window
     from reflector.quality.signals import WindowQuality
 
+_TYPE = click.Choice(list(EVENT_TYPES))
 #: Seconds between two looks at a ledger that is followed.
 _PAUSE = 0.5
 
@@ -280,10 +280,16 @@ class LoggedJson(Event):
 
 @click.command()
 @click.option("-n", "last", type=click.IntRange(min=0), default=50, show_default=True, help="The newest N; 0 for all.")
-@click.option("--type", "types", multiple=True, type=EVENT_TYPE, metavar="TYPE", help="Only this type; repeatable.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    type=click.Choice(list(EVENT_TYPES)),
+    metavar="TYPE",
+    help="Only this type; repeatable.",
+)
 @click.option("--session", "session_id", type=SESSION, metavar="ID", help="Only this session: an id or its beginning.")
 @click.option("--bullet", type=BULLET, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
-@click.option("--actor", help="Only events by this actor: human, ingest, import, a judge, or hook for every hook.")
 @click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
 @click.option("--until", metavar="MOMENT", help="Only events up to the end of this moment.")
 @click.option("--follow", is_flag=True, help="Print new events until Ctrl-C; with --json, one event per line.")
@@ -295,7 +301,6 @@ def log(
     types: tuple[str, ...],
     session_id: str | None,
     bullet: str | None,
-    actor: str | None,
     since: str | None,
     until: str | None,
     follow: bool,
@@ -305,9 +310,6 @@ def log(
 
     An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json has the command.
     """
-    for name in types:
-        if name not in EVENT_TYPES:
-            raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
     if follow and until:
         raise click.UsageError("--follow waits for new events; leave out --until")
     if follow and not place.project().has_ledger():
@@ -320,7 +322,7 @@ def log(
         upto = min(head, position_of(ledger, until)) if until is not None and ends is None else head
         after = position_before(ledger, since) if since is not None and begins is None else 0
         times = (begins[0] if begins else "", ends[1] if ends else "")
-        chosen = Filter(types, session_id, bullet, actor, after, upto, *times)
+        chosen = Filter(types, session_id, bullet, after, upto, *times)
         events = select(ledger, chosen, last or None)
         if follow:
             _follow(ledger, chosen, events, head, as_json=as_json)

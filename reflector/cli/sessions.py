@@ -130,7 +130,6 @@ def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tupl
     help="Whose sessions.",
     show_default=True,
 )
-@click.option("--folder", type=PATH, help="The folder of the transcripts; default: the agent's.")
 @click.option("--dry-run", is_flag=True, help="Show what would be recorded, and record nothing.")
 @yes_option
 @json_option
@@ -140,7 +139,6 @@ def import_history(
     since: date | None,
     everything: bool,
     name: str,
-    folder: Path | None,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -153,13 +151,9 @@ def import_history(
     a session name its project. Claude Code removes transcripts after a month, so import early.
     """
     agent = AGENTS[name]
-    where = folder or agent.folder() / agent.history
+    where = agent.folder() / agent.history
     if not where.is_dir():
-        if folder is not None:
-            raise click.ClickException(
-                f"{folder} is not a folder; name the one that holds the transcripts with --folder"
-            )
-        note(f"Nothing to import: there is no {where}, where {agent.title} keeps its sessions. Elsewhere: --folder")
+        note(f"Nothing to import: there is no {where}, where {agent.title} keeps its sessions. Elsewhere: `ingest`")
         if as_json:
             print_json([])
         return

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
 
 _PAGE = 1000
-#: SQLite's virtual machine looks at the clock, and at Ctrl-C, each time it has done so many steps.
+#: SQLite's virtual machine looks at Ctrl-C each time it has done so many steps.
 _STEPS = 20_000
 _BLANK = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
@@ -46,22 +45,14 @@ class Answer:
 class Asker:
     """A connection that only reads."""
 
-    def __init__(self, cursor: Any, seconds: float | None) -> None:
+    def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
-        self._seconds = seconds
-        self._end = 0.0
-
-    def is_over(self) -> bool:
-        """Return whether the time of the query is over."""
-        # Ctrl-C is raised in here, for SQLite comes back to Python nowhere else; SQLite makes "interrupted" of it.
-        return self._seconds is not None and time.monotonic() > self._end
 
     def ask(self, query: str) -> Answer:
         """Ask; the answer before is over then. Raises NotAQuestion, KeyboardInterrupt, and LedgerError, such as for a
         query that takes too long; so does reading its pages."""
         if _BLANK.fullmatch(query):
             raise NotAQuestion("the query is empty; try: reflector sql 'SELECT * FROM bullets'")
-        self._end = time.monotonic() + (self._seconds or 0)
         with self._translated():
             self._cursor.execute(query.rstrip("; \n\t"))
             first = self._cursor.fetchmany(_PAGE)
@@ -76,37 +67,33 @@ class Asker:
     @contextmanager
     def _translated(self) -> Iterator[None]:
         sqlite = sqlite_module()
-        bound = "" if self._seconds is None else f" within {self._seconds:g} s"
-        too_long = f"the query was not answered{bound}; give it longer with --timeout, or ask for less"
         try:
             yield
         except (sqlite.Error, sqlite.Warning) as error:
             text = str(error)
             if "interrupted" in text:
-                raise LedgerError(too_long) if self.is_over() else KeyboardInterrupt from error
+                raise KeyboardInterrupt from error
             if "locked" in text or "disk" in text:
                 raise
             raise _meant("SQLite", text) from error
         except Exception as error:
             code = getattr(error, "sqlstate", None)
             if code == "57014":
-                raise LedgerError(too_long) from error
+                raise LedgerError("the server ended the query (statement_timeout); ask for less") from error
             if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
                 raise
             raise _meant("PostgreSQL", str(error).splitlines()[0].strip(), code == "25006") from error
 
 
 @contextmanager
-def asking(ledger: Reader, seconds: float | None = None) -> Iterator[Asker]:
-    """A connection that sees one state of the ledger; `seconds` is the longest that a query may take."""
+def asking(ledger: Reader) -> Iterator[Asker]:
+    """A connection that sees one state of the ledger."""
     url = ledger.engine.url
     with translated(url.shown), ExitStack() as stack:
         if ledger.engine.dialect == "postgresql":
             driver = stack.enter_context(ledger.engine.connection())
             driver.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            if seconds is not None:
-                driver.execute(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000)):d}")
-            yield Asker(stack.enter_context(driver.cursor("question", scrollable=False)), seconds)
+            yield Asker(stack.enter_context(driver.cursor("question", scrollable=False)))
             return
         if url.in_memory:  # the ledger is its one connection, which is written with again later
             driver = stack.enter_context(ledger.engine.connection())
@@ -118,11 +105,11 @@ def asking(ledger: Reader, seconds: float | None = None) -> Iterator[Asker]:
             stack.callback(driver.close)
             driver.execute("PRAGMA query_only=ON")
             driver.execute("BEGIN")
-        asker = Asker(driver.cursor(), seconds)
         driver.text_factory = lambda text: text.decode("utf-8", "replace")
-        driver.set_progress_handler(asker.is_over, _STEPS)
+        # Ctrl-C is raised in here, for SQLite comes back to Python nowhere else; SQLite makes "interrupted" of it.
+        driver.set_progress_handler(lambda: False, _STEPS)
         driver.set_authorizer(_allows)
-        yield asker
+        yield Asker(driver.cursor())
 
 
 def _allows(action: int, name: str | None, *_: str | None) -> int:

@@ -96,8 +96,6 @@ def lived_in(ledger: Ledger) -> Ledger:
         (Filter(bullet="mis-001"), [1, 6, 8, 10]),
         (Filter(bullet="pat-01"), []),
         (Filter(bullet='"'), []),
-        (Filter(actor="hook"), [2, 8]),
-        (Filter(actor="hoo"), []),
         (Filter(after=3, upto=6), [4, 5, 6]),
         (Filter(bullet="pat-001", session_id="s2"), []),
     ],

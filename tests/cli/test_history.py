@@ -137,11 +137,12 @@ def test_nobody_is_asked_for_money_without_a_yes_and_only_for_what_is_new(agent:
     assert "0 of 3 files had something new; 0 records, 0 bullets cited" in agent.call("import-history").err
 
 
-def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tmp_path: Path) -> None:
-    assert "is not a folder" in agent.call("import-history", "--folder", str(tmp_path / "none"), code=1).err
-    (tmp_path / "empty").mkdir()
-    told = agent.call("import-history", "--folder", str(tmp_path / "empty")).err
-    assert told == f"Nothing to import: no sessions of this project lie in {tmp_path / 'empty'}.\n"
+def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent) -> None:
+    kept = agent.home / ".claude" / "projects"
+    shutil.rmtree(kept)
+    kept.mkdir()
+    told = agent.call("import-history").err
+    assert told == f"Nothing to import: no sessions of this project lie in {kept}.\n"
     shutil.rmtree(agent.home / ".claude")
     told = agent.call("import-history").err
     assert told.startswith(f"Nothing to import: there is no {agent.home / '.claude' / 'projects'}, ")
