@@ -53,7 +53,7 @@ def json_of(value: Any) -> Any:
     """Return a value as JSON has it: a dataclass by the fields of its repr, whose names lose a `_` at their end; a
     head and a path as they are typed, a change as events have it, a bullet with its section's title, an event without
     the packed keys of its window's records."""
-    if isinstance(value, Path | Head):
+    if isinstance(value, Path) or type(value) is Head:  # not one whose parts are the answer
         return str(value)
     if isinstance(value, Change):
         return value.to_data()
