@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -153,24 +152,6 @@ def test_undo_without_a_name_takes_back_all_that_one_command_did_in_the_same_pla
     assert agent.json("--user", "add", "pref", "Be brief.")["undo"].startswith("reflector --user undo ")
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "wanted"),
-    [
-        (["revise", "pat-001", SECOND], 1, "pat-002 says exactly this already; nothing was changed"),
-        (["revise", "pat-01", "x"], 2, "Did you mean pat-001?"),
-        (["revise", "pat-001", "Use \u200bit."], 1, "the invisible character U+200B at 4, behind 'Use '"),
-        (["merge", "pat-001"], 2, "`reflector revise pat-001 TEXT` changes one"),
-        (["undo", "3..1"], 2, "not a row of positions"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_with_the_way_out(
-    agent: Agent, command: list[str], code: int, wanted: str
-) -> None:
-    head = agent.call("ledger", "head").out
-    assert wanted in agent.call(*command, code=code).err
-    assert agent.call("ledger", "head").out == head
-
-
 def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(agent: Agent, tmp_path: Path) -> None:
     git(agent.project, "init")
     agent.call("install", "--git")
@@ -197,24 +178,3 @@ def test_a_file_that_cannot_be_read_is_named_and_the_editor_comes_back(agent: Ag
     edits(agent, tmp_path, f"""text = {again} text.replace('Test early,', 'Test early.",')""")
     assert "Edit it again? [Y/n]" in agent.sent(80, "edit", typed=b"\n")
     assert agent.json("show", "pat-001")["text"] == "Test early."
-
-
-def test_without_a_terminal_no_editor_is_started_that_nobody_named(agent: Agent, tmp_path: Path) -> None:
-    agent.environ["PATH"] = str(tmp_path / "bin")
-    editor = tmp_path / "bin" / "editor"
-    editor.parent.mkdir()
-    editor.write_text(f"#!/bin/sh\n: > {tmp_path}/started\n")
-    editor.chmod(0o755)
-    process = agent.start("edit", stdin=subprocess.DEVNULL)
-    _, told = process.communicate()
-    assert (process.returncode, (tmp_path / "started").exists()) == (2, False)
-    assert f"set $EDITOR to one that needs none, or edit {agent.playbook}" in " ".join(told.split())
-
-
-def test_a_live_bullet_is_suggested_first_where_a_live_one_is_needed(agent: Agent) -> None:
-    agent.call("add", "pat", "Read the log.")
-    agent.call("remove", "pat-003")
-    assert "Did you mean pat-003?" in agent.call("show", "pat-3", code=2).err
-    told = agent.call("remove", "pat-3", code=2).err
-    assert ("Did you mean pat-00" in told, "pat-003" in told) == (True, False)
-    assert "Did you mean pat-003?" in agent.call("undo", "pat-3", code=2).err

@@ -114,11 +114,6 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, argume
     assert "Traceback" not in ran.err
 
 
-def test_a_wrong_setting_exits_2(agent: Agent) -> None:
-    (agent.claude / "reflector.toml").write_text("backned = 'rules'")
-    assert "did you mean 'backend'?" in agent.call("list", code=2).err
-
-
 @pytest.mark.parametrize(("gone", "now"), MOVED.items())
 def test_a_name_or_an_option_that_is_gone_says_the_new_one(agent: Agent, gone: str, now: str) -> None:
     said = agent.call(*gone.split(), code=2).err
@@ -182,14 +177,6 @@ def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) ->
     agent.ended(id="s-2")
     agent.environ = {"REFLECTOR_BACKEND": "anthropic"}
     assert agent.call("list").err == "reflector: 1 session window waits for the model's verdicts\n"
-
-
-def test_a_short_name_suggests_the_bullet_that_it_is_short_for(agent: Agent) -> None:
-    agent.write_playbook(
-        {"OTHERS": [{"name": f"oth-{number:03}", "text": f"Advice {number}."} for number in (1, 10, 11)]}
-    )
-    for typed in ("oth-1", "OTH-01", "oth1", "oth_001", "oth 001"):
-        assert "Did you mean oth-001?" in agent.call("show", typed, code=2).err
 
 
 def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent: Agent) -> None:
@@ -272,18 +259,6 @@ def test_a_bullet_is_the_users_under_a_new_name_and_begins_without_counts(agent:
     assert "promoted, into pat-9001" in agent.call("revise", "pat-002", "--to-user", code=1).err
     agent.counted("pat-9001")
     assert live(agent, "--user") == {"pat-9001": ("Keep functions small.", 1, 0)}
-
-
-def test_the_same_text_of_two_projects_becomes_one_bullet(agent: Agent, tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    other = Agent.in_folder(tmp_path / "b")
-    other.home = agent.home
-    agent.call("revise", "pat-002", "--to-user")
-    assert "exactly this already, as pat-9001" in other.call("revise", "pat-002", "--to-user").err
-    assert list(live(agent, "--user")) == ["pat-9001"]
-    for which in ([], ["--user"]):
-        agent.call(*which, "verify")
-        agent.call(*which, "rebuild", "--check")
 
 
 def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -> None:

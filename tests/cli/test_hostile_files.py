@@ -117,8 +117,3 @@ def test_what_the_hook_says_on_stderr_holds_nothing_that_a_terminal_obeys(tmp_pa
     told = done.stderr.decode()
     assert "broken" in told
     assert told.removesuffix("\n").isprintable()
-
-
-def test_a_ledgers_url_with_a_null_character_is_refused_with_the_way_out(agent: Agent) -> None:
-    agent.environ["REFLECTOR_LEDGER_URL"] = "sqlite:///%00"
-    assert "holds a null character, which no path has; write it without" in told(agent, "list", code=1)

@@ -112,14 +112,6 @@ def test_what_cannot_hold_our_hooks_is_refused_and_untouched(
     assert seen(agent.home) == before
 
 
-@pytest.mark.parametrize(
-    "command", [hook_command(script="/gone/reflector/hooks/__main__.py"), hook_command("/gone/bin/python")]
-)
-def test_a_hook_whose_environment_is_gone_says_nothing_that_stops_the_agent(agent: Agent, command: str) -> None:
-    out, err = fire(agent, command, hook_event_name="Stop")
-    assert (out, "/gone/" in err) == ("", True)
-
-
 @pytest.mark.parametrize(("name", "scope"), EVERY_FILE)
 def test_files_and_folders_that_were_missing_are_created_and_removed_again(
     tmp_path: Path, name: str, scope: str
@@ -200,14 +192,6 @@ def test_a_file_stays_its_persons_though_root_installs(agent: Agent) -> None:
     os.chown(path, 4_711, 4_712)
     agent.call("install")
     assert {(one.stat().st_uid, one.stat().st_gid) for one in (path, backup_of(path))} == {(4_711, 4_712)}
-
-
-def test_an_edit_since_stays_and_the_backup_is_named(agent: Agent) -> None:
-    path = put(agent, OPUS)
-    agent.call("install")
-    path.write_text(path.read_text().replace('"opus"', '"sonnet"'))
-    assert str(backup_of(path)) in agent.call("uninstall").out
-    assert path.read_bytes() == OPUS.replace(b"opus", b"sonnet")
 
 
 def test_a_link_stays_one_and_the_file_that_it_leads_to_is_changed(agent: Agent, tmp_path: Path) -> None:

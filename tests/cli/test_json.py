@@ -15,7 +15,6 @@ from reflector.cli.table import COMMANDS
 from reflector.ledger.migration import VIEWS
 from tests.cli.conftest import tamper
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 from tests.schemas import ANSWERS, DOCS, check
 
 
@@ -80,22 +79,6 @@ def test_values_that_are_missing_are_null(lived_in: Agent, tmp_path: Path) -> No
     assert nulls == (None,) * 4
     nothing = Agent(tmp_path, tmp_path).json("--project", tmp_path, "status")
     assert (nothing["ledger"], nothing["user"]) == (None, None)
-
-
-def test_what_takes_sessions_in_says_what_came_of_each(agent: Agent, tmp_path: Path) -> None:
-    path = Session("s-1").cites("pat-001", "helpful").write(tmp_path / "1.jsonl")
-    recorded = agent.json("ingest", path, tmp_path / "none.jsonl", code=1)
-    (one,) = recorded["files"]
-    assert (one["session_id"], one["cited"], one["outcome"]) == ("s-1", ["pat-001"], "completed")
-    assert [name.partition(":")[0] for name in recorded["failed"]] == [str(tmp_path / "none.jsonl")]
-    (again,) = agent.json("ingest", path)["files"]
-    assert (again["window_id"], again["records"], again["cited"], again["outcome"]) == (None, 0, [], None)
-    agent.ended("pat-002", "harmful", id="s-2")
-    drained = agent.json("drain")
-    assert (drained["ran"], drained["recorded"]) == (True, 1)
-    assert [one["detail"] for one in drained["reflected"]] == ["pat-002 harmful"]
-    agent.hook("SessionEnd", session_id="s-3", transcript_path=str(tmp_path))
-    assert agent.json("drain", code=1)["failed"]
 
 
 def test_rebuild(agent: Agent) -> None:

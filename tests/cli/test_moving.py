@@ -98,16 +98,6 @@ def test_two_machines_count_together_whichever_takes_the_other_in(told: Agent, a
         assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
-@pytest.mark.usefixtures("apart")
-def test_names_that_mean_two_bullets_wait_for_a_person(told: Agent, tmp_path: Path) -> None:
-    told.call("add", "pat", "Run the linter.")
-    head = told.call("ledger", "head").out
-    refused = told.call("import", tmp_path / "other.ndjson", code=1)
-    assert (refused.out, told.call("ledger", "head").out) == ("", head)
-    assert "pat-003: here 'Run the linter.', in the file 'Read the log first.'" in refused.err
-    assert "--rename" in refused.err
-
-
 def test_what_a_bullet_of_any_section_says_already_is_left_out_of_an_import_and_named(
     agent: Agent, tmp_path: Path
 ) -> None:

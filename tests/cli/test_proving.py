@@ -104,12 +104,6 @@ def test_a_replaced_commit_is_not_taken_for_the_published_one(in_git: Agent) -> 
     assert "[anchor]" in verify(in_git, "published", code=1).out
 
 
-def test_outside_git_and_without_git_the_error_says_so(lived: Agent, tmp_path: Path) -> None:
-    assert "in no git repository" in lived.call("verify", "--anchor", "v1.2", code=2).err
-    lived.environ["PATH"] = str(tmp_path)
-    assert "not installed" in lived.call("verify", "--anchor", "v1.2", code=2).err
-
-
 def test_every_head_of_a_file_is_proved_and_anything_else_in_it_is_refused(lived: Agent) -> None:
     file = lived.project / "heads.txt"
     lines = []

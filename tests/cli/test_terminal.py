@@ -138,16 +138,6 @@ def identifying(document: object, keys: list[str]) -> set[str]:
     return found | {str(value)[:8] if key in ("session_id", "id") else str(value) for key, value in own.items()}
 
 
-@pytest.mark.parametrize(("columns", "command"), [(60, "log -n 0"), (132, "list"), (50, "list")])
-def test_tables_fit_the_terminal(hostile: Agent, columns: int, command: str) -> None:
-    hostile.call("add", "oth", "日本語のテキストは幅が二倍です。" * 8)
-    lines = on_terminal(hostile, columns, *command.split())
-    rows = [line for line in lines if not line.startswith(("[", "`"))]
-    assert len(rows) > 1
-    assert max(map(width, rows)) <= columns
-    assert any(line.endswith("…") for line in rows)
-
-
 def test_a_pipe_gets_every_character_and_a_terminal_of_no_width_something(agent: Agent) -> None:
     text = ("A long piece of advice. " * 40).strip()
     agent.call("add", "oth", text)
@@ -155,15 +145,6 @@ def test_a_pipe_gets_every_character_and_a_terminal_of_no_width_something(agent:
     assert text in ran.out
     assert "\x1b" not in ran.out
     assert len([line for line in on_terminal(agent, 1, "list") if line.strip()]) >= 3
-
-
-@pytest.mark.slow
-def test_who_wants_no_colour_is_sent_none(agent: Agent) -> None:
-    for variable in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        agent.environ = variable
-        assert "\x1b" not in agent.sent(80, "list")
-    agent.environ = {}
-    assert "\x1b[1m" in agent.sent(80, "list")
 
 
 @pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.slow)])

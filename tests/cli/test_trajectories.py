@@ -65,26 +65,6 @@ def test_one_object_a_list_and_lines_are_read_into_a_playbook_of_their_own(agent
     assert sums(agent, "verify").out == ""
 
 
-def test_truth_and_report_come_from_files_where_the_trajectory_has_none(agent: Agent) -> None:
-    path = write("t.jsonl", GOOD, {**GOOD, "test_report": "all is well"})
-    write("truth.py", "return a + b")
-    write("report.txt", RED)
-    told = lab(agent, "--ground-truth", "truth.py", "--test-report", "report.txt", path)
-    first, second = told.out.splitlines()[1:]
-    assert first.endswith("1  pat-001 harmful")
-    assert second.endswith("0  pat-001 neutral")
-    assert "test_total_sum" in sums(agent, "blame", "pat-001").out
-
-
-def test_the_dataset_may_be_named_before_the_command_and_one_that_is_not_there_is_told(agent: Agent) -> None:
-    sums(agent, "lab", "trajectory", str(write("one.json", {**GOOD, "dataset": "other"})))
-    assert log(agent)[1] == "trajectory.recorded"
-    assert not (agent.state / "datasets/sums/.claude/reflector/datasets").exists()
-    told = agent.call("--dataset", "nope", "list").err
-    assert "There is no dataset 'nope' here yet; the datasets are sums." in told
-    assert "Add a bullet with: reflector --dataset nope add pat" in told
-
-
 def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(agent: Agent) -> None:
     for dataset in ("../x", "", "NUL"):
         refused = "cannot be the name of a dataset"
@@ -114,14 +94,6 @@ def test_what_is_no_trajectory_is_named_and_the_others_are_recorded(agent: Agent
     assert log(agent).count("trajectory.recorded") == 1
 
 
-def test_a_file_without_a_trajectory_is_named(agent: Agent) -> None:
-    for name, text in {"empty.json": "", "list.json": "[]", "blank.json": " \n", "lines.jsonl": ""}.items():
-        Path(name).write_text(text)
-        assert f"{name} is empty" in lab(agent, name, code=2).err
-        assert f"{name} is empty" in lab(agent, name, write("t.json", GOOD), code=1).err
-    assert log(agent).count("trajectory.recorded") == 1
-
-
 def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_the_trajectory_open(
     agent: Agent,
 ) -> None:
@@ -134,22 +106,3 @@ def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_th
     assert log(agent).count("trajectory.recorded") == 1
     agent.call("--dataset", "other", "add", "pat", "Subtract b.")
     assert "pat-001 harmful" in lab(agent, "--backend", "fixtures", "--dataset", "other", path).out
-
-
-def test_commands_about_transcripts_leave_trajectories_alone(agent: Agent) -> None:
-    """A trajectory is a window without a transcript: nobody is asked about it a second time, nothing breaks."""
-    lab(agent, write("t.json", FAILED))
-    session_id = next(e["session_id"] for e in agent.json("--dataset", "sums", "log") if e["session_id"])
-    told = sums(agent, "show", session_id).out
-    assert "a trajectory\n  trajectory  sums, failure, 1 step\n" in told
-    assert "None" not in told
-    agent.environ["REFLECTOR_FIXTURES"] = str(write("answers.jsonl").absolute())
-    lab(agent, "--backend", "fixtures", write("open.json", GOOD), code=1)
-    before = log(agent)
-    for command in ("reflect --dry-run", "judge --json", "reflect --reparse", "stats", "status"):
-        ran = sums(agent, *command.split(), code=None)
-        assert "Traceback" not in ran.out + ran.err
-    assert log(agent) == before
-    (failure,) = agent.json("--dataset", "sums", "status", code=1)["failures"]
-    assert failure["command"] == f"reflector --dataset sums reflect {failure['session_id']}"
-    assert "completed" in sums(agent, "reflect", failure["session_id"]).out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -288,71 +287,3 @@ def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
         assert holds(a) == holds(b)
         agree(a)
         agree(b)
-
-
-@pytest.fixture
-def machines(fresh: Fresh) -> Iterator[tuple[Ledger, Ledger]]:
-    """Two machines that both have three bullets, which a session of each tagged."""
-    with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
-        a.append([added("pat-001", "One", helpful=1), added("pat-002", "Two"), added("pat-003", "Three")])
-        load(b, list(exported(a)))
-        a.append(seen(1, ("pat-001", "helpful"), ("pat-002", "helpful"), session="a"))
-        b.append(seen(2, ("pat-002", "helpful"), ("pat-003", "harmful"), session="b"))
-        yield a, b
-
-
-def meet_both(a: Ledger, b: Ledger) -> None:
-    """Bring two machines to one state, which is that of one ledger without a finding."""
-    meet(a, b)
-    meet(b, a)
-    for ledger in (a, b):
-        assert list(verify(ledger)) == []
-    assert sorted(row[1:] for row in holds(a).values() if row[4] is None) == sorted(
-        row[1:] for row in holds(b).values() if row[4] is None
-    )
-
-
-@pytest.mark.parametrize(
-    ("of_a", "of_b", "live"),
-    [
-        # The same merge is one; of two with one name and text the first counts; of two that share a source it has it.
-        (
-            merged("pat-004", "pat-001", "pat-002", text="Both"),
-            merged("pat-004", "pat-001", "pat-002", text="Both"),
-            {"Both": (4, 0), "Three": (0, 1)},
-        ),
-        (
-            merged("pat-004", "pat-002", "pat-003", text="Both"),
-            merged("pat-004", "pat-001", "pat-002", text="Both"),
-            {"Both": (4, 0), "Three": (0, 1)},
-        ),
-        (
-            merged("pat-004", "pat-001", "pat-002", text="One and two"),
-            merged("pat-004", "pat-002", "pat-003", text="Two and three"),
-            {"Two and three": (2, 1), "One and two": (2, 0)},
-        ),
-    ],
-)
-def test_merges_of_two_machines_become_one_playbook(
-    machines: tuple[Ledger, Ledger], of_a: NewEvent, of_b: NewEvent, live: dict[str, tuple[int, int]]
-) -> None:
-    a, b = machines
-    b.append([of_b])
-    a.append([of_a])
-    meet_both(a, b)
-    for ledger in machines:
-        assert {row[1]: row[5:] for row in holds(ledger).values() if row[2] == "live"} == live
-
-
-def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_for_its_heir(fresh: Fresh) -> None:
-    with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
-        a.append([added("pat-001", "One"), added("pat-002", "Two"), adopted("once_per_session")])
-        a.append([merged("pat-003", "pat-001", "pat-002")])
-        a.append(seen(1, ("pat-002", "helpful"), session="s1"))
-        load(b, list(exported(a)))
-        a.append(seen(2, ("pat-001", "helpful"), session="s1"))
-        b.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=1, harmful=0)])
-        b.append(seen(3, ("pat-001", "helpful"), ("pat-002", "helpful"), session="s2"))
-        meet_both(a, b)
-        for ledger in (a, b):
-            assert [helpful for helpful, _ in counters(ledger, "pat-001", "pat-002", "pat-003")] == [2, 2, 3]

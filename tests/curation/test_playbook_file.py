@@ -173,21 +173,6 @@ def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_an
     assert [type_ for type_, _ in by_human(agent)] == ["bullet.added"]
 
 
-def test_a_file_that_a_new_ledger_cannot_adopt_is_named(tmp_path: Path) -> None:
-    agent = Agent.in_folder(tmp_path)
-    agent.playbook.write_text('[{"name": "pat-001"')
-    assert "line 1, column 20" in agent.hook("SessionStart", session_id="s-1")
-    for command in ("rebuild", "list"):
-        told = agent.call(command, code=1).err
-        assert "line 1, column 20" in told
-        assert "correct it there" in told
-        assert "reflector rebuild" not in told
-    assert agent.playbook.read_text() == '[{"name": "pat-001"'
-    doctor = agent.call("doctor", code=1).out
-    assert "line 1, column 20" in doctor
-    assert "it is empty" not in doctor
-
-
 def test_a_file_of_another_ledger_is_reported_until_its_copy_is_removed_and_nobody_is_told_it(
     agent: Agent, tmp_path: Path
 ) -> None:
@@ -251,19 +236,6 @@ def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_no
 # Edits
 
 
-def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_path: Path) -> None:
-    agent = Agent.in_folder(tmp_path)
-    theirs = {"version": "1.0", "last_updated": "2026-01-01T00:00:00Z", "sections": {PAT: ["Old.", "Older."]}}
-    save(agent, theirs)
-    assert listed(agent) == {"pat-001": (0, 0), "pat-002": (0, 0)}
-    assert document(agent) == theirs
-    theirs["sections"] = {PAT: ["Old.", "Newer."]}
-    save(agent, theirs)
-    agent.call("drain")
-    assert texts(agent) == {"pat-001": "Old.", "pat-003": "Newer."}
-    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.removed"]
-
-
 #: Files as other tools have them, without a time, by what they say of a bullet's counters.
 ADOPTED = {
     "with counters": {"version": "1.0", "key_points": [{"name": "pat-001", "text": FIRST, "helpful": 2, "harmful": 1}]},
@@ -304,34 +276,6 @@ def test_what_git_pulled_is_gits_and_none_of_its_counts_is_taken(agent: Agent, t
     said = [(one["type"], one["actor"], one["data"].get("text")) for one in agent.events() if one["actor"] != "import"]
     assert said[0] == ("bullet.revised", "git", "Run what we say.")
     assert [actor for _, actor, _ in said[1:]] == ["human"] * bool(more)
-
-
-def test_an_edited_file_that_comes_back_takes_no_later_change_back(agent: Agent) -> None:
-    before = agent.playbook.read_bytes()
-    edited = before.replace(FIRST.encode(), b"Edited once.")
-    agent.playbook.write_bytes(edited)
-    agent.call("revise", "pat-001", "Edited twice.")
-    agent.playbook.write_bytes(edited)
-    agent.call("drain")
-    assert texts(agent)["pat-001"] == "Edited twice."
-
-
-def test_an_edit_that_a_question_read_and_git_took_away_is_not_undone(agent: Agent) -> None:
-    git(agent.project, "init")
-    git(agent.project, "add", ".")
-    git(agent.project, "commit", "-m", "first")
-    whole = document(agent)
-    whole["sections"][PAT].append({"name": "pat-003", "text": "New."})
-    save(agent, whole)
-    before = listed(agent)
-    git(agent.project, "commit", "-am", "edited")
-    git(agent.project, "checkout", "HEAD~1")
-    assert listed(agent) == before
-    git(agent.project, "checkout", "-")
-    whole["sections"][PAT][2]["text"] = "Newer."
-    save(agent, whole)
-    assert listed(agent) == before
-    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.revised"]
 
 
 @pytest.mark.parametrize("how", ["found", "imported"])

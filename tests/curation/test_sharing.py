@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -221,22 +220,6 @@ def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a
     assert first.actors() == {"human", "git"}
 
 
-def test_a_branch_that_lacks_many_bullets_is_one_question_to_git_for_its_history(first: Clone) -> None:
-    first.git("checkout", "-qb", "more")
-    file = first.home / "more.md"
-    file.write_text("".join(f"- Think of thing {n} before thing {n + 1}.\n" for n in range(12)))
-    first.call("import", file)
-    first.publish("Added bullets")
-    first.git("checkout", "-q", "main")
-    asked = first.home / "bin" / "git"
-    asked.parent.mkdir()
-    asked.write_text(f'#!/bin/sh\necho "$@" >> {first.home}/asked\nexec {shutil.which("git")} "$@"\n')
-    asked.chmod(0o755)
-    first.environ["PATH"] = f"{asked.parent}:{os.environ['PATH']}"
-    assert len(first.counts()) == 13
-    assert (first.home / "asked").read_text().count(" log ") <= 1
-
-
 def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
@@ -289,24 +272,6 @@ def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(tmp_path: Path,
     assert "-playbook.json merge=reflector" in clone.call("uninstall", "--git", "--dry-run").out
     clone.call("uninstall", "--git")
     assert seen() == before
-
-
-def test_a_restored_ledger_writes_the_file_that_is_shared_and_takes_newer_advice_from_git_again(
-    first: Clone, tmp_path: Path
-) -> None:
-    first.call("ledger", "backup", tmp_path / "b.db")
-    first.call("add", "pat", "Ask first.")
-    first.publish("Added a bullet")
-    newer = first.playbook.read_bytes()
-    told = first.call("ledger", "restore", "--force", tmp_path / "b.db").err
-    assert "after `git checkout .claude/playbook.json`" in told
-    assert "Ask first." not in first.playbook.read_text()
-    first.git("checkout", "-q", ".claude/playbook.json")
-    first.cites("pat-002", "s-1")
-    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-002": ("Ask first.", 1, 0)}
-    first.playbook.write_text("<<<<<<< ours\n" + first.playbook.read_text())
-    first.call("rebuild")
-    assert first.playbook.read_bytes() == newer
 
 
 # Merged bullets: an older file never brings a source back to life, and nothing counts twice
@@ -374,26 +339,6 @@ def test_sources_in_the_file_never_count_twice(agent: Agent, tmp_path: Path, edi
     assert rows(agent) == wanted
     assert (agent.events()[-1]["type"] == ev.BULLET_UNMERGED) == ("pat-003 removed 0/0" in wanted)
     assert (agent.playbook.read_text("utf-8") == after) == (wanted == MERGED)
-
-
-def test_a_clone_that_gets_the_merge_by_git_and_then_the_ledger_counts_what_the_other_one_counts(
-    first: Clone, second: Clone, tmp_path: Path
-) -> None:
-    first.call("add", "pat", "Write the test first.")
-    first.share("Two bullets")
-    second.pull("--no-rebase")
-    second.cites("pat-001", "s-2")
-    first.cites("pat-001", "s-1")
-    append(first, merged("pat-003", "pat-001", "pat-002", text="Write the test first, and run the tests."))
-    first.share("Merged them")
-    second.pull("--no-rebase")
-    second.cites("pat-003", "s-3")
-    for one, other in ((first, second), (second, first)):
-        (tmp_path / "history.ndjson").write_text(one.call("export", "--format", "ndjson").out, "utf-8")
-        other.call("import", tmp_path / "history.ndjson")
-    wanted = ["pat-001 merged 2/0", "pat-002 merged 0/0", "pat-003 live 3/0"]
-    assert rows(first) == wanted
-    assert rows(second) == wanted
 
 
 def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Agent) -> None:

@@ -23,7 +23,7 @@ from reflector.playbook.change import Change
 from reflector.proof.verify import verify
 from tests.conftest import Fresh
 from tests.ledger import sql
-from tests.ledger.events import added, adopted, changed, history, imported, reflected, retracted, tagged, window
+from tests.ledger.events import added, adopted, changed, imported, reflected, retracted, window
 
 
 @pytest.fixture
@@ -59,11 +59,6 @@ def sound(*ledgers: Ledger) -> None:
         assert list(verify(ledger)) == []
 
 
-def merged_in(ledger: Ledger) -> list[dict[str, Any]]:
-    """What the ledger says of its merges."""
-    return [dict(e.data or {}) for e in ledger.events(types=[ev.LEDGER_MERGED]) if "merged" not in e.meta]
-
-
 def taken(ledger: Ledger, other: Ledger | list[str], **options: Any) -> Merged:
     """Merge another ledger in, twice: the second time adds nothing."""
     before = ledger.head()
@@ -86,22 +81,6 @@ def both_take(one: Ledger, two: Ledger) -> Merged:
     assert one.counting() == two.counting()
     sound(one, two)
     return merged
-
-
-def test_the_record_of_a_merge_names_the_other_ledgers_head_and_each_event_its_place_there(
-    one: Ledger, two: Ledger
-) -> None:
-    one.append([added("oth-009")])
-    two.append(history())
-    head = two.head()
-    merged = taken(one, two)
-    (record,) = merged_in(one)
-    assert (record["origin"], record["position"], record["chain"]) == (head.origin, head.position, head.chain)
-    # All but the assertion, which is about the other ledger as it stood.
-    assert (merged.added, merged.known) == (head.position - 1, 1)
-    sound(one)
-    came = [event.meta["merged"] for event in one.events() if "merged" in event.meta]
-    assert [(place["origin"], place["position"]) for place in came] == [(head.origin, n) for n in range(1, 19)]
 
 
 def _judged(name: str, *numbers: int) -> list[NewEvent]:
@@ -319,56 +298,15 @@ def test_a_text_that_one_of_them_erased_goes_from_both_and_never_comes_back(one:
     both_take(one, two)
 
 
-def test_an_earlier_state_of_the_same_ledger_grows_to_the_later_one(one: Ledger, two: Ledger) -> None:
-    one.append(history()[:8])
-    load(two, list(exported(one)))
-    one.append(history()[8:])
-    older = list(exported(one))
-    one.redact(history()[0].event_id, reason="a secret", actor="human")
-    assert taken(two, one).forward
-    assert list(exported(two)) == list(exported(one))
-    assert taken(one, older).added == 0
-    sound(two)
-
-
 def test_windows_that_share_records_are_told(one: Ledger, two: Ledger) -> None:
     one.append([window(1, "s1", keys=[1, 2])])
     two.append([window(2, "s1", keys=[2, 3]), window(3, "s1", keys=[4])])
     assert taken(one, two).overlapping == 1
 
 
-def test_a_long_merge_is_recorded_page_by_page(one: Ledger, two: Ledger) -> None:
-    two.append([added("pat-001")])
-    for number in range(30):
-        more = [tagged(f"r{number}", index, "pat-001", "helpful") for index in range(1, 99)]
-        two.append([*_judged("pat-001", number), *more])
-    one.append([added("pat-001")])
-    taken(one, two)
-    assert [record["position"] for record in merged_in(one)] == [1000, 2000, 3000, two.head().position]
-    assert counts(one) == (30 * 99, 0)
-    sound(one)
-
-
 def told(ledger: Ledger) -> Counter[tuple[object, ...]]:
     """What a merge promises where machines gave bullets names of their own: all but the names."""
     return Counter((r.section, r.text, r.status, r.reason, r.helpful, r.harmful) for r in ledger.rows())
-
-
-def test_what_was_counted_before_git_renamed_a_bullet_twice_follows_the_bullet(one: Ledger, two: Ledger) -> None:
-    first, second = window(1, "s1", keys=[1]), window(2, "s2", keys=[2])
-    for ledger, text, seen, tag in ((one, "Ours", first, "helpful"), (two, "Theirs", second, "harmful")):
-        ledger.append([added("oth-001", text)])
-        ledger.append([seen, *reflected(f"r {text}", seen, ("oth-001", tag))])
-    for name, new, text in (("oth-001", "oth-002", "Theirs"), ("oth-002", "oth-003", "Another")):
-        one.append([added(new, "Ours", helpful=1)])
-        one.append([changed(ev.BULLET_RECOUNTED, name, new, helpful=0, harmful=0, into=new)])
-        one.append([changed(ev.BULLET_REVISED, name, new, text=text)])
-    both_take(one, two)
-    assert {row.name: (row.text, row.helpful, row.harmful) for row in one.rows()} == {
-        "oth-001": ("Theirs", 0, 1),
-        "oth-002": ("Another", 0, 0),
-        "oth-003": ("Ours", 1, 0),
-    }
 
 
 def test_a_proposal_approved_here_and_rejected_there_is_approved_on_both(one: Ledger, two: Ledger) -> None:
