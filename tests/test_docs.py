@@ -51,12 +51,6 @@ def with_bullets(you: Agent) -> Path:
     return folder
 
 
-def with_a_trajectory(you: Agent) -> Path:
-    (given,) = (content for language, content in blocks(ANSWERS) if language == "json")
-    (with_bullets(you) / "trajectory.json").write_text(given)
-    return you.project
-
-
 def with_sessions(you: Agent) -> Path:
     empty(you)
     you.call("--project", you.project, "add", "pat", "Run the tests before you commit")
@@ -66,7 +60,6 @@ def with_sessions(you: Agent) -> Path:
     return you.project
 
 
-ANSWERS = section("embedding.md", "Tasks that have a right answer")
 MOVING = section("team.md", "Moving a ledger")
 GATED = section("embedding.md", "Gated reflection")
 PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
@@ -81,7 +74,7 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "proving": (section("trust.md", "Proving a ledger"), demo, 5),
     "lessons": (section("learning.md", "Lessons"), with_bullets, 5),
     "experience": (section("learning.md", "From experience"), empty, 2),
-    "answers": (ANSWERS, with_a_trajectory, 5),
+    "answers": (section("embedding.md", "Tasks that have a right answer"), with_bullets, 2),
 }
 
 

@@ -2,7 +2,7 @@
 
     python examples/ground_truth/make_trajectories.py FOLDER
     reflector --dataset python-tasks import FOLDER/playbook.json
-    reflector lab trajectory FOLDER/trajectories.jsonl
+    reflector lab trajectory --backend anthropic FOLDER/trajectories.jsonl
 
 Each task of `tasks.json` is tried once. Where the answer was mended, its tests run again, and the report holds both
 runs as text; else it is pytest's JUnit XML. Times and paths are taken out, so that a report is the same everywhere.

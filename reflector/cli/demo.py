@@ -43,7 +43,7 @@ def demo(keep: Path | None) -> None:
     """Show the whole pipeline on bundled sessions; needs no configuration.
 
     Makes a project with a playbook and three sessions in a temporary folder. Uses no network, no key and none of your
-    files. With REFLECTOR_BACKEND=anthropic, a model judges, with the key in your environment.
+    files. With REFLECTOR_BACKEND=anthropic, a model judges the sessions, with the key in your environment.
     """
     if keep is not None and keep.exists():
         raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")
@@ -90,9 +90,9 @@ def _systems(project: Path) -> None:
     """Show in one ledger what an embedder's agent learns: a trajectory, a summary, a revised answer and a lesson."""
     from reflector.project import Project
 
-    _say("A task has a right answer: a playbook of its own is judged by it:")
+    _say("A task has a right answer: a model's recorded answers judge a playbook by it:")
     _run(project, "--dataset", _DATASET, "add", "pat", "Round the price of an item before you add it up.")
-    _run(project, "lab", "trajectory", str(_DATA / "trajectory.json"))
+    _run(project, "lab", "trajectory", "--backend", "fixtures", str(_DATA / "trajectory.json"))
     with Project.of_dataset(project, _DATASET).open_ledger() as ledger:
         _summary(ledger)
         _turn(ledger)
@@ -197,6 +197,7 @@ def _stage(backend: str, keep: Path | None) -> Iterator[Path]:
             del os.environ[name]
         folders = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR")
         os.environ.update({name: f"{home}/{name}" for name in folders}, REFLECTOR_BACKEND=backend)
+        os.environ["REFLECTOR_FIXTURES"] = str(_DATA / "answers.jsonl")
         os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # looking for some takes a tenth of a second
         if keep is None:
             os.environ["HOME"] = home

@@ -22,7 +22,7 @@ from reflector.project import Project
 from reflector.reflection.backends import backend_of
 from reflector.reflection.backends.fixtures import Recording
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import OUTAGES, Backend
+from reflector.reflection.protocol import OUTAGES, Backend, reply_of
 from reflector.reflection.recording import Recorder
 from reflector.reflection.truth.agent import run_recorded
 from reflector.reflection.truth.asking import Case
@@ -45,7 +45,7 @@ def lab() -> None:
 @click.option("--ground-truth", type=FILE, help="The right answer, for trajectories that bring none.")
 @click.option("--test-report", type=FILE, help="JUnit XML or any text, for trajectories that bring none.")
 @click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
-@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge, not rules; default: the configured one.")
 @click.option("--language", type=click.Choice(["en", "ja"]), default="en", show_default=True, help="Of our prompts.")
 @click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
 @click.pass_obj
@@ -72,6 +72,7 @@ def trajectory(
     if dataset is not None:
         checked_dataset(dataset)
     judge: Backend = backend_of(project.config, project.root)
+    reply_of(judge)  # before anything is recorded
     if record is not None:
         judge = Recording(judge, record)
     builder = ReflectorPromptBuilder(project=project.root, language=language)

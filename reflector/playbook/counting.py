@@ -1,14 +1,12 @@
-"""Verdicts on a bullet, how several of one reader become one, and which of those that were given are counted.
+"""Verdicts on a bullet, and which of those that were given are counted.
 
-Invariant: a verdict beats neutral, and verdicts that contradict each other become neutral: both are true of
-different moments, and it is unknown which weighs more. Under every counting policy a counter is a baseline plus the
-size of a set of tags; a policy only chooses the key by which two tags are one member of that set, so none can subtract.
+Invariant: under every counting policy a counter is a baseline plus the size of a set of tags; a policy only chooses the
+key by which two tags are one member of that set, so none can subtract.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, Literal, TypeGuard, TypeVar, get_args
+from typing import Final, Literal, TypeGuard, get_args
 
 Verdict = Literal["helpful", "harmful", "neutral"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -17,18 +15,6 @@ Counting = Literal["as_applied", "once_per_reflection", "once_per_session"]
 
 COUNTINGS: Final[tuple[Counting, ...]] = get_args(Counting)
 DEFAULT: Final[Counting] = "as_applied"
-
-Said = TypeVar("Said")
-
-
-def decisive(said: Iterable[Said], verdict: Callable[[Said], str]) -> list[Said]:
-    """What decides: nothing where all are neutral, the first verdict where the others agree with it, else the first
-    and the first that contradicts it."""
-    decided: dict[str, Said] = {}
-    for one in said:
-        decided.setdefault(verdict(one), one)
-    decided.pop("neutral", None)
-    return list(decided.values())
 
 
 def is_counting(value: object) -> TypeGuard[Counting]:

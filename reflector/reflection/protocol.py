@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from reflector.config import ConfigError
 from reflector.events.event import REFLECTION_FAILED, Event
 from reflector.playbook.bullet import Bullet
 from reflector.prices import Usage
@@ -203,10 +204,12 @@ class Completes(Protocol):
 
 
 def reply_of(backend: Backend) -> Callable[[Question], Answer]:
-    """Return the method with which a backend answers about trajectories. Raises BackendError where it has none."""
+    """Return the method with which a backend answers about trajectories. Raises ConfigError where it has none."""
     if not isinstance(backend, Replies):
-        said = f"the backend {backend.name} judges sessions only"
-        raise BackendError(said, stage="backend", attempts=0, final=True)
+        raise ConfigError(
+            f"the backend {backend.name} judges sessions only; a trajectory needs a model: "
+            "name anthropic, agent or fixtures with --backend"
+        )
     return backend.reply
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.reflection.api import Api, sound
+from tests.reflection.truth.cases import insights, verdict
 from tests.road.agent import Agent, Ran
 
 GOOD: dict[str, Any] = {
@@ -19,14 +21,14 @@ GOOD: dict[str, Any] = {
     "used_bullet_ids": ["pat-001"],
     "status": "failure",
 }
-RED = "FAILED tests/test_s.py::test_total_sum - assert -1 == 3"
-FAILED = {**GOOD, "test_report": RED}
 
 
 @pytest.fixture
-def agent(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
-    """A project whose dataset `sums` has one bullet, in whose folder commands are typed."""
+def agent(agent: Agent, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """A project whose dataset `sums` has one bullet, in whose folder commands are typed; a model calls it harmful."""
     monkeypatch.chdir(tmp_path)
+    api.else_ = lambda asked: sound(verdict("harmful") if "<bullet id=" in asked.text else insights("Add b."))
+    agent.environ |= api.environ(REFLECTOR_BACKEND="anthropic")
     sums(agent, "add", "pat", "Subtract b.")
     return agent
 
@@ -51,7 +53,7 @@ def log(agent: Agent) -> list[str]:
 
 def test_one_object_a_list_and_lines_are_read_into_a_playbook_of_their_own(agent: Agent) -> None:
     project = agent.playbook.read_bytes()
-    one = write("one.json", json.dumps({**FAILED, "query": "1"}, indent=2))
+    one = write("one.json", json.dumps({**GOOD, "query": "1"}, indent=2))
     several = write("several.json", [{**GOOD, "query": "2"}, {**GOOD, "query": "3"}])
     lines = write("lines.jsonl", {**GOOD, "query": "4"}, "", {**GOOD, "query": "5"})
     told = lab(agent, one, several, lines)
@@ -60,9 +62,15 @@ def test_one_object_a_list_and_lines_are_read_into_a_playbook_of_their_own(agent
     ]
     assert log(agent).count("trajectory.recorded") == 5
     (own,) = agent.json("--dataset", "sums", "list")
-    assert (own["name"], own["helpful"], own["harmful"]) == ("pat-001", 0, 1)
+    assert (own["name"], own["helpful"], own["harmful"]) == ("pat-001", 0, 5)
     assert agent.playbook.read_bytes() == project
     assert sums(agent, "verify").out == ""
+
+
+def test_rules_are_refused_before_anything_is_recorded(agent: Agent) -> None:
+    told = lab(agent, "--backend", "rules", write("t.json", GOOD), code=2)
+    assert "name anthropic, agent or fixtures with --backend" in told.err
+    assert log(agent) == ["bullet.added"]
 
 
 def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(agent: Agent) -> None:
@@ -98,11 +106,11 @@ def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_th
     agent: Agent,
 ) -> None:
     agent.environ["REFLECTOR_FIXTURES"] = str(Path("answers.jsonl").absolute())
-    path = write("t.json", FAILED)
+    path = write("t.json", GOOD)
     Path("answers.jsonl").touch()
     assert "has no answer for this request" in lab(agent, "--backend", "fixtures", path, code=1).err
     assert log(agent).count("trajectory.recorded") == 1
-    assert "pat-001 harmful" in lab(agent, "--backend", "rules", "--record", "answers.jsonl", path).out
+    assert "pat-001 harmful" in lab(agent, "--record", "answers.jsonl", path).out
     assert log(agent).count("trajectory.recorded") == 1
     agent.call("--dataset", "other", "add", "pat", "Subtract b.")
     assert "pat-001 harmful" in lab(agent, "--backend", "fixtures", "--dataset", "other", path).out

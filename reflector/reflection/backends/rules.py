@@ -18,7 +18,6 @@ from reflector.transcripts.citations import FOLLOWED
 
 if TYPE_CHECKING:
     from reflector.reflection.rules.findings import Judged
-    from reflector.reflection.truth.asking import Question
 
 #: A rationale, and the evidence that it quotes, have up to so many characters.
 _RATIONALE, _CUT_QUOTE = 300, 200
@@ -72,13 +71,6 @@ class RulesBackend:
         }
         text = _json({"analysis": _analysis(verdicts), "bullet_tags": [_said(*one) for one in verdicts.items()]})
         return Answer(text, VERSION, meta={"judgement": judgement})
-
-    def reply(self, question: Question) -> Answer:
-        """Answer a question about a trajectory, by its test report alone."""
-        from reflector.reflection.rules.findings import VERSION
-        from reflector.reflection.truth.verdicts import judged
-
-        return Answer(text=_json(judged(question)), model=VERSION)
 
 
 def _said(name: str, verdict: Judged) -> dict[str, str]:

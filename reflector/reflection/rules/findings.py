@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reflector.events.sessions import CALLED_WRONG
-from reflector.playbook.counting import Verdict, decisive
+from reflector.playbook.counting import Verdict
 from reflector.reflection.rules.citation import Citation, Heard, Ran
 from reflector.reflection.rules.people import Remark
 from reflector.reflection.rules.steps import CHECKS
@@ -209,8 +209,15 @@ def _judged(citation: Citation) -> Judged:
 
 
 def merge(judgements: Sequence[Judged]) -> Judged:
-    """Return one verdict for several citations of a bullet in one window, by the rule of `decisive`."""
-    decided = decisive(judgements, lambda one: one.tag)
+    """Return one verdict for several citations of a bullet in one window.
+
+    A verdict beats neutral, and two that contradict each other become neutral: both are true of different moments, and
+    it is unknown which weighs more.
+    """
+    first: dict[str, Judged] = {}
+    for one in judgements:
+        first.setdefault(one.tag, one)
+    decided = [one for tag, one in first.items() if tag != "neutral"]
     if not decided:
         telling = (one for one in judgements if not one.followed or one.found)
         return next(telling, judgements[0] if judgements else Judged("neutral", "no evidence"))

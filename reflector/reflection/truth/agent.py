@@ -68,20 +68,16 @@ class BackendClient:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.name, self.is_model = backend.name, backend.is_model
-
-    def reply(self, question: Question) -> Answer:
-        """Answer a question about a trajectory. Raises BackendError."""
-        return reply_of(self.backend)(question)
+        self.reply = reply_of(backend)
 
     def invoke_with_template(self, prompt: str) -> str:
-        """Answer a bare prompt. Raises BackendError, as `rules` do: they judge trajectories and read no prompt."""
-        if not isinstance(self.backend, Completes):
-            raise BackendError(f"the backend {self.name} reads no prompts", stage="request", attempts=0, final=True)
+        """Answer a bare prompt. Raises BackendError."""
+        assert isinstance(self.backend, Completes)  # as each of ours that replies
         return self.backend.complete(prompt).text
 
 
-def llm_client(backend: str = "rules", *, project: Path | None = None, **settings: Any) -> BackendClient:
-    """Return a backend of ours, by its name, as `llm_client` of a `ReflectorAgent`. Raises ConfigError.
+def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> BackendClient:
+    """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`). Raises ConfigError.
 
     `settings` are those of the configuration, such as `model` or `fixtures`.
     """

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 from reflector.text.bounds import clean, head_and_tail
 
 _MOST_LINE = 2_000
 _MOST_MESSAGE = 4_000
-_FAILED = {"failure", "error", "rerunFailure", "rerunError", "flakyFailure", "flakyError"}
-#: Elements of a test that failed in an earlier try of this run and passed in the last one.
-_FLAKY = {"flakyFailure", "flakyError"}
+_FAILED = {"failure", "error", "rerunFailure", "rerunError"}
 _GOOD = {"PASSED", "XPASS", "ok", "PASS", "✓", "✔"}
 
 #: How runners name a test and its result on a line; `test`, `of` (its class or module) and `result`.
@@ -57,25 +55,16 @@ class Report:
 
     outcomes: tuple[TestOutcome, ...] = ()
     problem: str = ""
-    _last: dict[str, TestOutcome] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        for outcome in self.outcomes:
-            before = self._last.get(outcome.test)
-            if before is not None and not outcome.message:
-                outcome = replace(outcome, message=before.message)
-            self._last[outcome.test] = outcome
 
     @property
     def failing(self) -> list[TestOutcome]:
         """The tests that failed when they ran last, each once, in the order of the report."""
-        return [outcome for outcome in self._last.values() if not outcome.passed]
-
-    @property
-    def repaired(self) -> list[TestOutcome]:
-        """The tests that passed after having failed, each once, with what was said of the failure."""
-        failed = {outcome.test for outcome in self.outcomes if not outcome.passed}
-        return [outcome for outcome in self._last.values() if outcome.passed and outcome.test in failed]
+        last: dict[str, TestOutcome] = {}
+        for outcome in self.outcomes:
+            if not outcome.message and outcome.test in last:
+                outcome = replace(outcome, message=last[outcome.test].message)
+            last[outcome.test] = outcome
+        return [outcome for outcome in last.values() if not outcome.passed]
 
     def names(self) -> str:
         """Return a line for each failing test: its name and what was said of it; "" where none failed."""
@@ -108,7 +97,7 @@ def _of_case(case: ElementTree.Element) -> Iterator[TestOutcome]:
     for failure in failures if test else ():
         said = [part for part in (failure.get("message", ""), "".join(failure.itertext())) if part.strip()]
         yield TestOutcome(test, False, head_and_tail("\n".join(said), _MOST_MESSAGE))
-    if test and case.find("skipped") is None and all(failure.tag in _FLAKY for failure in failures):
+    if test and case.find("skipped") is None and not failures:
         yield TestOutcome(test, True)
 
 

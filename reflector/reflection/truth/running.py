@@ -13,6 +13,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
+from reflector.config import ConfigError
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MAX_LESSON
@@ -148,6 +149,10 @@ def finish(
 
     Where the API is away or a budget is spent, the trajectory stays open; the talk has the answers so far.
     """
+    try:
+        reply_of(recorder.backend)
+    except ConfigError as error:  # a drain by rules leaves it to a model
+        return recorder.skipped(window, recorded, str(error)), Talk()
     gate = recorder.gate.check(
         recorder.ledger, recorded, cited=True, live=True, is_model=recorder.backend.is_model, forced=forced
     )

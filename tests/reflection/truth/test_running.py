@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from reflector.audit.blame import blame
-from reflector.config import Config
+from reflector.config import Config, ConfigError
 from reflector.events import event as ev
 from reflector.events.registry import fold
-from reflector.ground_truth import LedgerPlaybooks, ReflectionResult, ReflectorAgent, ReflectorPromptBuilder, Trajectory
+from reflector.ground_truth import (
+    LedgerPlaybooks,
+    ReflectionResult,
+    ReflectorAgent,
+    ReflectorPromptBuilder,
+    Trajectory,
+    llm_client,
+)
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify
@@ -186,16 +193,6 @@ def test_every_dataset_has_a_playbook_of_its_own(store: LedgerPlaybooks) -> None
         pass
 
 
-def test_an_open_trajectory_is_finished_by_the_runner_of_sessions(store: LedgerPlaybooks, sums: Ledger) -> None:
-    """A drain of the dataset's playbook meets it among its windows."""
-    report = "FAILED tests/test_s.py::test_total_sum - total_sum is -1"
-    trajectory = attempt(["pat-001"], reasoning_steps=["[pat-001] subtract b from total_sum"])
-    ReflectorAgent(Model(), ReflectorPromptBuilder(), store).run(trajectory, "a + b", report, "sums")
-    done = Runner(sums, RulesBackend(), gate=Gate(Config(), store.project)).finish_pending(retry="all")
-    assert [(one.outcome, one.detail) for one in done] == [("completed", "1 insight, pat-001 harmful")]
-    assert counters(sums)["pat-001"] == (0, 1)
-
-
 class Priced:
     """A model whose answers cost tokens."""
 
@@ -221,3 +218,19 @@ def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answere
         assert found == ([insight(key)] if key else [])
         assert (len(model.answers), states(sums)) == (left, ["skipped" if left else "completed"])
     assert counters(sums)["pat-001"] == (1, 0)
+
+
+def test_a_drain_finishes_an_open_trajectory_by_a_model_and_leaves_it_to_one_by_rules(
+    store: LedgerPlaybooks, sums: Ledger
+) -> None:
+    for backend, ended in (
+        (Priced(insights("k"), verdict("harmful")), ("completed", "1 insight, pat-001 harmful")),
+        (RulesBackend(), ("skipped", "the backend rules judges sessions only")),
+    ):
+        trajectory = attempt(["pat-001"], query=backend.name)
+        run(store, Model(), trajectory)
+        (done,) = Runner(sums, backend, gate=Gate(Config(), store.project)).finish_pending(retry="all")
+        assert (done.outcome, done.detail.partition(";")[0]) == ended
+    assert run(store, Model(insights("later"), verdict()), trajectory).insights == [insight("later")]
+    with pytest.raises(ConfigError, match="name anthropic, agent or fixtures with --backend"):
+        llm_client("rules")
