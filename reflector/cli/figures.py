@@ -72,14 +72,14 @@ def double_counts(asked: Question, name: str | None) -> None:
         examples = (f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2])
         rows.append((one.code, one.title, one.tags, one.bullets, "; ".join(examples)))
     columns = ("class", "what", "surplus", "bullets", "such as")
-    table(columns, rows, numbers=("surplus", "bullets"), prose=("what", "such as"), extra=("such as",))
+    table(columns, rows, prose=("what", "such as"), extra=("such as",))
     totals = [(of.name, *(str(getattr(of, policy)) for policy in COUNTINGS)) for of in found.totals]
     differing = [row for row in totals if len(set(row[1:])) > 1]
     click.echo()
     if not differing:
         click.echo(f"All counting policies agree on {counted(len(totals), 'bullet')}.")
         return
-    table(("name", *COUNTINGS), differing[:_MOST], numbers=COUNTINGS)
+    table(("name", *COUNTINGS), differing[:_MOST])
     trial = asked.place.command("list --counting", COUNTINGS[-1])
     note(f"In force: {found.counting}. Another one on trial: {trial}")
 
@@ -141,7 +141,7 @@ def stats(asked: Question) -> None:
     _print_stats(found)
     if lessons is not None:
         click.echo()
-        table(("lessons", ""), [(name.replace("_", " "), value) for name, value in learned.items()], numbers=("",))
+        table(("lessons", ""), [(name.replace("_", " "), value) for name, value in learned.items()])
     if month is not None and month.tokens:
         click.echo(month_words(month))
 
@@ -169,7 +169,7 @@ def _print_stats(found: Stats) -> None:
             for g in shown
         ]
         click.echo()
-        table(columns, rows, numbers=columns[1:], extra=("helpful %", "undecided", "USD"))
+        table(columns, rows, extra=("helpful %", "undecided", "USD"))
 
 
 @click.command()
@@ -228,13 +228,8 @@ def _list_views(asker: Asker, as_json: bool) -> None:
 def _print_rows(answer: Answer) -> None:
     rows = list(islice(_rows(answer.pages), _MOST_ROWS + 1))
     shown = [[_cell(value) for value in row] for row in rows[:_MOST_ROWS]]
-    numbers = [
-        name
-        for index, name in enumerate(answer.columns)
-        if all(row[index] is None or isinstance(row[index], int | float | Decimal) for row in shown)
-    ]
     if answer.columns:
-        table(answer.columns, shown, numbers=numbers, prose=answer.columns)
+        table(answer.columns, shown, prose=answer.columns)
     if len(rows) > _MOST_ROWS:
         note(f"These are the first {_MOST_ROWS:,} rows; --csv and --json have all of them.")
 

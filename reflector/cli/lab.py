@@ -93,7 +93,7 @@ def trajectory(
                 continue
             _judge(place, own, judge, builder, of_one, shown, bar)
     if shown.rows:
-        table(("trajectory", "dataset", "insights", "verdicts"), shown.rows, numbers=("insights",))
+        table(("trajectory", "dataset", "insights", "verdicts"), shown.rows)
     for line in [*shown.notes, *shown.failed]:
         note(f"reflector: {line}")
     if shown.failed:

@@ -76,7 +76,7 @@ def lessons(asked: Question) -> None:
     ]
     columns = ("id", "kind", "state", "conf.", "worth", "told", "task", "text")
     extra, empty = ("task", "told", "conf."), "No lesson was recorded."
-    table(columns, rows, numbers=("conf.", "worth", "told"), prose=("task", "text"), extra=extra, empty=empty)
+    table(columns, rows, prose=("task", "text"), extra=extra, empty=empty)
 
 
 def show_lesson(asked: Question, id: str) -> None:
@@ -189,7 +189,7 @@ def recall(asked: Question, query: str, k: int) -> None:
     ]
     columns = ("id", "kind", "words", "cosine", "text")
     empty = "Nothing that was learned fits this."
-    table(columns, rows, numbers=columns[2:4], extra=("cosine", "words"), empty=empty)
+    table(columns, rows, extra=("cosine", "words"), empty=empty)
 
 
 def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any]]:

@@ -40,6 +40,9 @@ _LEAST = 6
 #: The year of what `short_time` gives.
 _YEAR = r"^\d{4}-(?=\d\d-\d\d \d\d:\d\d$)"
 
+#: A number as tables have them: 7, -1.50, 12,000, 40%, and two counters, 7/2.
+_NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?%?(/\d+)?", re.ASCII)
+
 #: What ends or overwrites a line besides a line feed.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -112,7 +115,6 @@ def table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
-    numbers: Sequence[str] = (),
     prose: Sequence[str] = (),
     extra: Sequence[str] = (),
     whole: bool = False,
@@ -123,14 +125,14 @@ def table(
     In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last column), so what
     identifies a row stays whole. Where that does not fit, times lose their year, and the columns `extra` are left out,
     the first of them first; they are also left out where they are empty. What does not fit even so is printed as
-    records, one line a value. `whole` breaks the last column into lines instead of cutting it.
-    `numbers` are aligned to the right.
+    records, one line a value. `whole` breaks the last column into lines instead of cutting it. A column of numbers is
+    aligned to the right.
     """
     if not rows and empty:
         note(empty)
         return
     shown = [
-        _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows], name in numbers)
+        _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows])
         for at, name in enumerate(columns)
     ]
     for line in _lines(shown, prose or columns[-1:], extra, whole=whole):
@@ -143,11 +145,12 @@ class _Column:
 
     name: str
     cells: list[str]
-    is_number: bool
     width: int = 0
+    is_number: bool = False
 
     def __post_init__(self) -> None:
         self.width = max(map(_width, [self.name, *self.cells]))
+        self.is_number = any(self.cells) and all(map(_NUMBER.fullmatch, filter(None, self.cells)))
 
     def shown(self, cell: str) -> str:
         """Return a cell as wide as the column."""
@@ -191,7 +194,7 @@ def _fitted(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], 
         if sum(least(column) + 2 for column in columns) - 2 <= room:
             break
         columns = [
-            _Column(one.name, [re.sub(_YEAR, "", cell) for cell in one.cells], one.is_number)
+            _Column(one.name, [re.sub(_YEAR, "", cell) for cell in one.cells])
             for one in columns
             if one.name != left_out
         ]
@@ -224,7 +227,7 @@ def event_table(
     }
     columns.pop(without, None)
     rows = [[cell(event) for cell in columns.values()] for event in events]
-    table(tuple(columns), rows, numbers=("position",), extra=("actor", "when"), whole=whole, empty=empty)
+    table(tuple(columns), rows, extra=("actor", "when"), whole=whole, empty=empty)
 
 
 def terminal() -> os.terminal_size:

@@ -185,9 +185,6 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     return other
 
 
-_COUNTS = ("helpful", "harmful", "used", "not followed", "demoted")
-
-
 def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
     columns: dict[str, list[object]] = {
         "name": [row.name for row in rows],
@@ -209,4 +206,4 @@ def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
         columns["demoted"] = [standing.idle[row.name] if standing.demotions(row.name) else "" for row in rows]
     columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
     shown = list(zip(*columns.values(), strict=True))
-    table(tuple(columns), shown, numbers=_COUNTS, extra=("trend", "used"))
+    table(tuple(columns), shown, extra=("trend", "used"))

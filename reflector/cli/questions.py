@@ -244,7 +244,7 @@ def blame(asked: Question, name: str) -> None:
     ]
     columns = (*(("bullet",) if several else ()), "position", "when", "session", "verdict", "total", "why")
     none = "It has no verdict yet."
-    table(columns, shown, numbers=("position", "total"), extra=("when",), whole=True, empty=none)
+    table(columns, shown, extra=("when",), whole=True, empty=none)
 
 
 def _evidence(step: Step) -> str:

@@ -95,7 +95,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: WindowMode, backend: s
             for one, words in recorded
         ]
         columns = ("file", "session", "new", "cited", "reflection")
-        table(columns, rows, numbers=("new",), prose=("file", "cited", "reflection"))
+        table(columns, rows, prose=("file", "cited", "reflection"))
     for line in failed:
         note(f"reflector: {line}")
     if failed or any(one.outcome == "failed" for one in reflected):
@@ -269,12 +269,12 @@ def _show_plan(plan: _Plan, *, dry_run: bool) -> None:
     note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
     rows = []
     for project, files in plan:
-        new = list(news(project, files)) if dry_run else []
-        found = (len(new), sum(cites for _, cites in new)) if dry_run else ()
+        fresh = list(news(project, files)) if dry_run else []
+        found = (len(fresh), sum(cites for _, cites in fresh)) if dry_run else ()
         size = f"{sum(one.bytes for one in files) / 2**20:.1f}"
         rows.append((project.root.name, len(files), *found, size, *_days(files), project.root))
-    numbers = ("files", "new", "cites", "MB") if dry_run else ("files", "MB")
-    table(("project", *numbers, "from", "to", "folder"), rows, numbers=numbers, extra=("from", "to"))
+    new = ("new", "cites") if dry_run else ()
+    table(("project", "files", *new, "MB", "from", "to", "folder"), rows, extra=("from", "to"))
 
 
 def _days(files: Sequence[Found]) -> tuple[str, str]:

@@ -193,7 +193,7 @@ def _all(*, as_json: bool) -> None:
             (row.project, row.events, row.waiting, short_time(row.written_at or ""), "" if row.is_there else "gone")
             for row in rows
         ]
-        table(("project", "events", "waiting", "written", "ledger"), cells, numbers=("events", "waiting"))
+        table(("project", "events", "waiting", "written", "ledger"), cells)
     else:
         note("No project of yours has a ledger yet; `reflector add` begins one.")
 

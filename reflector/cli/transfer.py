@@ -380,7 +380,7 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
             rows += [("", "a copy of ours", path) for path in ours]
             rows += [("", "a file, not the ledger's", path) for path in files if path not in ours]
             rows += [(event.position, event.type, "outside of its prose, which stays") for event in erasure.stays]
-            table(("position", "what", "text"), rows, numbers=("position",), empty="Nothing holds this text.")
+            table(("position", "what", "text"), rows, empty="Nothing holds this text.")
         if (erasure.events or files or erasure.stays) and why is not None:
             _ask(erasure, "wherever it is said", yes=yes)
             done = [one for one in erase(pipeline.ledger, erasure, why) if one.added]
