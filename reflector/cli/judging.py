@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-from reflector.audit.moments import position_of
 from reflector.audit.targets import session_named
 from reflector.cli.app import Place
 from reflector.cli.changes import asked
@@ -229,7 +228,6 @@ class CitationJson:
 @click.argument("name", required=False, type=BULLET)
 @click.argument("verdict", required=False, type=click.Choice(["helpful", "harmful", "neutral"]))
 @why_option
-@click.option("--since", metavar="MOMENT", help="Only sessions recorded after a position, a time or a session.")
 @click.option("--all", "decided", is_flag=True, help="Include citations that have a verdict.")
 @json_option
 @click.pass_obj
@@ -239,7 +237,6 @@ def judge(
     name: str | None,
     verdict: Verdict | None,
     why: str | None,
-    since: str | None,
     decided: bool,
     as_json: bool,
 ) -> None:
@@ -251,9 +248,8 @@ def judge(
     if (name is None) != (verdict is None):
         raise click.UsageError("a verdict needs all three: SESSION NAME VERDICT, such as 5f2a91c0 pat-001 helpful")
     with place.reading() as ledger:
-        after = position_of(ledger, since) if since is not None else 0
         chosen = session_named(ledger, session) if session is not None else None
-        found = standing.citations(ledger, after=after, session_id=chosen, decided=decided, judged=verdict is not None)
+        found = standing.citations(ledger, session_id=chosen, decided=decided, judged=verdict is not None)
         rows = {row.name: row for row in ledger.rows()}
     if verdict is not None:
         one = next((one for one in found if one.name == name), None)

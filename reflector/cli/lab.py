@@ -13,7 +13,6 @@ from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH
 from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
-from reflector.files import read_bounded
 from reflector.gating.config import GatedConfig
 from reflector.gating.log import canonical_line
 from reflector.gating.measure import measure, read_config
@@ -26,9 +25,9 @@ from reflector.reflection.protocol import OUTAGES, Backend, reply_of
 from reflector.reflection.recording import Recorder
 from reflector.reflection.truth.agent import run_recorded
 from reflector.reflection.truth.asking import Case
-from reflector.reflection.truth.builder import Language, ReflectorPromptBuilder
+from reflector.reflection.truth.builder import ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import checked_dataset
-from reflector.reflection.truth.trajectory_files import MAX_ENTRY, Entry, entries_in
+from reflector.reflection.truth.trajectory_files import Entry, entries_in
 from reflector.sessions import locks
 
 _MOST_PROBLEMS = 20
@@ -42,22 +41,16 @@ def lab() -> None:
 @lab.command(short_help="Judge trajectories of tasks that have a right answer.")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
 @click.option("--dataset", help="The dataset whose playbook was used; default: the one that each trajectory names.")
-@click.option("--ground-truth", type=FILE, help="The right answer, for trajectories that bring none.")
-@click.option("--test-report", type=FILE, help="JUnit XML or any text, for trajectories that bring none.")
 @click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge, not rules; default: the configured one.")
-@click.option("--language", type=click.Choice(["en", "ja"]), default="en", show_default=True, help="Of our prompts.")
 @click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
 @click.pass_obj
 def trajectory(
     place: Place,
     files: tuple[Path, ...],
     dataset: str | None,
-    ground_truth: Path | None,
-    test_report: Path | None,
     iterations: int,
     backend: str | None,
-    language: Language,
     record: Path | None,
 ) -> None:
     """Record trajectories of tasks that have a right answer, and judge them; safe to repeat.
@@ -75,15 +68,13 @@ def trajectory(
     reply_of(judge)  # before anything is recorded
     if record is not None:
         judge = Recording(judge, record)
-    builder = ReflectorPromptBuilder(project=project.root, language=language)
-    truth, report = _text(ground_truth), _text(test_report)
+    builder = ReflectorPromptBuilder(project=project.root)
     shown = _Shown()
     cases: dict[str, list[tuple[str, Case]]] = {}
     for one in _read(files, shown.failed):
         name = dataset or one.trajectory.dataset
-        right = truth if one.ground_truth is None else one.ground_truth
-        said = report if one.test_report is None else one.test_report
-        cases.setdefault(name, []).append((one.where, Case(one.trajectory, right, said, name, iterations)))
+        case = Case(one.trajectory, one.ground_truth or "", one.test_report or "", name, iterations)
+        cases.setdefault(name, []).append((one.where, case))
     with progress(sum(map(len, cases.values())), "judging") as bar:
         for name, of_one in cases.items():
             try:
@@ -140,16 +131,6 @@ def _judge(
                 verdicts = verdicts or reflected.outcome
             shown.rows.append((Path(where).name, case.dataset, len(talk.insights), verdicts))
     place.write(project)
-
-
-def _text(path: Path | None) -> str:
-    """Return a file's text. Raises click.UsageError for one that is too long or not text, and OSError."""
-    if path is None:
-        return ""
-    try:
-        return read_bounded(path, MAX_ENTRY).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
 def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Entry]:

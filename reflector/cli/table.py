@@ -44,7 +44,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "reflect": Entry(
             "judging", "reflect", ("", "5f2a91c0", "--backend anthropic --dry-run 5f2a91c0", "--reparse --dry-run")
         ),
-        "judge": Entry("judging", "judge", ("", "--since 2026-11-01", "5f2a91c0 pat-001 helpful --why 'it found it'")),
+        "judge": Entry("judging", "judge", ("", "5f2a91c0 pat-001 helpful --why 'it found it'")),
     },
     "Questions": {
         "log": Entry("questions", "log", ("-n 10", "--bullet pat-001")),
@@ -165,6 +165,7 @@ MOVED: Final = {
     "log --undo": "log, which shows it",
     "proposals --editor": "proposals decide",
     "reflect --base-url": "config set --global base_url URL",
+    "redact --bullet": "redact --where TEXT",
     "reflect --model": "REFLECTOR_MODEL",
     "remove --reason": "remove --why",
     "sql --views": "sql",

@@ -277,7 +277,6 @@ class RedactedJson:
 @click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; - reads it from standard input.")
 @click.option("--session", metavar="ID", help="Erase what all events of a session say.")
 @why_option
-@click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Erase only this bullet; repeatable.")
 @yes_option
 @click.option("--json", "as_json", is_flag=True, help="With --where: print JSON; erase only with --yes.")
 @click.pass_obj
@@ -287,7 +286,6 @@ def redact(
     text: str | None,
     session: str | None,
     why: str | None,
-    bullets: tuple[str, ...],
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -298,17 +296,15 @@ def redact(
     deliveries; sessions that wait there are still recorded. With --session, erases what a session's events say, and
     names its transcript. The chain still verifies. Later exports and backups do not hold the text; earlier ones do.
     """
-    if [what, text, session].count(None) != 2 or (what is None and bullets) or (as_json and text is None):
-        raise click.UsageError(
-            "name an event, a text with --where, or a --session; --bullet is for an event, --json for --where"
-        )
+    if [what, text, session].count(None) != 2 or (as_json and text is None):
+        raise click.UsageError("name an event, a text with --where, or a --session; --json is for --where")
     only_shows = as_json and not yes
     if why is None and not only_shows:
         raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
     if text is not None:
         _redact_where(place, _typed(text), None if only_shows else why, as_json=as_json, yes=yes)
     else:
-        _redact_named(place, what or session or "", why or "", bullets, whole=session is not None, yes=yes)
+        _redact_named(place, what or session or "", why or "", whole=session is not None, yes=yes)
 
 
 def _typed(text: str) -> str:
@@ -321,7 +317,7 @@ def _typed(text: str) -> str:
     return sys.stdin.read().strip("\r\n")
 
 
-def _redact_named(place: Place, named: str, why: str, bullets: tuple[str, ...], *, whole: bool, yes: bool) -> None:
+def _redact_named(place: Place, named: str, why: str, *, whole: bool, yes: bool) -> None:
     """Erase what an event says, or what all events of a session say."""
     with place.pipeline() as pipeline:
         ledger = pipeline.ledger
@@ -334,7 +330,7 @@ def _redact_named(place: Place, named: str, why: str, bullets: tuple[str, ...], 
         if whole:
             erasure, where = of_session(ledger.events(session_id=target.id)), f"session {target.id}"
         else:
-            erasure, where = planned(event, bullets), f"the {event.type} at position {event.position}"
+            erasure, where = planned(event), f"the {event.type} at position {event.position}"
         if erasure.texts:
             _ask(erasure, f"from {where}", yes=yes)
         done = erase(ledger, erasure, why)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -47,7 +47,7 @@ class Erasure(NamedTuple):
     """
 
     events: tuple[tuple[Event, tuple[str, ...]], ...]
-    takes: Takes
+    takes: Takes = everything
     wanted: str | None = None
     stays: tuple[Event, ...] = ()
 
@@ -57,25 +57,17 @@ class Erasure(NamedTuple):
         return tuple(dict.fromkeys(text for _, texts in self.events for text in texts))
 
 
-def planned(event: Event, bullets: Collection[str] = ()) -> Erasure:
-    """Return what erasing an event's prose would take; `bullets` names those of an import. Raises ErasureRefused.
-
-    It takes no text where all of it was erased before.
-    """
-    if bullets and event.type != ev.PLAYBOOK_IMPORTED:
-        raise ErasureRefused(f"only a playbook.imported holds several bullets; position {event.position} is not one")
-    there = {item["name"] for item in (event.data or {}).get("bullets", ())} if bullets else set()
-    if strange := [name for name in bullets if name not in there]:
-        raise ErasureRefused(f"{', '.join(strange)} did not come with the import at position {event.position}")
-    takes: Takes = (lambda bullet, _: bullet["name"] in bullets) if bullets else everything
-    kept_facts(event.type, event.data or {}, takes)
-    return Erasure(((event, texts_of(event.type, _own(event), takes)),), takes)
+def planned(event: Event) -> Erasure:
+    """Return what erasing an event's prose would take: no text where all of it was erased before. Raises LedgerError
+    for an event without prose."""
+    kept_facts(event.type, event.data or {})
+    return Erasure(((event, texts_of(event.type, _own(event))),))
 
 
 def of_session(events: Iterable[Event]) -> Erasure:
     """Return what erasing all prose of a session's events would take."""
-    found = ((event, texts_of(event.type, _own(event), everything)) for event in events if event.type in _HOLDING_TEXT)
-    return Erasure(tuple((event, texts) for event, texts in found if texts), everything)
+    found = ((event, texts_of(event.type, _own(event))) for event in events if event.type in _HOLDING_TEXT)
+    return Erasure(tuple((event, texts) for event, texts in found if texts))
 
 
 def holding(ledger: Ledger, wanted: str) -> Erasure:
@@ -85,7 +77,7 @@ def holding(ledger: Ledger, wanted: str) -> Erasure:
         raise ErasureRefused(f"{wanted!r} is too short to look for; name at least {_SHORTEST_WANTED} characters")
     forms = _spelt(wanted)
 
-    def takes(_: Mapping[str, Any], text: str) -> bool:
+    def takes(text: str) -> bool:
         return any(form in text for form in forms)
 
     events: list[tuple[Event, tuple[str, ...]]] = []
@@ -96,7 +88,7 @@ def holding(ledger: Ledger, wanted: str) -> Erasure:
             events.append((event, texts))
             data = kept_facts(event.type, data, takes) or {}
         rest = (event.event_id, event.actor, event.session_id, event.reflection_id, dict(event.meta), data)
-        if takes({}, json.dumps(rest, ensure_ascii=False)):
+        if takes(json.dumps(rest, ensure_ascii=False)):
             stays.append(event)
     return Erasure(tuple(events), takes, wanted, tuple(stays))
 
@@ -113,7 +105,7 @@ def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
     if any(text in reason for text in _looked_for(erasure)):
         raise ErasureRefused("the reason repeats the text to erase, and the reason stays; give one without it")
     ids = [event.event_id for event, _ in erasure.events]
-    return ledger.redact_all(ids, reason=reason, actor="human", takes=erasure.takes)
+    return ledger.redact(ids, reason=reason, actor="human", takes=erasure.takes)
 
 
 def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from reflector.events.event import Event
     from reflector.events.kinds import Field
 
-#: Which texts go: called with the object that holds a text, and the text.
-Takes = Callable[[Mapping[str, Any], str], bool]
+#: Whether a text goes.
+Takes = Callable[[str], bool]
 
 
-def everything(_: Mapping[str, Any], __: str) -> bool:
+def everything(_: str) -> bool:
     """Takes every text."""
     return True
 
@@ -34,8 +34,8 @@ def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> 
     """Return the texts of an event's data that a redaction would erase, each once."""
     found: dict[str, None] = {}
 
-    def note(holder: Mapping[str, Any], text: str) -> bool:
-        if takes(holder, text):
+    def note(text: str) -> bool:
+        if takes(text):
             found[text] = None
         return False
 
@@ -61,7 +61,7 @@ def _without(fields: Mapping[str, Field], value: Mapping[str, Any], takes: Takes
     for name, one in fields.items():
         found = value.get(name)
         if one.prose is not None:
-            changed |= {name: _erased(one, value, found, takes)} if name in value else {}
+            changed |= {name: _erased(one, found, takes)} if name in value else {}
         elif one.within and isinstance(found, list):
             changed[name] = [
                 _without(one.within, inner, takes) if isinstance(inner, Mapping) else inner for inner in found
@@ -71,12 +71,12 @@ def _without(fields: Mapping[str, Field], value: Mapping[str, Any], takes: Takes
     return changed
 
 
-def _erased(one: Field, holder: Mapping[str, Any], found: Any, takes: Takes) -> Any:
+def _erased(one: Field, found: Any, takes: Takes) -> Any:
     if isinstance(found, list):
-        return [_erased(one, holder, item, takes) for item in found]
+        return [_erased(one, item, takes) for item in found]
     if not isinstance(found, str) or one.prose is None or found in ("", REDACTED):
         return found
-    return REDACTED if one.prose(found) and takes(holder, found) else found
+    return REDACTED if one.prose(found) and takes(found) else found
 
 
 def redaction_of(line: Sequence[Event], event_id: str, reason: str, takes: Takes) -> dict[str, Any] | None:
@@ -96,7 +96,7 @@ def redaction_of(line: Sequence[Event], event_id: str, reason: str, takes: Takes
         kept = (kept_facts(event.type, left, takes) if left else None) or {}
     else:
         number = [one.event_id for one in before].index(event_id)
-        earlier[number] = REDACTED if takes(data, reasons[number]) else reasons[number]
+        earlier[number] = REDACTED if takes(reasons[number]) else reasons[number]
     return None if (kept, earlier) == (left, reasons) else {"reason": reason, "earlier": earlier, "kept": kept}
 
 

@@ -122,12 +122,7 @@ class Ledger(Reader):
         with self.writing(ids) as writing:
             return append(writing, prepared)
 
-    def redact(self, event_id: str, *, reason: str, actor: str, takes: Takes | None = None) -> Appended:
-        """Erase an event's text forever; see `redact_all`."""
-        (answer,) = self.redact_all([event_id], reason=reason, actor=actor, takes=takes)
-        return answer
-
-    def redact_all(
+    def redact(
         self, event_ids: Collection[str], *, reason: str, actor: str, takes: Takes | None = None
     ) -> list[Appended]:
         """Erase texts of events forever, as one operation: data becomes NULL, its hash, facts and counts stay.

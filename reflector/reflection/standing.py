@@ -141,12 +141,12 @@ class OpenCitation:
 
 
 def citations(
-    ledger: Ledger, *, after: int = 0, session_id: str | None = None, decided: bool = False, judged: bool = False
+    ledger: Ledger, *, session_id: str | None = None, decided: bool = False, judged: bool = False
 ) -> list[OpenCitation]:
     """Return what a person may judge, newest first: bullets that count, that a session cites and nothing decided.
 
-    `after` leaves out windows up to a position; `decided` includes citations that have a verdict by others, and
-    `judged` those that a person judged. Raises LedgerError.
+    `decided` includes citations that have a verdict by others, and `judged` those that a person judged. Raises
+    LedgerError.
     """
     known = {row.name for row in ledger.rows() if row.counts}
     found: list[OpenCitation] = []
@@ -154,7 +154,7 @@ def citations(
     for row in reversed(ledger.windows(session_id)):
         # A verdict on a window that still waits for its own reflection would end that wait, for every bullet.
         is_over = row.state in ("completed", "given_up")
-        recorded = ledger.event(row.event_id) if row.position > after and is_over else None
+        recorded = ledger.event(row.event_id) if is_over else None
         if recorded is None or recorded.data is None or recorded.type != ev.SESSION_RECORDED:
             continue
         if is_retracted(ledger, recorded.event_id):

@@ -56,7 +56,7 @@ def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies
     assert (step.rationale, step.backend, step.model) == ("It broke.", "anthropic", "claude-sonnet-4-6")
     assert (step.prompt_sha256, step.template_sha256) == ("p" * 64, "t" * 64)
     assert (step.evidence, step.said_wrong) == (Evidence(window=3, answer=4, transcript="/t.jsonl"), "moved")
-    ledger.redact(first.event_id, reason="x", actor="human")
+    ledger.redact([first.event_id], reason="x", actor="human")
     assert [step.said_wrong for name in ("pat-001", "pat-002") for step in blame(ledger, name)] == ["[redacted]", None]
 
 

@@ -109,7 +109,7 @@ def test_an_event_is_chosen_when_it_meets_all_conditions(
 
 def test_a_redacted_session_is_still_found_by_what_it_cites(lived_in: Ledger) -> None:
     (recorded,) = select(lived_in, Filter(types=(ev.SESSION_RECORDED,), session_id="s1"))
-    lived_in.redact(recorded.event_id, reason="a secret", actor="human")
+    lived_in.redact([recorded.event_id], reason="a secret", actor="human")
     assert 2 in [event.position for event in select(lived_in, Filter(bullet="pat-001"))]
 
 

@@ -93,4 +93,3 @@ def test_words_that_name_no_citation_say_how_to_find_one(agent: Agent) -> None:
     assert "no session 'x' is recorded" in agent.call("judge", "x", "pat-001", "helpful", code=2).err
     assert "it could be s-0, s-1, s-2" in agent.call("judge", "s", "pat-001", "helpful", code=2).err
     assert "needs all three" in agent.call("judge", "s-0", "pat-001", code=2).err
-    assert undecided(agent, "--since", "s-0") == []

@@ -54,8 +54,6 @@ def test_the_answer_that_an_analysis_was_read_from_is_named(told: Agent) -> None
     answer = position(told, "reflection.answered")
     assert f"reflector redact {answer}" in told.call("redact", at, "--why", "a customer", "--yes").err
     assert f"reflector redact {at}" not in told.call("redact", answer, "--why", "a customer", "--yes").err
-    told.call("redact", "1", "--bullet", "pat-002", "--why", "a customer", "--yes")
-    assert {b["name"] for b in told.json("list") if b["text"] == "[redacted]"} == {"pat-002"}
 
 
 def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refused(told: Agent) -> None:
@@ -63,8 +61,6 @@ def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refus
     for what, reason, code, wanted in (
         ([tag], "x", 1, "holds no text of its own"),
         ([added_], f"it says: Remember that {SECRET}!", 1, "repeats the text"),
-        (["1", "--bullet", "oth-9"], "x", 1, "did not come with"),
-        ([tag, "--bullet", "x"], "x", 1, "only a playbook.imported"),
         (["s-1"], "x", 2, "many events"),
         (["--where", "a"], "x", 1, "too short"),
         ([], "x", 2, "name an event"),

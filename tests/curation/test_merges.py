@@ -93,7 +93,7 @@ class Life:
         elif kind == "redact":
             prose = list(self.ledger.events(types=[ev.BULLET_MERGED, ev.BULLET_REVISED]))
             if prose:
-                self.ledger.redact(chance.choice(prose).event_id, reason="a secret", actor="human")
+                self.ledger.redact([chance.choice(prose).event_id], reason="a secret", actor="human")
 
     def _append(self, *events: NewEvent) -> None:
         self.ledger.append(events)

@@ -124,7 +124,7 @@ def test_an_older_export_does_not_bring_an_erased_text_back(tmp_path: Path) -> N
         ledger.append([added("pat-001", f"Log in with {token}")])
         sync(ledger, project)
         old = project.playbook_json.read_bytes()
-        ledger.redact(added("pat-001").event_id, reason="a secret", actor="human")
+        ledger.redact([added("pat-001").event_id], reason="a secret", actor="human")
         sync(ledger, project)
         project.playbook_json.write_bytes(old)
         assert (look(ledger, project).kind, sync(ledger, project).edits) == ("ours", 0)

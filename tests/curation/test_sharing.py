@@ -345,7 +345,7 @@ def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Ag
     with agent.open_ledger() as ledger:
         (event,) = ledger.events(types=[ev.BULLET_MERGED])
         assert event.data is not None
-        ledger.redact(event.event_id, reason="a secret", actor="human")
+        ledger.redact([event.event_id], reason="a secret", actor="human")
         texts = {"pat-003": event.data["text"]}
         assert brought_back(ledger, ledger.head().position, texts) == {"pat-003"}
         assert brought_back(ledger, ledger.head().position, {"pat-003": "Another text."}) == set()

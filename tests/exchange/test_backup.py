@@ -100,7 +100,7 @@ def test_an_erased_text_is_in_no_later_backup(path: Path, tmp_path: Path) -> Non
     with _told(path) as ledger:
         ledger.append([added("pat-009", "hunter2-hunter2" * 100)])
         backup(ledger, tmp_path / "before.db")
-        ledger.redact(added("pat-009").event_id, reason="a secret", actor="human")
+        ledger.redact([added("pat-009").event_id], reason="a secret", actor="human")
         backup(ledger, tmp_path / "after.db")
     assert b"hunter2" in (tmp_path / "before.db").read_bytes()
     assert b"hunter2" not in (tmp_path / "after.db").read_bytes()

@@ -97,7 +97,7 @@ def test_renamed_bullets_keep_what_counts_for_them(one: Ledger, two: Ledger) -> 
     two.append([added("pat-004", "Read the log"), *_judged("pat-004", 2, 3)])
     two.append([changed(ev.BULLET_REVISED, "pat-004", 1, text="Read the whole log")])
     two.append([imported(("pat-005", 1, 0)), changed(ev.BULLET_REMOVED, "pat-005", 1, reason="x", into="pat-004")])
-    two.redact(identity(ev.BULLET_ADDED, "pat-004"), reason="a secret", actor="human")
+    two.redact([identity(ev.BULLET_ADDED, "pat-004")], reason="a secret", actor="human")
     # pat-006 means nothing here, but sessions there have cited it.
     assert taken(one, two, rename=True).renamed == {"pat-004": "pat-007"}
     assert {name: row[1:2] + row[4:] for name, row in bullets(one).items()} == {
@@ -290,7 +290,7 @@ def test_a_text_that_one_of_them_erased_goes_from_both_and_never_comes_back(one:
     before = list(exported(two))
     one.append([added("ctx-002")])
     two.append([added("ctx-003")])
-    two.redact(secret.event_id, reason="a secret", actor="human")
+    two.redact([secret.event_id], reason="a secret", actor="human")
     taken(one, two)
     assert "swordfish" not in json.dumps(list(exported(one)))
     assert bullets(one)["pat-001"][1] == "[redacted]"

@@ -41,7 +41,7 @@ def exported_once() -> Lines:
     with sqlite_file() as url, Ledger.open(url) as ledger:
         ledger.append(history())
         completed = next(ledger.events(types=[ev.REFLECTION_COMPLETED]))
-        ledger.redact(completed.event_id, reason="a secret", actor="human")
+        ledger.redact([completed.event_id], reason="a secret", actor="human")
         return list(exported(ledger))
 
 
@@ -109,7 +109,7 @@ def test_a_file_that_went_through_another_json_writer_is_still_the_same_ledger(l
 def test_an_export_from_before_an_erasure_says_why_it_cannot_be_loaded(ledger: Ledger, fresh: Fresh) -> None:
     ledger.append(history())
     first = ledger.at([1])[0]
-    ledger.redact(first.event_id, reason="a secret", actor="human")
+    ledger.redact([first.event_id], reason="a secret", actor="human")
     with fresh() as url, Ledger.open(url) as target, pytest.raises(WrongLine, match="a later position") as error:
         load(target, exported(ledger, upto=5))
     assert error.value.number == 2

@@ -237,7 +237,7 @@ def test_a_playbook_that_moved_says_where_it_went_and_takes_nothing_until_it_arr
         with pytest.raises(LedgerMoved, match=r"moved from .* `ledger_url` to postgresql://other/ledger"):
             told.append(refused)
     with pytest.raises(LedgerMoved):
-        told.redact(told.at([2])[0].event_id, reason="a secret", actor="human")
+        told.redact([told.at([2])[0].event_id], reason="a secret", actor="human")
     told.rebuild()
     assert sql.content(told) == sealed
     assert [one.added for one in told.append([seal])] == [False]

@@ -91,7 +91,7 @@ def test_a_row_counts_for_nothing_where_it_is_not_of_this_version_and_near_and_v
     assert _row(grown) == []
     assert _answers(grown) == found
     answered = next(grown.events(types=[ev.REFLECTION_ANSWERED]))
-    grown.redact(answered.event_id, reason="a secret", actor="human")
+    grown.redact([answered.event_id], reason="a secret", actor="human")
     assert _row(grown) == []
 
 

@@ -86,7 +86,7 @@ def test_a_ledger_of_the_first_version_is_upgraded_with_its_data_and_its_trigger
         assert list(verify(ledger)) == []
         ledger.rebuild()
         ledger.append([added("oth-001")])
-        ledger.redact(_PROPOSAL.event_id, reason="a secret", actor="human")
+        ledger.redact([_PROPOSAL.event_id], reason="a secret", actor="human")
         assert not [row for row in sql.content(ledger) if "hunter2" in str(row)]
         assert list(verify(ledger)) == []
         for statement in ("UPDATE event SET data = NULL", "DELETE FROM event"):

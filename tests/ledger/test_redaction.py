@@ -29,9 +29,10 @@ SECRET = "The key is hunter2 of Köln"
 
 
 def _redact(ledger: Ledger, event_id: str, reason: str = "a secret", *names: str) -> Appended:
-    """Erase what an event says, or what it says of these bullets alone."""
-    takes: Takes | None = (lambda bullet, _: bullet.get("name") in names) if names else None
-    return ledger.redact(event_id, reason=reason, actor="human", takes=takes)
+    """Erase what an event says, or the texts of these bullets of an import alone."""
+    takes: Takes | None = (lambda text: text.removeprefix("About ") in names) if names else None
+    (answer,) = ledger.redact([event_id], reason=reason, actor="human", takes=takes)
+    return answer
 
 
 def test_an_event_without_text_and_an_event_that_is_not_there_are_refused(ledger: Ledger) -> None:
@@ -42,7 +43,7 @@ def test_an_event_without_text_and_an_event_that_is_not_there_are_refused(ledger
         with pytest.raises(LedgerError, match="holds no text of its own"):
             _redact(ledger, event.event_id)
     with pytest.raises(NoSuchTarget, match="event nowhere is not in the ledger"):
-        ledger.redact("nowhere", reason="x", actor="human")
+        ledger.redact(["nowhere"], reason="x", actor="human")
     assert ledger.head().position == 4
 
 
@@ -136,7 +137,7 @@ def test_what_an_event_of_any_type_can_hold_can_be_erased(
     assert has_one, f"{type_} holds prose: add an event of it to learned() in tests/ledger/events.py"
     if type_ == ev.EVENT_REDACTED:
         ledger.append(events)
-        ledger.redact(events[0].event_id, reason=SECRET, actor="human")
+        ledger.redact([events[0].event_id], reason=SECRET, actor="human")
     else:
         fields = EVENT_TYPES[type_].fields
         ledger.append([replace(e, data=_filled(fields, e.data)) if e.type == type_ else e for e in events])
@@ -144,7 +145,7 @@ def test_what_an_event_of_any_type_can_hold_can_be_erased(
     state = [(r.name, r.section, r.status, r.helpful, r.harmful) for r in ledger.rows()], ledger.windows()
     targets = [event.event_id for event in ledger.events(types=[type_])]
     assert targets
-    answers = ledger.redact_all(targets, reason="a secret", actor="human")
+    answers = ledger.redact(targets, reason="a secret", actor="human")
     assert [answer.added for answer in answers] == [True] * len(targets)
     assert _holds(ledger, tmp_path) == []
     for reader in (ledger, open_ledger()):

@@ -100,7 +100,7 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
         assert _accepted(url, _REFUSED) == []
         with pytest.raises(LedgerCorrupt, match="only moves forward"):  # where a playbook is, its owner says
             writer.append([moved()])
-        for refused in (writer.rebuild, lambda: writer.redact(first.event_id, reason="x", actor="me")):
+        for refused in (writer.rebuild, lambda: writer.redact([first.event_id], reason="x", actor="me")):
             with pytest.raises(LedgerUnavailable, match="permission denied"):
                 refused()
         assert list(verify(writer)) == []
@@ -109,7 +109,7 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
     with Ledger.open(owner) as ledger:
         assert list(verify(ledger)) == []
         ledger.rebuild()
-        ledger.redact(first.event_id, reason="x", actor="me")
+        ledger.redact([first.event_id], reason="x", actor="me")
         assert list(verify(ledger)) == []
 
 
@@ -199,7 +199,7 @@ def test_an_owner_that_was_made_by_the_grants_rebuilds_erases_and_migrates(serve
     url = server[1]("owner")
     with Ledger.open(url) as owner:
         owner.rebuild()
-        owner.redact(next(e.event_id for e in owner.events() if e.type == "bullet.added"), reason="x", actor="me")
+        owner.redact([next(e.event_id for e in owner.events() if e.type == "bullet.added")], reason="x", actor="me")
         with psycopg.connect(url) as connection:
             connection.execute("ALTER FUNCTION reflector_event_in_order() RESET ALL")
             connection.rollback()

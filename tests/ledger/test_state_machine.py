@@ -209,9 +209,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def redact(self, what: NewEvent) -> None:
         if what.type == ev.BULLET_TAGGED:
             with pytest.raises(LedgerError, match="no text of its own"):
-                self.ledger.redact(what.event_id, reason="x", actor="human")
+                self.ledger.redact([what.event_id], reason="x", actor="human")
         else:
-            answer = self.ledger.redact(what.event_id, reason="x", actor="human")
+            (answer,) = self.ledger.redact([what.event_id], reason="x", actor="human")
             assert answer.position == len(self.appended) + 1
             stored = self.ledger.event(answer.event_id)
             assert stored is not None

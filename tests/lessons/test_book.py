@@ -135,7 +135,7 @@ def test_an_erased_lesson_keeps_its_worth_and_is_told_no_more(ledger: Ledger) ->
     first = lesson()
     ledger.append([first, outcome(first, "success")])
     assert only(ledger).is_tellable
-    ledger.redact(first.event_id, reason="a name", actor="human")
+    ledger.redact([first.event_id], reason="a name", actor="human")
     assert (only(ledger).text, only(ledger).effectiveness, only(ledger).is_tellable) == ("[redacted]", 0.6, False)
 
 
@@ -263,7 +263,7 @@ def test_an_erased_mistake_is_no_lesson_of_the_bank_whoever_counts_it(ledger: Le
     engine = ReflectionEngine(ledger=ledger)
     kept, erased = (engine.store_lesson("api", mistake, "Add auth").lesson_id for mistake in ("forgot", "Jane forgot"))
     engine.record_lesson_outcome(kept, success=True)
-    ledger.redact(erased, reason="a name", actor="human")
+    ledger.redact([erased], reason="a name", actor="human")
     found = figures(ledger)
     assert (found["lessons_stored"], found["average_lesson_effectiveness"]) == (1, 0.6)
     assert found.items() <= engine.get_stats().items()

@@ -32,7 +32,7 @@ def live(ledger: Ledger, chance: random.Random, who: str, steps: int) -> None:
         with suppress(LedgerError):
             if what == "redact":
                 prose = list(ledger.events(types=[ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.BULLET_REVISED]))
-                ledger.redact(chance.choice(prose).event_id, reason="x", actor="human") if prose else None
+                ledger.redact([chance.choice(prose).event_id], reason="x", actor="human") if prose else None
             else:
                 ledger.append(_step(ledger, chance, what, key))
 

@@ -77,7 +77,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
         ledger.append(history())
         ledger.append([added("oth-011"), added("oth-012"), merged("oth-013", "oth-011", "oth-012")])
         for type_ in (ev.BULLET_REVISED, ev.BULLET_ADDED):
-            ledger.redact(next(ledger.events(types=[type_])).event_id, reason="a name", actor="human")
+            ledger.redact([next(ledger.events(types=[type_])).event_id], reason="a name", actor="human")
         live(ledger, random.Random(0), "live", 60)
         ledger.append(learned())
     with Ledger.open_file(agent.ledger, "other") as ledger:
@@ -182,7 +182,7 @@ def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_questi
 def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(forged: Agent) -> None:
     with Ledger.open_file(forged.ledger) as ledger:
         named = next(ledger.events(types=[ev.BULLET_ADDED])).event_id
-        ledger.redact(named, reason="a name", actor="human")
+        ledger.redact([named], reason="a name", actor="human")
     forge(forged, "UPDATE event SET data = json_set(data, '$.kept.name', json('[[]]')) WHERE target_id = ?", named)
     assert "name is" in forged.call("log", "-n", "0").out
     for question in ["list --as-of 30", "list --counting once_per_session", "drain", "rebuild"]:

@@ -27,7 +27,7 @@ def told(open_ledger: OpenLedger) -> Ledger:
     ledger.append(history())
     out = window(9)
     ledger.append([out, retracted(out)])
-    ledger.redact(ledger.events().__next__().event_id, reason="a name", actor="human")
+    ledger.redact([ledger.events().__next__().event_id], reason="a name", actor="human")
     assert list(verify(ledger)) == []
     return ledger
 

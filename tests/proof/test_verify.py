@@ -161,7 +161,7 @@ def test_every_change_of_a_table_is_named_alone_and_a_rebuild_mends_it(told: Led
 def test_every_column_of_every_table_is_compared(told: Ledger, open_ledger: OpenLedger, rows_of_each: int) -> None:
     other = open_ledger("other")
     other.append([added("oth-001")])
-    told.redact(next(told.events()).event_id, reason="a name", actor="human")
+    told.redact([next(told.events()).event_id], reason="a name", actor="human")
     chance = random.Random(0)
     missed, found = [], 0
     columns = [(table, column, key) for table, (columns, key) in sql.tables().items() for column in columns]
@@ -278,7 +278,7 @@ def test_a_renamed_playbook_is_found_from_the_one_that_began_in_its_place(
 def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger) -> None:
     (first,) = told.at([1])
     (text,) = sql.rows(told, "SELECT data FROM event WHERE position = 1")[0]
-    told.redact(first.event_id, reason="a name", actor="human")
+    told.redact([first.event_id], reason="a name", actor="human")
     assert list(verify(told)) == []
     with sql.triggers_off(told) as connection:
         connection.execute(sa.text("UPDATE event SET data = :text WHERE position = 1"), {"text": text})

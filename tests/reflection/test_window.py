@@ -189,7 +189,7 @@ def test_what_was_erased_of_a_reflection_is_not_found_again(cut: Cut) -> None:
     for kind in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED):
         (said,) = cut.ledger.events(types=[kind])
         assert "Ada Example" in str(said.data)
-        cut.ledger.redact(said.event_id, reason="a customer", actor="human")
+        cut.ledger.redact([said.event_id], reason="a customer", actor="human")
     cut.session.cites("pat-002", "helpful")
     cut.window()
     assert "Ada Example" not in str([event.data for event in cut.ledger.events()])

@@ -84,7 +84,7 @@ def test_nothing_stays_on_the_pools_connections(ways: tuple[str, str]) -> None:
     with Ledger.open(pooled) as ledger:
         ledger.append(history())
         ledger.rebuild()
-        ledger.redact(next(e.event_id for e in ledger.events() if e.type == "bullet.added"), reason="x", actor="me")
+        ledger.redact([next(e.event_id for e in ledger.events() if e.type == "bullet.added")], reason="x", actor="me")
         with asking(ledger) as ask:
             assert list(ask.ask("SELECT count(*) FROM event").pages) != []
         assert list(verify(ledger)) == []
