@@ -232,7 +232,8 @@ MUTATIONS = [
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # What a model is shown.
     Mutation(EXCERPT, "since = 0.0 if citing else since + 1", "since = 0.0 if citing else since", SHOWN),
-    Mutation(EXCERPT, 'if message.origin in ("human", "refusal"):', 'if message.origin == "human":', SHOWN),
+    Mutation(EXCERPT, "    if message.origin in _PEOPLE:", '    if message.origin == "human":', SHOWN),
+    Mutation(EXCERPT, "elif message.origin in _PEOPLE and answered:", "elif False and answered:", SHOWN),
     Mutation(EXCERPT, "or result.call_id in runs", "", SHOWN),
     Mutation(EXCERPT, "worth[number - 1] = (0, 0, -number)", "pass", SHOWN),
     Mutation(EXCERPT, "cost <= left and", "cost <= 2 * left and", SHOWN),

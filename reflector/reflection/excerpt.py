@@ -8,9 +8,9 @@ numbers for each message are held between. The estimate of a text is never above
 estimates of its pieces.
 
 A message is left out or shown at one of three levels: as a line, short, or whole. The task and the last citation of
-each bullet come first, then what people said, the other citations, the ends of runs and failures, and the rest; among
-equals what follows a citation soonest, then the newest. People get room for all their words before the rest gets a
-line, and what is left raises them in the same order.
+each bullet come first, then what people said, the other citations, the ends of runs, failures and what the agent said
+last before a person did, and the rest; among equals what follows a citation soonest, then the newest. People get room
+for all their words before the rest gets a line, and what is left raises them in the same order.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from reflector.transcripts.message import Message
 #: The least limit, in tokens: it has room for the task and a citation as lines.
 LEAST_LIMIT: Final = 1_500
 _PLAIN: Final = frozenset({"model", "human", "tool"})
+_PEOPLE: Final = frozenset({"human", "refusal"})
 #: Tokens of the brackets around the turns.
 _BRACKETS: Final = 4
 #: Above the level of a line, no message takes more than this fraction of the limit.
@@ -133,7 +134,7 @@ def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], l
     worth: list[tuple[int, float, int]] = []
     sizes: list[tuple[int, ...]] = []
     last: dict[str, int] = {}
-    since, task = math.inf, False
+    since, task, answered = math.inf, False, 0
     for number, message in enumerate(messages(), 1):
         citing = _cites(message, names)
         since = 0.0 if citing else since + 1
@@ -143,6 +144,11 @@ def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], l
         runs.update(call.id for call in message.calls if is_run(call))
         worth.append((0 if is_task else _rank(message, since, runs), since, -number))
         sizes.append(_sizes(message, number, citing))
+        if message.origin == "model" and message.text:
+            answered = number
+        elif message.origin in _PEOPLE and answered:
+            rank, near, order = worth[answered - 1]
+            worth[answered - 1], answered = (min(rank, 3), near, order), 0
     for number in last.values():
         worth[number - 1] = (0, 0, -number)
     note = {"note": f"{len(worth):,} turns; those whose numbers are missing are left out for length"}
@@ -166,7 +172,7 @@ def _rank(message: Message, since: float, runs: Collection[str]) -> int:
 
     `since` counts the messages since the last citation, `runs` are the ids of calls that test, build, check or start.
     """
-    if message.origin in ("human", "refusal"):
+    if message.origin in _PEOPLE:
         return 1
     if not since:
         return 2

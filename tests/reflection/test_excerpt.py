@@ -100,6 +100,12 @@ def test_what_follows_a_citation_soonest_is_shown_first_and_without_any_the_newe
     assert 10 < len(shown) < 60
 
 
+def test_what_the_agent_said_last_before_a_person_did_is_shown_before_the_rest() -> None:
+    answer = [says("Two fail " + "and so on " * 120), runs("ls"), says("Oh.", "human")]
+    shown = cut([says("As [pat-001] says."), *filler(200), *answer, *filler(9)])
+    assert any(text.startswith("Two fail") for text in contents(shown))
+
+
 @pytest.mark.parametrize("field", ["text", "thinking"])
 def test_a_long_text_is_cut_around_its_citation(field: str) -> None:
     text = "before " * 20_000 + "here [pat-001] decided it" + " after" * 20_000
