@@ -118,7 +118,6 @@ class BackendError(Exception):
                  answer; budget where the allowance is too small for any request
     attempts     how many requests were made for it
     final        True where asking again would end the same way
-    too_long     True where a shorter question might get an answer
     retry_after  seconds for which the API asked to be left alone
     usage        tokens that the requests took or may have taken
     """
@@ -130,12 +129,11 @@ class BackendError(Exception):
         stage: str,
         attempts: int = 1,
         final: bool = False,
-        too_long: bool = False,
         retry_after: float = 0.0,
     ) -> None:
         super().__init__(message)
         self.stage, self.attempts, self.final = stage, attempts, final
-        self.too_long, self.retry_after = too_long, retry_after
+        self.retry_after = retry_after
         self.usage = Usage()
 
 

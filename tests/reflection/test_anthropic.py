@@ -82,7 +82,6 @@ class Row:
     attempts: int
     said: str
     waits: Sequence[float] = ()
-    too_long: bool = False
     rest: float = 0.0
 
 
@@ -116,8 +115,11 @@ ROWS: dict[str, Row] = {
             *((403, "access", "; the key may not use this model"), (404, "access", "; check the model's name")),
         )
     },
-    "413": Row([error(413)], "request", 1, "HTTP 413", too_long=True),
-    "too long by its words": Row([TOO_LONG], "request", 1, "HTTP 400 invalid_request_error: prompt", too_long=True),
+    "413": Row([error(413)], "request", 1, "HTTP 413 api_error: it went wrong; lower request_tokens"),
+    "too long by its words": Row(
+        *([TOO_LONG], "request", 1),
+        "HTTP 400 invalid_request_error: prompt is too long: 250000 tokens > 200000 maximum; lower request_tokens",
+    ),
     "no credit": Row([error(400, message="Your credit balance is too low.")], "access", 1, "HTTP 400"),
     "a key repeated": Row([error(401, message=f"bad {KEY}!")], "access", 1, "HTTP 401 api_error: bad [redacted:key]!"),
     "a time to come again": Row([limited("7")] * 3, "transport", 3, "HTTP 429", (7.0, 7.0), rest=7),
@@ -164,7 +166,7 @@ def test_what_the_server_does_decides_the_stage_the_attempts_and_the_words(api: 
             send(api.client(), tries)
         failed = caught.value
         assert (failed.stage, failed.attempts) == (row.stage, row.attempts)
-        assert (failed.too_long, failed.retry_after) == (row.too_long, row.rest)
+        assert failed.retry_after == row.rest
         assert str(failed).startswith(row.said)
     else:
         assert send(api.client(), tries).text == row.said

@@ -1,20 +1,16 @@
-"""A window as a question to a model: what is sent, what is halved, and what it may take."""
+"""A window as a question to a model: what is sent, and what it may take."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from reflector.config import Config
 from reflector.events import event as ev
@@ -28,8 +24,7 @@ from reflector.reflection.protocol import BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.reading import read_messages
-from tests.conftest import examples
-from tests.reflection.api import MODEL, TOO_LONG, Api, Behaviour, answer, error, sound
+from tests.reflection.api import MODEL, Api, answer, error, sound
 from tests.reflection.test_runner import counters, of_type
 from tests.road.sessions import Session
 from tests.sessions.test_intake import add_bullets
@@ -103,74 +98,6 @@ def test_data_cannot_close_the_tag_it_stands_in(api: Api, tmp_path: Path) -> Non
     assert (mark in opening, mark in closing, len(json.loads(turns))) == (False, False, 7)
     assert "{playbook} {{cited_ids}}" in text
     assert "Mocks {hide} broken migrations." in text
-
-
-CUT = sound("cut", stop_reason="model_context_window_exceeded")
-HUGE = error(413, "request_too_large")
-#: What the API does first and then; whether the window is long; the text of the answer or the failure; the requests.
-HALVED: dict[str, tuple[list[Behaviour], Behaviour, bool, str, int]] = {
-    "too long, then too large": ([TOO_LONG, HUGE], sound("whole"), True, "whole", 3),
-    "always too large": ([], HUGE, True, "HTTP 413", 3),
-    "no room for less": ([], TOO_LONG, False, "prompt is too long: 250000 tokens", 1),
-    "cut off, then whole": ([CUT], sound("whole"), True, "whole", 2),
-    "cut off, then refused": ([CUT], error(400), True, "cut", 2),
-    "cut off, then down": ([CUT], error(500), True, "cut", 3),
-    "cut off, and no room for less": ([], CUT, False, "cut", 1),
-}
-
-
-@pytest.mark.parametrize(("does", "then", "long", "said", "requests"), HALVED.values(), ids=HALVED)
-def test_a_question_that_is_too_long_is_halved_and_never_sent_again(
-    api: Api,
-    short: Request,
-    long_path: Path,
-    does: list[Behaviour],
-    then: Behaviour,
-    long: bool,
-    said: str,
-    requests: int,
-) -> None:
-    api.does, api.else_ = [*does], then
-    asks = backend(api, request_tokens=30_000 if long else 8_000)
-    if said in ("whole", "cut"):
-        given = asks.answer(request_of(long_path) if long else short)
-        assert (given.text, given.meta["requests"]) == (said, 1 if said == "cut" else requests)
-        assert given.meta["input_tokens"] == 1200 * (1 + (does[:1] == [CUT] and said == "whole"))
-    else:
-        with pytest.raises(BackendError, match=said) as failed:
-            asks.answer(request_of(long_path) if long else short)
-        assert (failed.value.stage, failed.value.attempts) == ("request", requests)
-    assert len(api.asked) == requests
-    sizes = [len(text) for text in dict.fromkeys(asked.text for asked in api.asked)]
-    assert all(after < 0.7 * before for before, after in pairwise(sizes))
-    assert len(sizes) == requests or then.status == 500
-
-
-TROUBLES = [TOO_LONG, HUGE, error(500), error(429), Behaviour(body=b"{"), CUT, sound("no")]
-
-
-@given(st.lists(st.sampled_from(TROUBLES), min_size=1, max_size=4))
-@example([error(500), TOO_LONG, error(500)])
-@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_mixture_of_troubles_takes_more_than_three_requests(
-    api: Api, long_path: Path, does: list[Behaviour]
-) -> None:
-    api.reset()
-    api.does, api.else_ = does[:-1], does[-1]
-    with suppress(BackendError):
-        asks = backend(api, request_tokens=30_000)
-        assert 1 <= asks.answer(request_of(long_path)).meta["requests"] <= len(api.asked)
-    assert 1 <= len(api.asked) <= 3
-
-
-def test_all_halves_together_have_one_deadline(api: Api, long_path: Path) -> None:
-    api.does = [replace(TOO_LONG, delay=0.6)]
-    api.else_ = error(429, "rate_limit_error", **{"retry-after": "59.5"})
-    patience = {"deadline": 60.0, "request_seconds": 60.0}
-    with pytest.raises(BackendError):
-        backend(api, patience, request_tokens=30_000).answer(request_of(long_path))
-    # Of a minute of its own the half would have waited that long, and asked again.
-    assert (len(api.asked), api.waits) == (2, [])
 
 
 def test_a_template_of_ones_own_is_asked_with_and_a_broken_one_asks_nobody(

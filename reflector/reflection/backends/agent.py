@@ -29,7 +29,7 @@ from reflector.config import CONSENT
 from reflector.prices import Usage
 from reflector.reflection.backends import consent
 from reflector.reflection.backends.agent_clients import JUDGES, JudgeClient, Ours, Said
-from reflector.reflection.backends.model import Reply, Tries
+from reflector.reflection.backends.model import SHORTER, Reply, Tries
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.protocol import BackendError
 
@@ -206,7 +206,7 @@ def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> B
     words = f"{said.error} {ended.err.decode('utf-8', 'replace')[-2_000:]}".strip()
     what = f"{client.title} failed (exit code {ended.code}): {said.error or words[-300:] or 'it printed nothing'}"
     if _TOO_LONG.search(words):
-        return BackendError(what, stage="request", too_long=True)
+        return BackendError(what + SHORTER, stage="request")
     if _LIMITED.search(words):
         what = f"{client.title} hit its limit ({said.error or words[-300:]}); it is asked again by itself"
         return Limited(what, stage="access", retry_after=_seconds_until(words))

@@ -27,13 +27,7 @@ import anthropic
 import httpx2
 
 from reflector.prices import Usage
-from reflector.reflection.backends.model import (
-    BASE_DELAY,
-    MAX_RETRIES,
-    ModelSettings,
-    Reply,
-    Tries,
-)
+from reflector.reflection.backends.model import BASE_DELAY, MAX_RETRIES, SHORTER, ModelSettings, Reply, Tries
 from reflector.reflection.protocol import MAX_TOKENS, BackendError
 
 _OFFICIAL: Final = "https://api.anthropic.com"
@@ -210,10 +204,10 @@ def _failure(error: Exception, attempts: int, key: str) -> BackendError:
 
     Some gateways repeat the key that they refuse; it is removed.
     """
-    stage, too_long = "answer", False
+    stage = "answer"
     odd = next((one for one in (error, error.__cause__) if isinstance(one, _Odd)), None)
     if isinstance(error, anthropic.APIStatusError):
-        stage, text, too_long = _refusal(error)
+        stage, text = _refusal(error)
     elif isinstance(error, anthropic.APITimeoutError):
         stage, text = "transport", "the API did not answer in time"
     elif odd is not None:
@@ -226,21 +220,22 @@ def _failure(error: Exception, attempts: int, key: str) -> BackendError:
     else:
         text = f"{type(error).__name__}: {error}"
     text = text.replace(key, "[redacted:key]")
-    return BackendError(text, stage=stage, attempts=attempts, too_long=too_long, retry_after=_rest_in(error))
+    return BackendError(text, stage=stage, attempts=attempts, retry_after=_rest_in(error))
 
 
-def _refusal(error: anthropic.APIStatusError) -> tuple[str, str, bool]:
-    """Return the stage of an HTTP error, its words, and whether the question is too long."""
+def _refusal(error: anthropic.APIStatusError) -> tuple[str, str]:
+    """Return the stage of an HTTP error, and its words with the way out."""
     status = error.status_code
     if 300 <= status < 400:
         # By scheme and host alone: the rest of an address may hold secrets.
         other = error.response.next_request
         origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
         way_out = "and nothing was sent there; if you trust it, set it as base_url"
-        return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}", False
+        return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}"
     said = error.api_message if isinstance(error.api_message, str) else str(error)
-    too_long = status == 413 or (status == 400 and bool(_TOO_LONG.search(said)))
+    is_long = status == 413 or (status == 400 and _TOO_LONG.search(said))
+    way_out = SHORTER if is_long else _REFUSALS.get(status, "")
     stage = "transport" if _is_transient(error) or status == 408 else "request"
     if status in _REFUSALS or (status == 400 and _NO_CREDIT.search(said)):
         stage = "access"
-    return stage, f"HTTP {status} {error.type or ''}".rstrip() + f": {said}{_REFUSALS.get(status, '')}", too_long
+    return stage, f"HTTP {status} {error.type or ''}".rstrip() + f": {said}{way_out}"

@@ -1,8 +1,7 @@
 """The backend that asks a model: which one, where, with whose key, and what comes of a question.
 
-Invariant: one answer takes one deadline and at most `MAX_RETRIES` requests, and what was answered is never thrown
-away. Where a question is too long for its model, half of it is asked, never the same again; what the answers took is
-added up, and one that the window's end cut short counts if no better one follows. All stay within the allowance.
+Invariant: one answer takes one deadline, at most `MAX_RETRIES` requests and no more than the allowance, and what was
+answered is never thrown away.
 
 What is set nearer wins: a flag or REFLECTOR_MODEL, then the variables that agents and the ACE tool use, then the
 configuration's files, then our default. A key is never shown, stored or logged.
@@ -27,7 +26,6 @@ from reflector.reflection.prompts import TemplateError, find_template
 from reflector.reflection.protocol import MAX_TOKENS, Answer, BackendError, Prompt, Request
 from reflector.text.bounds import visible
 from reflector.text.secrets import quote, redact
-from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
     from reflector.reflection.truth.asking import Question
@@ -37,10 +35,12 @@ MODEL_VARIABLES = ("AGENTIC_CONTEXT_MODEL", "ANTHROPIC_MODEL", "ANTHROPIC_DEFAUL
 KEY_VARIABLES = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 URL_VARIABLES = ("AGENTIC_CONTEXT_BASE_URL", "ANTHROPIC_BASE_URL")
 
-#: Requirements A-15 and A-16: the retries are requests for one answer, whatever they are for.
+#: Requirements A-15 and A-16.
 MAX_RETRIES = 3
 REQUEST_SECONDS = 30.0
 BASE_DELAY = 2.0
+#: The way out where a model calls a prompt too long.
+SHORTER = "; lower request_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ModelSettings:
 
 @dataclass(slots=True)
 class Tries:
-    """What a question has used up, in whatever form it was put: requests, and seconds since the first of them."""
+    """What a question has used up: requests, and seconds since it was put."""
 
     made: int = 0
     begun: float = field(default_factory=time.monotonic)
@@ -157,61 +157,31 @@ class ModelBackend:
     quotes: bool = True
     name: str = "anthropic"
 
-    def prompt(self, request: Request, most: int | None = None) -> Prompt:
-        """Return what would be sent about a window, in at most so many tokens where the model takes no more.
-
-        Raises BackendError where template or limit forbid it.
-        """
+    def prompt(self, request: Request) -> Prompt:
+        """Return what would be sent about a window. Raises BackendError where template or limit forbid it."""
         limit = self.request_tokens
         if request.allowance is not None:
             client = self.client.of(request.agent)
             limit = min(limit, request.allowance // client.worst - MAX_TOKENS - client.overhead)
         try:
             template = find_template("reflector.txt", self.project)
-            playbook = sections_text(request.playbook)
-            return compose(template, playbook, request.cited, request.messages, limit if most is None else most)
+            return compose(template, sections_text(request.playbook), request.cited, request.messages, limit)
         except TemplateError as error:
             raise BackendError(str(error), stage="template", attempts=0) from error
         except BackendError as error:
-            if limit < self.request_tokens and most is None:
+            if limit < self.request_tokens:
                 error.stage = "budget"
             raise
 
     def answer(self, request: Request) -> Answer:
         """Judge a window. Raises BackendError; what the file of the transcript raises goes through."""
         client = self.client.of(request.agent)
-        prompt: Prompt | None = self.prompt(request)
-        usage, tries = Usage(), Tries()
-        given: Answer | None = None
-        refused: BackendError | None = None
-        while prompt is not None:
-            try:
-                client.admit()
-                request.reserve(usage.total + client.worst * (prompt.tokens + client.overhead + MAX_TOKENS))
-                reply = asyncio.run(client.send((prompt.before, prompt.after), tries))
-            except BackendError as error:
-                usage += error.usage
-                refused = error
-                if given is not None or not error.too_long:
-                    break
-            else:
-                usage += _used(reply, prompt.tokens)
-                given = Answer(
-                    reply.text,
-                    quote(reply.model, 100),
-                    prompt.sha256,
-                    prompt.template_sha256,
-                    _meta(reply, usage, prompt.tokens, tries),
-                    prompt.left_out,
-                )
-                if reply.stop_reason != "model_context_window_exceeded":
-                    break
-            prompt = self._half(request, prompt) if tries.made < MAX_RETRIES else None
-        if given is None:
-            assert refused is not None  # each round ends with an answer or a refusal
-            refused.usage = usage
-            raise refused
-        return given
+        prompt = self.prompt(request)
+        client.admit()
+        request.reserve(client.worst * (prompt.tokens + client.overhead + MAX_TOKENS))
+        answer = _answer(client, (prompt.before, prompt.after), prompt.tokens)
+        of = prompt.template_sha256
+        return replace(answer, prompt_sha256=prompt.sha256, template_sha256=of, left_out=prompt.left_out)
 
     def who(self, agent: str) -> str:
         """Return which client is asked about a session that this agent wrote."""
@@ -233,25 +203,15 @@ class ModelBackend:
                 stage="request",
                 attempts=0,
             )
-        tries = Tries()
-        reply = asyncio.run(self.client.send((text,), tries))
-        meta = _meta(reply, _used(reply, tokens), tokens, tries)
-        return Answer(reply.text, quote(reply.model, 100), prompt_sha256=sha256(text.encode()).hexdigest(), meta=meta)
-
-    def _half(self, request: Request, prompt: Prompt) -> Prompt | None:
-        """Return half of a question; None where that has no room for a session, so that the model's words are said."""
-        try:
-            return self.prompt(request, prompt.tokens // 2)
-        except (BackendError, OSError, UnknownTranscript):
-            return None
+        return replace(_answer(self.client, (text,), tokens), prompt_sha256=sha256(text.encode()).hexdigest())
 
 
-def _used(reply: Reply, estimated: int) -> Usage:
-    """Return the tokens that an answer took. Where nobody counted, the most that they can be: budgets must hold."""
-    return reply.usage if reply.usage.total else Usage(estimated, estimate_tokens(reply.text))
-
-
-def _meta(reply: Reply, usage: Usage, estimated: int, tries: Tries) -> dict[str, object]:
+def _answer(client: Client, texts: Sequence[str], estimated: int) -> Answer:
+    """Return what comes of one question. Where nobody counted its tokens, the most that they can be stand: budgets
+    must hold. Raises BackendError."""
+    tries = Tries()
+    reply = asyncio.run(client.send(texts, tries))
+    usage = reply.usage if reply.usage.total else Usage(estimated, estimate_tokens(reply.text))
     meta: dict[str, object] = {
         **usage.meta(),
         "estimated_tokens": estimated,
@@ -263,4 +223,4 @@ def _meta(reply: Reply, usage: Usage, estimated: int, tries: Tries) -> dict[str,
         meta["cost_usd"] = str(price)
     if reply.request_id:
         meta["request_id"] = quote(reply.request_id, 100)
-    return meta
+    return Answer(reply.text, quote(reply.model, 100), meta=meta)
