@@ -362,8 +362,8 @@ MUTATIONS = [
     Mutation(APP, "text if not self.user and self.dataset is None else _COMMAND", "text if True else _COMMAND", ERRORS),
     Mutation(
         ARGUMENTS,
-        'value.strip("[]").removeprefix("lesson ") if self',
-        "value if self",
+        'return value.strip("[]").removeprefix("lesson ")',
+        "return value",
         ("tests/cli/test_changes.py", "tests/cli/test_questions.py", "tests/cli/test_lessons.py"),
     ),
     # Undo: the last change whole, back to what was there, and never over a later one.

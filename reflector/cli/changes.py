@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import BULLET, SECTION, dry_run_option, find_bullet, json_option, why_option
+from reflector.cli.options import NAME, SECTION, dry_run_option, find_bullet, json_option, why_option
 from reflector.cli.output import note, print_json, safe
 from reflector.curation.changes import Applied, apply, planned, promote
 from reflector.curation.playbook_file import edited_from, untaken
@@ -155,7 +155,7 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 
 
 @click.command()
-@click.argument("name", type=BULLET)
+@click.argument("name", type=NAME)
 @click.argument("text", required=False)
 @click.option("--section", type=SECTION, help="Move it to this section.")
 @click.option("--to-user", is_flag=True, help="Move it to your own playbook, without its counts.")
@@ -199,7 +199,7 @@ def _to_user(place: Place, name: str) -> None:
 
 
 @click.command()
-@click.argument("names", type=BULLET, nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME...")
 @why_option
 @dry_run_option
 @json_option
@@ -212,7 +212,7 @@ def remove(place: Place, names: tuple[str, ...], why: str | None, dry_run: bool,
 
 
 @click.command()
-@click.argument("names", type=BULLET, nargs=-1, required=True, metavar="NAME NAME...")
+@click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
 @click.option("--text", help="What the merged bullet says. Default: what the first one says.")
 @click.option("--section", type=SECTION, help="Its section. Default: that of the first one.")
 @dry_run_option

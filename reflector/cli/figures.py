@@ -20,7 +20,7 @@ from reflector.audit.stats import Stats
 from reflector.audit.stats import stats as stats_of
 from reflector.cli.app import Place
 from reflector.cli.lessons import changed_lessons, print_changed
-from reflector.cli.options import BULLET, Question, find_bullet, json_option, question
+from reflector.cli.options import NAME, Question, find_bullet, json_option, question
 from reflector.cli.output import (
     counted,
     json_of,
@@ -53,7 +53,7 @@ _rows = chain.from_iterable
 
 
 @click.command("double-counts")
-@click.argument("name", required=False, type=BULLET)
+@click.argument("name", required=False, type=NAME)
 @question
 def double_counts(asked: Question, name: str | None) -> None:
     """Explain tags that were counted more than once.

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from reflector.cli.app import Place
-from reflector.cli.options import AGENT_FILE, agreed
+from reflector.cli.options import agreed
 from reflector.cli.output import counted, note, safe
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing."),
-        click.option(
-            "--mirror", "mirrors", type=AGENT_FILE, multiple=True, help="A file that keeps the playbook: AGENTS.md."
-        ),
+        click.option("--mirror", "mirrors", multiple=True, help="A file that keeps the playbook: AGENTS.md."),
         click.option("--judge", is_flag=True, help="Let your own agents judge sessions; costs tokens."),
         click.option("--git", is_flag=True, help="Share .claude/playbook.json through git: bullets, not counts."),
         click.option(

@@ -14,7 +14,7 @@ import click
 from reflector.audit.targets import session_named
 from reflector.cli.app import Place
 from reflector.cli.changes import asked
-from reflector.cli.options import BULLET, FILE, SESSION, dry_run_option, json_option, why_option
+from reflector.cli.options import FILE, NAME, dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.cli.sessions import DrainedJson, run_drain
 from reflector.config import BACKENDS
@@ -42,7 +42,7 @@ _MESSAGES, _CHARACTERS = 12, 240
 
 
 @click.command()
-@click.argument("sessions", nargs=-1, type=SESSION, metavar="[SESSION…]")
+@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option("--record", type=FILE, help="Write the answers to this file, as fixtures.")
 @click.option("--give-up", is_flag=True, help="Stop trying to judge the sessions; needs --why.")
@@ -224,8 +224,8 @@ class CitationJson:
 
 
 @click.command()
-@click.argument("session", required=False, type=SESSION)
-@click.argument("name", required=False, type=BULLET)
+@click.argument("session", required=False)
+@click.argument("name", required=False, type=NAME)
 @click.argument("verdict", required=False, type=click.Choice(["helpful", "harmful", "neutral"]))
 @why_option
 @click.option("--all", "decided", is_flag=True, help="Include citations that have a verdict.")

@@ -11,8 +11,8 @@ import click
 from reflector import entries
 from reflector.cli.app import Place
 from reflector.cli.options import (
-    BULLET,
     FILE,
+    NAME,
     PATH,
     READ_FILE,
     Question,
@@ -22,7 +22,7 @@ from reflector.cli.options import (
     question,
     why_option,
     yes_option,
-)  # fmt: skip
+)
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
 from reflector.curation import playbook_file
 from reflector.curation.adoption import PlaybookRefused
@@ -350,7 +350,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
 
 
 @ledger.command("assert")
-@click.argument("name", type=BULLET)
+@click.argument("name", type=NAME)
 @click.argument("counters", metavar="HELPFUL/HARMFUL")
 @click.pass_obj
 def assert_(place: Place, name: str, counters: str) -> None:

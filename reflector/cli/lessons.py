@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import LESSON, SECTION, Question, question, why_option
+from reflector.cli.options import NAME, SECTION, Question, question, why_option
 from reflector.cli.output import counted, event_table, safe, shaped, short_id, table
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -113,7 +113,7 @@ def show_lesson(asked: Question, id: str) -> None:
 
 
 @lessons.command(short_help="Propose a lesson as a bullet.")
-@click.argument("id", type=LESSON, metavar="ID")
+@click.argument("id", type=NAME, metavar="ID")
 @click.option("--section", type=SECTION, help="Default: mis for a mistake.")
 @why_option
 @click.pass_obj
@@ -136,7 +136,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
 
 
 @lessons.command()
-@click.argument("lesson_id", type=LESSON, metavar="LESSON")
+@click.argument("lesson_id", type=NAME, metavar="LESSON")
 @click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
 @click.option("--why", required=True, help="What happened; the ledger keeps it.")
 @click.option("--source", default="human", show_default=True, help="Who saw it: human, tests, agent …")

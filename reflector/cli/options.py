@@ -1,15 +1,14 @@
 """The kinds of arguments that commands take, and the options that several of them share.
 
 Invariant: an option of a name means the same on every command. A name that no bullet ever had is a usage error with
-the nearest one that there is. What a shell completes is read and never changed, and a project that cannot be read
-completes nothing.
+the nearest one that there is.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,14 +19,9 @@ from reflector.cli.output import print_json, safe
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from reflector.cli.app import Place
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import BulletRow, Ledger
-    from reflector.project import Project
-
-_Found = Iterable[tuple[str, str]]
 
 #: A path, one of no folder, and one of a file that is there.
 PATH = click.Path(path_type=Path)
@@ -133,35 +127,17 @@ def bare(name: str) -> str:
     return re.sub(r"[-_ ]|(?<!\d)0+", "", name.lower())
 
 
-class _Completed(click.ParamType[str]):
-    """A text that a shell completes with what the project has: (text, help), by `find`."""
+class _Name(click.ParamType[str]):
+    """The name of a bullet, or the id of a lesson: it is cited in brackets, and copied with them."""
 
-    def __init__(self, name: str, find: Callable[[Project], _Found]) -> None:
-        self.name = name
-        self._find = find
+    name = "name"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        # Bullets and lessons are cited in brackets, and copied with them.
-        return value.strip("[]").removeprefix("lesson ") if self in (BULLET, LESSON, ANYTHING) else value
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        from reflector.cli.app import Place
-
-        options = ctx.find_root().params
-        try:
-            found = self._find(Place(options.get("project"), user=bool(options.get("user"))).project())
-            return [CompletionItem(text, help=said) for text, said in found if text.startswith(incomplete)]
-        except Exception:  # noqa: BLE001  a person who presses Tab wants no traceback
-            return []
+        return value.strip("[]").removeprefix("lesson ")
 
 
-class _Section(_Completed):
+class _Section(click.Choice[str]):
     """A section by its slug, its title, or the beginning of its title."""
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return f"{{{'|'.join(SECTIONS)}}}"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         wanted = value.strip().casefold()
@@ -174,39 +150,5 @@ class _Section(_Completed):
         raise click.BadParameter(f"{value!r} is not a section; the sections are {known}", ctx, param, "SECTION")
 
 
-def _bullets(project: Project) -> _Found:
-    from reflector.playbook.document import MAX_BYTES, load
-
-    with project.playbook_json.open("rb") as file:
-        return [(bullet.name, bullet.text[:60]) for bullet in load(file.read(MAX_BYTES)).bullets]
-
-
-def _sessions(project: Project) -> _Found:
-    if not project.has_ledger():
-        return []
-    with project.open_ledger() as ledger:
-        newest = {row.session_id: row.changed_at for row in ledger.windows() if row.session_id}
-    return reversed(newest.items())
-
-
-def _lessons(project: Project) -> _Found:
-    from reflector.lessons.book import lesson_book
-
-    if not project.has_ledger():
-        return []
-    with project.open_ledger() as ledger:
-        return [(one.id[:8], one.text[:60]) for one in lesson_book(ledger) if one.state != "retracted"]
-
-
-def _agent_files(project: Project) -> _Found:
-    from reflector.locate import AGENT_FILES
-
-    return ((name, "there" if (project.root / name).exists() else "") for name in AGENT_FILES)
-
-
-SECTION = _Section("section", lambda _: SECTIONS.items())
-BULLET = _Completed("name", _bullets)
-SESSION = _Completed("session", _sessions)
-LESSON = _Completed("lesson", _lessons)
-ANYTHING = _Completed("name", lambda project: [*_bullets(project), *_sessions(project), *_lessons(project)])
-AGENT_FILE = _Completed("file", _agent_files)
+NAME = _Name()
+SECTION = _Section(list(SECTIONS))

@@ -20,16 +20,7 @@ from reflector.audit.log import Filter, about, select, summary
 from reflector.audit.moments import period, position_before, position_of
 from reflector.audit.targets import Target, UnknownTarget, session_named, target_named
 from reflector.cli.app import Place
-from reflector.cli.options import (
-    ANYTHING,
-    BULLET,
-    SESSION,
-    Question,
-    bare,
-    find_bullet,
-    json_option,
-    question,
-)
+from reflector.cli.options import NAME, Question, bare, find_bullet, json_option, question
 from reflector.cli.output import (
     counted,
     event_table,
@@ -72,7 +63,7 @@ class ShownJson(ListedJson):
 
 
 @click.command()
-@click.argument("what", metavar="NAME|SESSION|LESSON|EVENT", type=ANYTHING)
+@click.argument("what", metavar="NAME|SESSION|LESSON|EVENT", type=NAME)
 @question
 def show(asked: Question, what: str) -> None:
     """Show a bullet, a session, a lesson or an event, with its history.
@@ -202,7 +193,7 @@ def _cost(of: SessionStory | Reflection) -> str:
 
 
 @click.command()
-@click.argument("name", type=BULLET)
+@click.argument("name", type=NAME)
 @question
 def blame(asked: Question, name: str) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
@@ -288,8 +279,8 @@ class LoggedJson(Event):
     metavar="TYPE",
     help="Only this type; repeatable.",
 )
-@click.option("--session", "session_id", type=SESSION, metavar="ID", help="Only this session: an id or its beginning.")
-@click.option("--bullet", type=BULLET, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
+@click.option("--session", "session_id", metavar="ID", help="Only this session: an id or its beginning.")
+@click.option("--bullet", type=NAME, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
 @click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
 @click.option("--until", metavar="MOMENT", help="Only events up to the end of this moment.")
 @click.option("--follow", is_flag=True, help="Print new events until Ctrl-C; with --json, one event per line.")
