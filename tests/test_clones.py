@@ -90,8 +90,9 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("what", LINKS)
-@pytest.mark.parametrize("way", ["cloned", "unpacked"])
+@pytest.mark.parametrize(
+    ("way", "what"), [("cloned", "the ledger"), ("cloned", "the spool"), *(("unpacked", what) for what in LINKS)]
+)
 def test_no_link_in_the_place_of_what_is_ours_is_followed(tmp_path: Path, what: str, way: str) -> None:
     """Unpacked from an archive, git tracks nothing, so every door has to stand by itself."""
     name, target = LINKS[what]
@@ -169,19 +170,15 @@ PLACES = [
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", ["a pipe", "a link to what never ends"])
-def test_nothing_in_the_state_folder_keeps_anybody_waiting(agent: Agent, tmp_path: Path, place: str, kind: str) -> None:
+def test_nothing_in_the_state_folder_keeps_anybody_waiting(agent: Agent, tmp_path: Path, place: str) -> None:
     path = agent.state / place
     path.parent.mkdir(parents=True, mode=0o700)
-    if kind == "a pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
+    os.mkfifo(path)
     one_session(agent, tmp_path)
     if place == "ledger.db":
         told = agent.call("list", code=1).err
         assert f"the ledger {path} is " in told
-        assert "not a regular file" in told or "a link" in told
+        assert "not a regular file" in told
 
 
 def test_a_repository_may_lower_what_its_user_set_and_names_no_ledger(tmp_path: Path) -> None:
@@ -226,7 +223,7 @@ while True:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names at once")
-@pytest.mark.parametrize("swapped", ["reflector", "."])
+@pytest.mark.parametrize("swapped", ["reflector", pytest.param(".", marks=pytest.mark.slow)])
 def test_whoever_swaps_our_folder_for_a_link_gets_no_file_of_ours_elsewhere(
     agent: Agent, tmp_path: Path, swapped: str
 ) -> None:

@@ -108,12 +108,6 @@ def test_a_folder_where_everybody_may_write_is_nobodys_project_from_below(tmp_pa
     assert find(shared) == shared
 
 
-def test_the_root_of_the_file_system_is_nobodys_project_from_below(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locate, "is_project", lambda folder: folder == "/")
-    assert locate.find_project(str(home), "/nowhere") == str(home)
-    assert locate.find_project("/", "/nowhere") == "/"
-
-
 @pytest.mark.parametrize("where", ["../shop-fix", ".claude/worktrees/fix"])
 def test_a_linked_worktree_belongs_to_the_main_checkout(repository: Path, find: Finder, where: str) -> None:
     playbook(repository)
@@ -143,15 +137,6 @@ def test_worktrees_may_be_given_ledgers_of_their_own(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ("reflector.toml" if where == "project" else "config.toml")).write_text('worktrees = "own"')
     assert find(repository.parent / "fix/src") == repository.parent / "fix"
-
-
-@pytest.mark.parametrize("settings", [b"worktrees = " + b"[" * 10_000, b"worktrees." * 100_000 + b"own = 1"])
-def test_settings_that_nobody_can_read_give_worktrees_no_ledgers_of_their_own(
-    repository: Path, find: Finder, settings: bytes
-) -> None:
-    git(repository, "worktree", "add", "../fix")
-    (playbook(repository) / ".claude/reflector.toml").write_bytes(settings)
-    assert find(repository.parent / "fix/src") == repository
 
 
 @pytest.mark.parametrize(("name", "project"), [(".bare", "."), ("shop.git", "shop.git")])
@@ -249,12 +234,6 @@ def test_the_notes_of_worktrees_stay_short(repository: Path, home: Path, find: F
     git(repository, "worktree", "remove", "--force", home / "fix")
     assert find(home / "fix") == repository
     assert notes.stat().st_size < locate.MAX_NOTES * 2 / 3
-
-
-def test_git_lists_worktrees_whose_folder_is_gone(repository: Path) -> None:
-    git(repository, "worktree", "add", "../fix")
-    subprocess.run(["rm", "-rf", str(repository.parent / "fix")], check=True)
-    assert locate.worktrees(str(repository)) == [str(repository.parent / "fix")]
 
 
 def test_an_archive_cannot_pass_for_a_worktree_of_another_repository(

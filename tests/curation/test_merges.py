@@ -287,3 +287,18 @@ def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
         assert holds(a) == holds(b)
         agree(a)
         agree(b)
+
+
+def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_for_its_heir(fresh: Fresh) -> None:
+    with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
+        a.append([added("pat-001", "One"), added("pat-002", "Two"), adopted("once_per_session")])
+        a.append([merged("pat-003", "pat-001", "pat-002")])
+        a.append(seen(1, ("pat-002", "helpful"), session="s1"))
+        load(b, list(exported(a)))
+        a.append(seen(2, ("pat-001", "helpful"), session="s1"))
+        b.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=1, harmful=0)])
+        b.append(seen(3, ("pat-001", "helpful"), ("pat-002", "helpful"), session="s2"))
+        meet(a, b)
+        meet(b, a)
+        for ledger in (a, b):
+            assert [helpful for helpful, _ in counters(ledger, "pat-001", "pat-002", "pat-003")] == [2, 2, 3]

@@ -13,7 +13,7 @@ import pytest
 from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.recording import Reflected
-from reflector.sessions.last_session import leave, leave_waiting
+from reflector.sessions.last_session import leave
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -133,15 +133,6 @@ def test_the_status_line_is_that_of_the_project_that_the_agent_names(agent: Agen
     assert status_line(agent, stdin.replace("%s", str(folder)), CLAUDE_PROJECT_DIR="") == line
 
 
-def test_a_rendered_text_that_cannot_be_stored_is_said_with_its_path(
-    agent: Agent, capfd: pytest.CaptureFixture[str]
-) -> None:
-    rendered = agent.own / "injection.txt"
-    rendered.mkdir(parents=True)
-    agent.call("add", "pat", "More.")
-    assert f"renders it again: {rendered}: Is a directory" in capfd.readouterr().err
-
-
 def test_a_line_obeys_nobody(agent: Agent) -> None:
     agent.call("list")
     text = agent.hook("SessionStart")
@@ -152,15 +143,6 @@ def test_a_line_obeys_nobody(agent: Agent) -> None:
     line = start(agent)["systemMessage"]
     assert line.isprintable()
     assert len(line) < 500
-
-
-def test_what_waits_is_left_until_nothing_does(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    left = Path(own_folder(str(tmp_path)), "waiting.txt")
-    leave_waiting(tmp_path, 2, is_users=True)
-    assert left.read_text() == "2 proposals wait: reflector --user proposals\n"
-    leave_waiting(tmp_path, 0, is_users=True)
-    assert not left.exists()
 
 
 def done(detail: str = "", session: str | None = "s-1", outcome: Any = "completed", undecided: int = 0) -> Reflected:

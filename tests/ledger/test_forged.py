@@ -127,8 +127,10 @@ def test_a_ledger_of_an_earlier_version_that_holds_one_is_upgraded(ledger: Ledge
     add_bullet(again, "pat", "It goes on.")
 
 
-@pytest.mark.parametrize("head", [True, False])
-@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [*((name, True) for name in FORGED), *((name, False) for name in ("no object", "a text that is null", "a move"))],
+)
 def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(ledger: Ledger, name: str, head: bool) -> None:
     ledger.append(history())
     bullets, position = ledger.bullets(), ledger.head().position + 1

@@ -18,11 +18,11 @@ from . import sql
 from .events import added, reflected, retracted, window
 
 #: A page holds 2,000 events.
-PAGES = 3
+PAGES = 2
 
 
 def lived(ledger: Ledger) -> None:
-    """Three pages of windows with two tags each, one window retracted."""
+    """Two pages of windows with two tags each, one window retracted."""
     ledger.append([added("pat-001"), added("mis-001", helpful=2)])
     for start in range(0, PAGES * 500, 500):
         events: list[NewEvent] = []
@@ -52,7 +52,7 @@ def test_a_rebuild_that_was_stopped_leaves_the_old_rows_and_readers_see_them_unt
     shown, reached, seen = other.rows(), list[int](), list[object]()
 
     def stop(position: int) -> None:
-        if position >= 4000:
+        if position >= 2000:
             raise RuntimeError("stopped")
 
     def look(position: int) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from reflector.exchange.backup import backup, restore
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
@@ -177,20 +176,3 @@ def test_a_tail_that_was_cut_and_a_history_that_was_rewritten_are_found_by_an_an
         # A redaction or what was written into playbook.json may have been cut off with the tail.
         assert without <= {"redaction", "projection"}, told
         assert {finding.code for finding in verify(ledger, sound[1]["default"])} == without | {"anchor"}, told
-
-
-@pytest.mark.parametrize("seed", range(max(3, _NUMBER // 40)))
-def test_nothing_is_found_in_clean_ledgers_however_they_came_about(tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "ledger.db"
-    anchors = told(path, random.Random(f"{_SEED} clean {seed}"), 36)
-    assert _found(path, anchors) == []
-    with Ledger.open_file(path) as ledger:
-        end = backup(ledger, tmp_path / "copy.db")
-    assert end == anchors["default"]
-    assert _found(tmp_path / "copy.db", anchors) == []
-    with Ledger.open_file(path) as ledger:
-        ledger.append([added("oth-999")])
-    restore(tmp_path / "copy.db", path, "default", force=True)
-    assert _found(path, anchors) == []
-    _run(path, "ANALYZE", "VACUUM")
-    assert _found(path, anchors) == []

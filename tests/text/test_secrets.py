@@ -27,7 +27,7 @@ from reflector.text.assignments import redact_assignments
 from reflector.text.bounds import clean, visible
 from reflector.text.key_blocks import redact_keys
 from reflector.text.places import redact_places
-from reflector.text.secrets import quote, redact
+from reflector.text.secrets import redact
 from reflector.text.tokens import redact_tokens
 from reflector.transcripts.reading import read_messages
 from tests.conftest import assert_linear, examples
@@ -163,13 +163,6 @@ def test_a_text_of_the_corpus_is_redacted_as_it_says(number: int) -> None:
             assert redact(json.dumps({"content": text})) == json.dumps({"content": text})
 
 
-@pytest.mark.parametrize("around", ["use {} now", "x={},", "\\n{}\\n", "\x1b[31m{}\x1b[0m", "({})", "[{}]"])
-def test_a_token_is_known_by_its_form_wherever_it_stands(around: str) -> None:
-    forms = [row for row in ROWS if row.name in BY_FORM and row.text[0] != "{"]
-    made = [(around.replace("{}", filled(row.text, Random(row.name)).text), row.redacted) for row in forms]
-    assert [(text, redact(text)) for text, wanted in made if redact(text) != around.replace("{}", wanted)] == []
-
-
 def numbered(text: str) -> str:
     return "\n".join(f"{number:6}→{line}" for number, line in enumerate(text.split("\n"), 1))
 
@@ -240,13 +233,6 @@ def test_what_is_replaced_beside_other_things_leaves_them_as_they_were() -> None
 
 
 KEY_BODY = "\n".join([A36 + A36[:28]] * 4)
-
-
-@pytest.mark.parametrize("kind", ["", "RSA ", "OPENSSH ", "ENCRYPTED "])
-def test_a_private_key_goes_from_begin_to_end(kind: str) -> None:
-    block = f"-----BEGIN {kind}PRIVATE KEY-----\n{KEY_BODY}\n-----END {kind}PRIVATE KEY-----"
-    assert redact(f"a\n{block}\nb\n{block}\nc") == "a\n[redacted:private-key]\nb\n[redacted:private-key]\nc"
-    assert redact(block.replace("\n", "\\n")) == "[redacted:private-key]"
 
 
 @pytest.mark.parametrize(
@@ -320,7 +306,7 @@ def test_a_hostile_text_costs_what_its_length_costs(seed: str | tuple[str, str])
         return "".join(part * (size // len("".join(parts))) for part in parts)
 
     redact(text(200))  # compiles the rules
-    assert_linear(lambda size: redact(visible(text(size))), 12_500)
+    assert_linear(lambda size: redact(visible(text(size))), 6_000)
     for count in (1, 2, 3):
         once = redact("".join(part * count for part in parts))
         assert redact(once) == once
@@ -373,12 +359,6 @@ def test_clean_is_bounded_and_can_be_encoded(text: str, limit: int) -> None:
     assert len(line) <= limit
     line.encode()
     assert clean(line, limit) == line
-
-
-def test_quote_sees_through_invisible_characters() -> None:
-    token = "gh" + "p_" + A36
-    assert quote(token[:9] + "\u200b" + token[9:], 99) == "[redacted:github-token]"
-    assert quote(token[:9] + "\x1b[0m" + token[9:], 99) == "[redacted:github-token]"
 
 
 TEMPLATE = find_template("reflector.txt")
@@ -435,11 +415,3 @@ def test_no_cut_of_many_leaves_half_a_secret(kind: str, tmp_path: Path) -> None:
     dice = Random(f"{kind} again")
     for _ in range(10):
         assert leaks(tmp_path / "s.jsonl", kind, dice) is None
-
-
-@pytest.mark.parametrize("before", range(0, 2_400, 400))
-def test_a_key_whose_beginning_was_cut_away_with_the_middle_of_an_answer_is_known(before: int, tmp_path: Path) -> None:
-    text, parts = secret("large rsa key", Random(before))
-    answer = "line of a log\n" * (before // 14) + text + "\nlast line" * 20
-    request = request_of(tmp_path / "s.jsonl", records("result", answer, 0, Random(1)), 100_000)
-    assert shown(parts, request) is None
