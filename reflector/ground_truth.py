@@ -1,6 +1,5 @@
 """Reflection on tasks that have a right answer: the public names (docs/embedding.md)."""
 
-from reflector.reflection.truth.agent import BackendClient as BackendClient
 from reflector.reflection.truth.agent import LedgerPlaybooks as LedgerPlaybooks
 from reflector.reflection.truth.agent import PlaybookStore as PlaybookStore
 from reflector.reflection.truth.agent import ReflectorAgent as ReflectorAgent

@@ -17,7 +17,6 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.prices import Usage
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, trouble_of
@@ -113,13 +112,10 @@ class Recorder:
         attempts: int = 1,
         *,
         final: bool = False,
-        parser: int | None = None,
-        retry_after: float = 0.0,
-        usage: Usage | None = None,
+        **facts: Any,
     ) -> Reflected:
-        """Record what went wrong."""
-        facts: Any = {"attempts": attempts, "final": final, "parser": parser}
-        facts |= {"retry_after": retry_after, "usage": usage}
+        """Record what went wrong; `facts` are further ones of its event."""
+        facts |= {"attempts": attempts, "final": final}
         self.ledger.append([events_of.failed(window, self.backend.name, stage, message, **facts)])
         trouble = trouble_of(self.ledger.targeting(window.event_id))
         again = not final and trouble is not None and trouble.attempts < self.max_attempts

@@ -20,7 +20,7 @@ from reflector.ledger.store import Ledger
 from reflector.project import Project
 from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError, Completes, Replies, Request, reply_of
+from reflector.reflection.protocol import Answer, Backend, BackendError, Replies, Request, reply_of
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.truth import running
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
@@ -62,27 +62,15 @@ class LedgerPlaybooks:
             yield ledger
 
 
-class BackendClient:
-    """One of our backends as a model. Asked about a trajectory, it is given the whole question, not only the prompt."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
-        self.name, self.is_model = backend.name, backend.is_model
-        self.reply = reply_of(backend)
-
-    def invoke_with_template(self, prompt: str) -> str:
-        """Answer a bare prompt. Raises BackendError."""
-        assert isinstance(self.backend, Completes)  # as each of ours that replies
-        return self.backend.complete(prompt).text
-
-
-def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> BackendClient:
+def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> Backend:
     """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`). Raises ConfigError.
 
     `settings` are those of the configuration, such as `model` or `fixtures`.
     """
     root = project or Path.cwd()
-    return BackendClient(backend_of(load_config(root, flags={"backend": backend, **settings}), root))
+    made = backend_of(load_config(root, flags={"backend": backend, **settings}), root)
+    reply_of(made)
+    return made
 
 
 class _Foreign:
@@ -154,8 +142,8 @@ class ReflectorAgent:
 
     def _run(self, case: Case, loop: asyncio.AbstractEventLoop | None) -> ReflectionResult:
         checked_dataset(case.dataset)
-        ours = isinstance(self.llm_client, BackendClient) or not hasattr(self.llm_client, "invoke_with_template")
-        ours = ours and isinstance(self.llm_client, Replies)
+        # A mock has every attribute, also those of our backends.
+        ours = isinstance(self.llm_client, Replies) and not hasattr(self.llm_client, "invoke_with_template")
         backend: Backend = self.llm_client if ours else _Foreign(self.llm_client, loop)
         if case.iterations < 1:
             said = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
