@@ -58,12 +58,12 @@ def agent_folder(environ: "Mapping[str, str] | None" = None) -> str:
     return environment("CLAUDE_CONFIG_DIR", environ) or f"{home_folder(environ) or '~'}/.claude"
 
 
-def agent_folders(environ: "Mapping[str, str] | None" = None) -> list[str]:
+def agent_folders() -> list[str]:
     """Return the agents' own folders of a person, in which they keep their transcripts."""
-    home = home_folder(environ)
-    codex = environment("CODEX_HOME", environ) or f"{home}/.codex"
+    home = home_folder()
+    codex = environment("CODEX_HOME") or f"{home}/.codex"
     others = (".gemini", ".copilot", ".pi", ".local/share/opencode")
-    return [agent_folder(environ), codex, *(f"{home}/{name}" for name in others if home)]
+    return [agent_folder(), codex, *(f"{home}/{name}" for name in others if home)]
 
 
 def user_folder(environ: "Mapping[str, str] | None" = None) -> str:

@@ -36,10 +36,6 @@ class Filter(NamedTuple):
     begin: str = ""
     end: str = ""
 
-    def between(self, after: int, upto: int) -> Filter:
-        """Return the same, of these positions."""
-        return self._replace(after=after, upto=upto)
-
 
 def select(ledger: Ledger, chosen: Filter, newest: int | None = None) -> list[Event]:
     """Return the events of a filter in order: all, or the newest so many. Raises LedgerError."""

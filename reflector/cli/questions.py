@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,13 +27,11 @@ from reflector.cli.output import (
     note,
     print_facts,
     print_json,
-    print_lines,
     safe,
     shaped,
     short_id,
     short_time,
     table,
-    terminal,
 )  # fmt: skip
 from reflector.cli.playbook import ListedJson, Uses, worth
 from reflector.events import event as ev
@@ -43,7 +40,7 @@ from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.sessions import CALLED_WRONG
 from reflector.ledger.as_of import Past
-from reflector.ledger.store import BulletRow, Ledger
+from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
 
 if TYPE_CHECKING:
@@ -51,8 +48,6 @@ if TYPE_CHECKING:
     from reflector.quality.signals import WindowQuality
 
 _TYPE = click.Choice(list(EVENT_TYPES))
-#: Seconds between two looks at a ledger that is followed.
-_PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +278,6 @@ class LoggedJson(Event):
 @click.option("--bullet", type=NAME, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
 @click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
 @click.option("--until", metavar="MOMENT", help="Only events up to the end of this moment.")
-@click.option("--follow", is_flag=True, help="Print new events until Ctrl-C; with --json, one event per line.")
 @json_option
 @click.pass_obj
 def log(
@@ -294,17 +288,12 @@ def log(
     bullet: str | None,
     since: str | None,
     until: str | None,
-    follow: bool,
     as_json: bool,
 ) -> None:
     """List what happened, event by event.
 
     An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json has the command.
     """
-    if follow and until:
-        raise click.UsageError("--follow waits for new events; leave out --until")
-    if follow and not place.project().has_ledger():
-        raise click.UsageError("there is no ledger to follow yet; it begins with the first `reflector ingest` or hook")
     with place.reading() as ledger:
         if session_id is not None:
             session_id = session_named(ledger, session_id)
@@ -315,9 +304,6 @@ def log(
         times = (begins[0] if begins else "", ends[1] if ends else "")
         chosen = Filter(types, session_id, bullet, after, upto, *times)
         events = select(ledger, chosen, last or None)
-        if follow:
-            _follow(ledger, chosen, events, head, as_json=as_json)
-            return
         from reflector.curation.undoing import undo_of, undone
 
         gone = undone(ledger)
@@ -332,26 +318,3 @@ def log(
     event_table(events, what, empty="No such events.")
     if events and sys.stdout.isatty():
         note("`reflector undo POSITION` undoes a change.")
-
-
-def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:
-    """Print events as they come; what a hook's drain appends is seen at the next look."""
-    try:
-        while True:
-            print_lines(map(_compact if as_json else _line, events))
-            time.sleep(_PAUSE)
-            before, head = head, ledger.head().position
-            events = select(ledger, chosen.between(max(before, chosen.after), head)) if head > before else []
-    except KeyboardInterrupt:
-        # Nothing was begun that could be left half done, so there is nothing to say.
-        raise click.exceptions.Exit(130) from None
-
-
-def _compact(event: Event) -> str:
-    return json.dumps(json_of(event), ensure_ascii=False, separators=(",", ":"))
-
-
-def _line(event: Event) -> str:
-    start = f"{event.position:>8}  {short_time(event.occurred_at)}  {event.type:<20}  {event.actor:<16}"
-    line = safe(f"{start}  {short_id(event.session_id):<8}  {summary(event)}".replace("\n", " "))
-    return line[: terminal().columns] if sys.stdout.isatty() else line

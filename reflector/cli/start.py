@@ -96,7 +96,6 @@ class FailureJson:
     position: int
     session_id: str | None
     attempts: int
-    error: str
     command: str | None
     window_id: str
     state: str
@@ -312,7 +311,6 @@ def _failure(place: Place, window: WindowRow, trouble: Trouble, project: Project
         FailureJson,
         window,
         position=last.position,
-        error=f"{said['stage']}: {said['message']}",
         command=_command(place, window, trouble),
         window_id=window.event_id,
         failed_at=last.recorded_at,
@@ -395,7 +393,7 @@ def _print(place: Place, found: StatusJson) -> None:
         lines += [("broken", f"{name}: {NOT_A_PAYLOAD}") for name in spool.broken]
     for failure in found.failures:
         when = f"; next try {short_time(failure.next_try)}" if failure.next_try else ""
-        lines.append(("failed", f"reflection at position {failure.position}: {failure.error}{when}"))
+        lines.append(("failed", f"reflection at position {failure.position}: {failure.stage}: {failure.message}{when}"))
         if failure.command:
             lines.append(("", f"try again with: {failure.command}"))
     print_facts(lines, 9)

@@ -159,6 +159,7 @@ MOVED: Final = {
     "log --as-of": "log --until MOMENT",
     "log --actor": "sql",
     "log --backend": "sql",
+    "log --follow": "log --since MOMENT",
     "log --event": "show EVENT",
     "log --last": "log -n",
     "log --limit": "log -n",

@@ -91,8 +91,6 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["list", "--as-of", "soon"], "2026-11-21T09:14"),
         (["diff", "1"], "A..B"),
         (["list", "--counting", "twice"], "once_per_session"),
-        (["log", "--follow", "--until", "1"], "--until"),
-        (["log", "--follow"], "no ledger to follow"),
         (["verify", "--anchor", "7"], "POSITION:CHAIN"),
         (["--project", "/no/such/folder", "list"], "--project"),
         (["undo", "nothing", "--why", "x"], "reflector log"),

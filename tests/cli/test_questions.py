@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import signal
 import sqlite3
 from pathlib import Path
 
@@ -45,27 +43,6 @@ def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_i
     header, *rows = lived_in.call("list").out.splitlines()
     assert header.split() == ["name", "helpful", "harmful", "used", "trend", "text"]
     assert any(line.startswith("pat-001") and "+." in line for line in rows)
-
-
-def test_what_comes_is_told_as_it_comes_and_ctrl_c_ends_it_quietly(agent: Agent) -> None:
-    agent.call("drain")
-    agent.counted()
-    assert len(agent.json("log", "-n", "1")) == 1
-    process = agent.start("log", "--follow", "--type", "bullet.tagged", "--json")
-    for_people = agent.start("log", "--follow")
-    assert process.stdout is not None
-    assert for_people.stdout is not None
-    first = json.loads(process.stdout.readline())
-    assert "playbook.imported" in for_people.stdout.readline()
-    agent.counted("mis-001", "harmful", id="s-2")
-    second = json.loads(process.stdout.readline())
-    for one in (process, for_people):
-        one.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    for_people.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, "", "")
-    assert [event["data"]["name"] for event in (first, second)] == ["pat-001", "mis-001"]
-    assert first["position"] < second["position"]
 
 
 def test_an_upgrade_that_takes_long_is_told_once_and_a_terminal_shows_a_bar(

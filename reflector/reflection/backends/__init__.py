@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,12 +45,12 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
     raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
 
 
-def described(config: Config, project: Path, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+def described(config: Config, project: Path) -> tuple[str, str]:
     """Return the backend in force in words, and how it gets what it lacks; "" where it lacks nothing."""
     if config.backend == "anthropic":
         from reflector.reflection.backends.model import model_settings
 
-        settings = model_settings(config, environ)
+        settings = model_settings(config)
         if settings.key is None:
             return f"anthropic, {settings.model}: no API key", "export ANTHROPIC_API_KEY=…"
         where = settings.base_url or "Anthropic's API"
@@ -60,12 +59,12 @@ def described(config: Config, project: Path, environ: Mapping[str, str] | None =
         from reflector.reflection.backends import consent
         from reflector.reflection.backends.agent_clients import JUDGES
 
-        agreed = consent.read(environ)
+        agreed = consent.read()
         if not agreed or config.judge_client not in ("", *agreed):
             who = JUDGES[config.judge_client].title if config.judge_client else "an agent"
             return f"agent: you have not let {who} judge", CONSENT
         named = [config.judge_client] if config.judge_client else list(agreed)
-        rests = [consent.rest_words(name, environ) for name in named]
+        rests = [consent.rest_words(name) for name in named]
         return f"agent: {', '.join(map(' '.join, zip(named, rests, strict=True)))}".replace(" ,", ","), ""
     fixtures = project / os.path.expanduser(config.fixtures.strip())  # noqa: PTH111 - Path raises where there is no home
     if config.backend == "fixtures" and not fixtures.is_file():
