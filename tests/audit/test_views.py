@@ -19,8 +19,6 @@ from reflector.audit.session import session_story
 from reflector.audit.stats import stats
 from reflector.cli.output import json_of
 from reflector.events import event as ev
-from reflector.exchange.transfer import exported, load
-from reflector.ledger.as_of import Past
 from reflector.ledger.migration import VIEWS, create_views
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -163,25 +161,6 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger, monkeypatch: pytest.Mo
     assert [len(found) for found in rows.values()] == [{"bullets": 1, "tags": 4}.get(name, 2) for name in rows]
     assert [row["disposition"] for row in rows["tags"]] == ["malformed", "malformed", "malformed", "neutral"]
     assert "nul" in rows["tags"][0]["rationale"]
-
-
-@settings(max_examples=examples(25))
-@given(seed=SEEDS, cut=st.floats(0, 1))
-def test_what_is_told_of_a_moment_is_that_of_a_ledger_that_ends_there(seed: int, cut: float) -> None:
-    with Ledger.open("sqlite://") as ledger, Ledger.open("sqlite://") as short:
-        lived(ledger, seed)
-        position = round(ledger.head().position * cut)
-        if any(event.position > position for event in ledger.events(types=[ev.EVENT_REDACTED])):
-            return  # what was erased since cannot be loaded as it was
-        load(short, list(exported(ledger, position)))
-        past = Past(ledger, position)
-        assert double_counts(ledger, past=past) == double_counts(short)
-        for row in short.rows():
-            assert double_counts(ledger, row.name, past) == double_counts(short, row.name)
-            assert blame(ledger, row.name, past) == blame(short, row.name)
-        for session_id in {event.session_id for event in short.events(types=[ev.SESSION_RECORDED])} - {None}:
-            then, now = session_story(ledger, session_id or "", past), session_story(short, session_id or "")
-            assert then.windows == now.windows
 
 
 @pytest.mark.postgres

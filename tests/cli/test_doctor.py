@@ -134,17 +134,6 @@ def test_hooks_that_codex_trusts_are_no_trouble_and_a_models_key_is_never_shown(
     assert "secret" not in agent.call("doctor").out + agent.call("doctor", "--json").out
 
 
-def test_bullets_of_the_users_own_that_do_not_show_here_are_named(agent: Agent) -> None:
-    assert found(agent, "yours") == []
-    agent.call("--user", "add", "pref", "Answer in English.")
-    assert found(agent, "yours")[0]["text"] == "1 bullet of your own beside the project's"
-    welsh = {"name": "pref-9001", "text": "Answer in Welsh.", "helpful": 0, "harmful": 0}
-    agent.write_playbook({"USER PREFERENCES": [welsh]})
-    (check,) = found(agent, "yours")
-    assert (check["state"], check["text"].endswith("others: pref-9001")) == ("warning", True)
-    assert str(agent.playbook) in check["mend"]
-
-
 def _mended(agent: Agent, told: str) -> None:
     """What `doctor` says that --fix does, --fix does and says, and nothing is left to mend."""
     fixes = {check["name"]: check["fix"] for check in agent.json("doctor", code=None) if check["fix"]}

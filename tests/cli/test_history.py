@@ -61,14 +61,6 @@ def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) 
         assert agent.counters()["pat-001"] == (3, 0)
 
 
-def test_a_folder_that_is_no_path_here_is_in_no_project(agent: Agent) -> None:
-    for number, cwd in enumerate(("D:\\shop", "shop", "", ".", "/a\0b", "/\ud800", "/" + "a" * 300)):
-        put(agent, f"odd-{number}", "2026-01-01", cwd)
-    assert "3 of 3 files" in agent.call("import-history").err
-    told = agent.call("import-history", "--all", "--dry-run").err
-    assert told.startswith("8 sessions left out")  # these, and that of another project, whose folder is gone
-
-
 def test_all_projects_that_still_exist_get_their_own_sessions(agent: Agent, tmp_path: Path) -> None:
     other = Agent(tmp_path / "other", agent.home)
     other.claude.mkdir(parents=True)

@@ -20,9 +20,7 @@ from mcp.server import MCPServer
 
 from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
-from reflector.lessons.recall import bullets_about
 from reflector.lessons.recording import record_lesson
-from reflector.playbook.bullet import Bullet
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -152,18 +150,6 @@ def test_without_the_extra_the_way_to_it_is_told(agent: Agent, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     ran = agent.call("mcp", code=1)
     assert (ran.out, "-m pip install 'mcp" in ran.err) == ("", True)
-
-
-def test_a_search_takes_a_sentence_and_finds_other_forms_of_its_words() -> None:
-    bullets = [
-        Bullet("pat-001", "pat", "Never mock the database.", 0, 3),
-        Bullet("pat-002", "pat", "Run the linter.", 5, 0),
-        Bullet("pat-003", "pat", "Sleep.", 9, 0),
-    ]
-    assert [b.name for b in bullets_about(bullets, "is mocking databases all right?")] == ["pat-001"]
-    assert [b.name for b in bullets_about(bullets, "RUNNING linters")] == ["pat-002"]
-    assert next(b.name for b in bullets_about(bullets, "pat-003")) == "pat-003"
-    assert [b.name for b in bullets_about(bullets, "  ")] == ["pat-003", "pat-002", "pat-001"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reflector.curation.erasure import echoes, erase, planned
+from reflector.curation.erasure import erase, planned
 from reflector.ledger import engines, lock
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
@@ -116,15 +116,6 @@ def test_a_reader_that_keeps_the_old_content_in_the_file_is_told_of_and_a_second
         (answer,) = erase(ledger, again, "a customer")
         assert (again.texts, answer.position, answer.added) == ((), 2, False)
         assert not [p for p in tmp_path.iterdir() if p.is_file() and SECRET.encode() in p.read_bytes()]
-
-
-def test_events_that_say_the_very_same_are_found_however_it_is_quoted(tmp_path: Path) -> None:
-    text = 'He said "no\\yes"\nand left Köln'
-    with Ledger.open_file(tmp_path / "ledger.db") as ledger:
-        ledger.append([added("pat-001", text), added("pat-002", "Something else"), added("pat-003", f"So: {text}")])
-        (first, _, third) = ledger.events()
-        assert [event.position for event in echoes(ledger, planned(first))] == [3]
-        assert echoes(ledger, planned(third)) == []
 
 
 def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operation(told: Agent) -> None:

@@ -122,14 +122,6 @@ def test_a_question_in_memory_is_held_to_reading_as_well_and_writing_goes_on_aft
         ledger.append([added("oth-001")])
 
 
-def test_all_queries_of_one_connection_see_one_state(ledger: Ledger) -> None:
-    ledger.append([added("pat-001")])
-    with asking(ledger) as asker:
-        before = list(asker.ask("SELECT count(*) FROM bullets").pages)
-        ledger.append([added("mis-001")])
-        assert list(asker.ask("SELECT count(*) FROM bullets").pages) == before == [[(1,)]]
-
-
 def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -> None:
     for query, told in (
         ("SELECT * FRM bullets", "does not understand the query: .*(syntax error|near)"),
@@ -142,14 +134,6 @@ def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -
     ):
         with asking(ledger) as asker, pytest.raises(NotAQuestion, match=told):
             pytest.fail(f"answered {query!r}: {asker.ask(query)}")
-
-
-def test_blanks_comments_semicolons_and_percent_signs_do_not_matter(ledger: Ledger) -> None:
-    ledger.append([added("pat-001")])
-    with asking(ledger) as asker:
-        answer = asker.ask("/* a */ -- b\n SELECT name, 7 % 4 AS rest FROM bullets WHERE name LIKE 'pat%' ; ; ")
-        assert (answer.columns, list(answer.pages)) == (("name", "rest"), [[("pat-001", 3)]])
-        assert list(asker.ask("SELECT 1 ; -- the end").pages) == [[(1,)]]
 
 
 def test_ctrl_c_ends_a_query(demo: Agent) -> None:

@@ -32,12 +32,6 @@ def assert_told(agent: Agent, *arguments: str | Path, about: str | Path, code: i
     return ran.err
 
 
-def test_a_playbook_that_is_a_folder_is_told(agent: Agent) -> None:
-    agent.playbook.unlink()
-    agent.playbook.mkdir()
-    assert_told(agent, "list", about=agent.playbook)
-
-
 def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(agent: Agent, tmp_path: Path) -> None:
     bad = [tmp_path / what for what in ("missing", "a pipe", "a hook's payload")]
     os.mkfifo(bad[1])
@@ -244,15 +238,6 @@ def test_a_folder_among_the_temporary_files_that_is_not_this_users_is_not_used(
             fallback.open_temporary()
 
 
-@pytest.mark.slow
-def test_an_answer_that_its_reader_cannot_take_is_a_failure_in_one_line(agent: Agent) -> None:
-    agent.call("drain")
-    with Path("/dev/full").open("w") as full:
-        process = agent.start("list", stdout=full)
-        _, err = process.communicate()
-    assert (process.returncode, len(err.splitlines()), "No space left" in err) == (1, 1, True)
-
-
 @AS_BYTES
 def test_a_project_whose_path_is_not_utf8_is_refused_in_one_line(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"bad\xff")
@@ -263,11 +248,3 @@ def test_a_project_whose_path_is_not_utf8_is_refused_in_one_line(tmp_path: Path)
     command = [sys.executable, "-I", "-X", "utf8=0", "-m", "reflector", "list"]
     ran = subprocess.run(command, cwd=agent.project, env=agent.env(LC_ALL="C"), capture_output=True, text=True)
     assert (ran.returncode, "PYTHONUTF8=1" in ran.stderr, len(ran.stderr.splitlines())) == (1, True, 1)
-
-
-def test_too_little_memory_is_told_without_a_traceback(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    def drain(*_: object, **__: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("reflector.sessions.drain.drain", drain)
-    assert_told(agent, "drain", about="not enough memory")

@@ -115,20 +115,6 @@ def test_an_export_from_before_an_erasure_says_why_it_cannot_be_loaded(ledger: L
     assert error.value.number == 2
 
 
-@pytest.mark.parametrize("position", [4, 6])
-@pytest.mark.parametrize("text", ["", "x", "[]", '{"name":\n"pat-001"}'])
-def test_a_forged_row_without_an_object_is_exported_as_its_text_and_no_ledger_is_made_of_it(
-    ledger: Ledger, fresh: Fresh, text: str, position: int
-) -> None:
-    ledger.append(history())
-    sql.forge(ledger, f"UPDATE event SET data = '{text}' WHERE position = {position}")
-    lines = list(exported(ledger))
-    assert (json.loads(lines[position])["data"], len(lines)) == (text, len(history()) + 1)
-    with fresh() as url, Ledger.open(url) as target, pytest.raises(WrongLine, match="data is '") as error:
-        load(target, lines)
-    assert error.value.number == position + 1
-
-
 def _edited(number: int, **changes: Any) -> Callable[[Lines], Lines]:
     def edit(lines: Lines) -> Lines:
         event = {**json.loads(lines[number - 1]), **changes}

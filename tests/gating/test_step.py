@@ -287,11 +287,6 @@ def test_fixtures_that_cannot_answer_are_missing_with_a_clear_word(
     assert words.split(":")[0] in caplog.text
 
 
-def test_a_hostile_path_of_fixtures_is_missing() -> None:
-    reasons = {reflect(turn(), replace(LLM, fixtures=Fixtures(True, path))).reason for path in ("/dev/zero", "\0", " ")}
-    assert reasons == {"reflect_error:FixtureMissingError"}
-
-
 class Model:
     """An adapter as the host has it."""
 

@@ -156,15 +156,6 @@ def test_seen_keys_are_those_of_any_window_to_the_last_bit(ledger: Ledger) -> No
     assert ledger.seen([]) == set()
 
 
-def test_a_checkpoint_is_replaced_by_the_next_one(ledger: Ledger, open_ledger: OpenLedger) -> None:
-    assert ledger.checkpoint("playbook.json") is None
-    ledger.append(history())
-    for number, digest in enumerate("ab", 1):
-        ledger.set_checkpoint("playbook.json", number, digest * 64)
-    ledger.rebuild()
-    assert open_ledger().checkpoint("playbook.json") == (2, "b" * 64)
-
-
 def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
     ledger.append([added("pat-001", helpful=7, harmful=2)])
     with pytest.raises(LedgerError, match="pat-001 is at 7/2, not at 7/3"):

@@ -25,7 +25,6 @@ from reflector.ledger.errors import (
     LedgerUnavailable,
 )
 from reflector.ledger.migration import HEAD_REVISION
-from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.statements import CODE_VERSION
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
@@ -129,14 +128,6 @@ def test_what_is_not_a_sound_ledger_is_refused_and_left_as_it_is(
     after = files()
     assert {name: after.get(name) for name in before} == before
     assert set(after) - set(before) <= {f"{path.name}-wal", f"{path.name}-shm"}
-
-
-def test_an_empty_file_becomes_a_ledger_where_there_was_none(path: Path) -> None:
-    Path(f"{path}.lock").unlink()
-    path.write_bytes(b"")
-    with Ledger.open_file(path) as ledger:
-        ledger.append([added()])
-        assert list(verify(ledger)) == []
 
 
 @pytest.mark.postgres
@@ -256,14 +247,6 @@ def test_sqlite_runs_with_write_ahead_log_full_sync_and_foreign_keys(path: Path)
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         }
     assert values == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
-
-
-def test_the_newest_sqlite_that_is_installed_is_the_one_that_runs(path: Path) -> None:
-    chosen = sqlite_module()
-    there = [sqlite3, *([sys.modules["pysqlite3"]] if "pysqlite3" in sys.modules else [])]
-    assert chosen.sqlite_version_info >= min(SOUND_SQLITE, max(one.sqlite_version_info for one in there))
-    with Ledger.open_file(path) as ledger:
-        assert sql.rows(ledger, "SELECT sqlite_version()") == [(chosen.sqlite_version,)]
 
 
 _OF_URL = "options of the URL"

@@ -12,7 +12,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.statements import LEDGER_TABLES
 
@@ -186,39 +185,6 @@ def change_the_schema(path: Path, chance: random.Random) -> str:
             connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (sql.replace(old, new), name))
             how = f"rewrote {old!r} to {new!r}"
     return f"{how}: {type_} {name}"
-
-
-def cut_the_tail(path: Path, playbook: str, chance: random.Random) -> str:
-    """Remove the last events and set the head back, as if they had never been."""
-    with forging(path) as connection:
-        of, last = connection.execute("SELECT id, position FROM playbook WHERE name = ?", (playbook,)).fetchone()
-        end = chance.randrange(1, last)
-        connection.execute("DELETE FROM event WHERE playbook_id = ? AND position > ?", (of, end))
-        connection.execute(
-            "UPDATE playbook SET (position, chain, recorded_at) = (SELECT position, chain, recorded_at FROM event"
-            " WHERE playbook_id = ? AND position = ?) WHERE id = ?",
-            (of, end, of),
-        )
-    return f"cut behind {end}"
-
-
-def rewrite(path: Path, playbook: str, chance: random.Random) -> str:
-    """Change an event and hash all that follow anew, as if it had been so from the beginning."""
-    with forging(path) as connection:
-        of, origin = connection.execute("SELECT id, origin FROM playbook WHERE name = ?", (playbook,)).fetchone()
-        events = connection.execute("SELECT * FROM event WHERE playbook_id = ? ORDER BY position", (of,)).fetchall()
-        at, chain = chance.randrange(len(events)), genesis(playbook, origin)
-        for number, event in enumerate(events):
-            values = list(event)
-            if number == at:
-                values[7] = f"{values[7]}x"
-            chain = next_chain(chain, tuple(values[1:11]), values[12], digest(values[13]))
-            connection.execute(
-                "UPDATE event SET actor = ?, chain = ? WHERE playbook_id = ? AND position = ?",
-                (values[7], chain, of, values[1]),
-            )
-        connection.execute("UPDATE playbook SET chain = ? WHERE id = ?", (chain, of))
-    return f"rewrote from {at + 1} on"
 
 
 def change_bytes(path: Path, chance: random.Random) -> str:

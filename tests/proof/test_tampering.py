@@ -161,18 +161,3 @@ def test_every_change_of_rows_schema_bytes_or_write_ahead_log_is_found_or_change
     if change is _row_or_schema:
         # A changed version of the code that filled the tables, or of the cached counts, is mended by an opening.
         assert came["found"] + came["mended by opening it"] == _NUMBER, came
-
-
-@pytest.mark.parametrize("change", [forger.cut_the_tail, forger.rewrite])
-@pytest.mark.parametrize("seed", range(max(3, _NUMBER // 40)))
-def test_a_tail_that_was_cut_and_a_history_that_was_rewritten_are_found_by_an_anchor_alone(
-    sound: tuple[Path, Anchors], tmp_path: Path, change: Callable[[Path, str, random.Random], str], seed: int
-) -> None:
-    path = _copied(sound[0], tmp_path / "ledger.db")
-    told = change(path, "default", random.Random(seed))
-    with Ledger.open_file(path) as ledger:
-        ledger.rebuild()
-        without = {finding.code for finding in verify(ledger)}
-        # A redaction or what was written into playbook.json may have been cut off with the tail.
-        assert without <= {"redaction", "projection"}, told
-        assert {finding.code for finding in verify(ledger, sound[1]["default"])} == without | {"anchor"}, told

@@ -123,14 +123,6 @@ def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(a
     assert users_counters(agent) == {"pref-9001": (3, 0)}
 
 
-def test_what_a_window_left_undecided_is_decided_by_the_next_one_though_it_cites_nothing(agent: Agent) -> None:
-    session = Session().cites("pref-9001", None)
-    agent.hands("PreCompact", session.write(agent.home.parent / "s-1.jsonl"), drain=True)
-    assert users_counters(agent) == {"pref-9001": (0, 0)}
-    ends(agent, session.user("Perfect, that works. Thanks!").agent("Glad to hear it."))
-    assert users_counters(agent) == {"pref-9001": (1, 0)}
-
-
 @pytest.mark.parametrize(
     "killed_at",
     [
