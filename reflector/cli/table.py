@@ -152,6 +152,7 @@ MOVED: Final = {
     "drain --wait": "drain, which waits",
     "export --head": "ledger head",
     "import --merge": "import FILE, which merges",
+    "import --ours": "import FILE, by which verdicts that are here stay",
     "import --preserve": "import FILE, which keeps the chain in an empty ledger",
     "import-history --backend": "REFLECTOR_BACKEND",
     "import-history --folder": "ingest FILE...",

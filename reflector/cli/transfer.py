@@ -66,11 +66,10 @@ class LoadedJson:
 @click.command("import")
 @click.argument("file", type=READ_FILE)
 @click.option("--rename", is_flag=True, help="Of an export: rename its bullets whose names other bullets have here.")
-@click.option("--ours", is_flag=True, help="Of an export: keep this ledger's verdicts where FILE has others.")
 @dry_run_option
 @json_option
 @click.pass_obj
-def import_(place: Place, file: Path, rename: bool, ours: bool, dry_run: bool, as_json: bool) -> None:
+def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool) -> None:
     """Import a playbook or Markdown from a file, or another machine's ledger.
 
     FILE is a playbook.json in any of its forms, a playbook of another system, or Markdown: CLAUDE.md, AGENTS.md, rules
@@ -84,15 +83,15 @@ def import_(place: Place, file: Path, rename: bool, ours: bool, dry_run: bool, a
     histories stay provable, and bullets and counters are the same whichever machine merges the other.
     """
     is_export = _is_export(file)
-    if not is_export and (rename or ours):
-        raise click.UsageError("--rename and --ours say how two ledgers are merged; FILE is a playbook")
+    if not is_export and rename:
+        raise click.UsageError("--rename says how two ledgers are merged; FILE is a playbook")
     if is_export and dry_run:
         raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
     answer: ImportedJson | LoadedJson | Merged
     if not is_export:
         answer = _adopt(place, file, dry_run=dry_run, quiet=as_json)
     elif _has_events(place):
-        answer = _merge(place, file, rename=rename, ours=ours, quiet=as_json)
+        answer = _merge(place, file, rename=rename, quiet=as_json)
     else:
         answer = _load(place, file, quiet=as_json)
     if as_json:
@@ -174,10 +173,10 @@ def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
     return LoadedJson(end, aside)
 
 
-def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -> Merged:
+def _merge(place: Place, file: Path, *, rename: bool, quiet: bool) -> Merged:
     first = place.project().first_number
     with place.changing() as ledger, _lines(file, "reading") as (lines, done):
-        merged = merge(ledger, lines, rename=rename, ours=ours, first=first, progress=done)
+        merged = merge(ledger, lines, rename=rename, first=first, progress=done)
     if not quiet:
         click.echo(merged.head)
         for old, new in merged.renamed.items():
@@ -193,7 +192,7 @@ def _print_merged(merged: Merged) -> None:
     added = f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already present."
     note(added if merged.added else "Nothing new: every event of the file is here.")
     if merged.otherwise:
-        note(f"{merged.otherwise:,} of these are worded differently in the file; this ledger's wording stays.")
+        note(f"{merged.otherwise:,} of these say something else in the file; what this ledger says stays.")
     if merged.restated:
         note(f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector log`.")
     if merged.set_aside:

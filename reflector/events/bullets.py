@@ -223,7 +223,6 @@ TYPES: Final = (
         },
         effect=TagsBullet(),
         summary=_tag,
-        merge=Merge.VERDICT,
         no_retraction="",
     ),
 )

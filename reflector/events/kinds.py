@@ -66,7 +66,6 @@ class Merge(Enum):
 
     FIRST = "the one that is here stays"
     BESIDE = "both stay, the other one under an id of its own"
-    VERDICT = "the one that is here stays; the merge asks whether the two differ on purpose"
     LOCAL = "not appended: it speaks of its own ledger alone"
 
 

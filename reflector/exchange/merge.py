@@ -54,17 +54,14 @@ _ERASE_REDACTED: Final = (
 )
 
 
-def _listed(what: str, lines: list[str]) -> LedgerError:
-    more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-    return LedgerError("\n  ".join([what, *lines[:_SHOWN], *more]))
-
-
 def _colliding(names: list[Collision]) -> LedgerError:
     """Return the error of names that mean one bullet here and another one in the file."""
     count = "1 name means another bullet" if len(names) == 1 else f"{len(names)} names mean other bullets"
     what = f"{count} here than in the file, and a name means one bullet forever; nothing was merged."
     lines = [f"{name}: here {here[:60]!r}, in the file {there[:60]!r}" for name, here, there in names]
-    return _listed(f"{what} With --rename the file's bullets get the next free names:", lines)
+    more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    what += " With --rename the file's bullets get the next free names:"
+    return LedgerError("\n  ".join([what, *lines[:_SHOWN], *more]))
 
 
 @dataclass(slots=True)
@@ -73,7 +70,7 @@ class Merged:
 
     added        events of the file that were appended; 0 where all of them were here, and nothing was appended then
     known        events of the file that were here already
-    otherwise    those of them that this ledger words differently; its wording stays
+    otherwise    those of them that say something else here, a verdict even; what this ledger says stays
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, about which an event says what came of it
     set_aside    reflections that do not count any more, because another judge's on the same window counts
@@ -101,7 +98,6 @@ def merge(
     lines: Lines,
     *,
     rename: bool = False,
-    ours: bool = False,
     first: int = 0,
     progress: Progress | None = None,
 ) -> Merged:
@@ -109,9 +105,8 @@ def merge(
     prove them, and under the ledger's lock.
 
     rename  bullets of the file whose names mean another bullet here get the next free ones, with numbers from `first`
-    ours    where verdicts of one reflection differ, those of this ledger count
 
-    Raises WrongLine, and LedgerError such as for names or verdicts that differ; nothing is appended then.
+    Raises WrongLine, and LedgerError such as for names that differ; nothing is appended then.
     """
     found, done = survey(lines(), progress), Merged(ledger.head())
     with suppress(_NothingNew), ledger.writing() as writing:
@@ -127,7 +122,7 @@ def merge(
         if found.forward:
             done.forward, done.head = True, _head_at(done.head, _grown(writing.sql, rest))
         else:
-            merging = _Merging(writing, found, done, ours=ours)
+            merging = _Merging(writing, found, done)
             while page := list(islice(rest, _PAGE)):
                 merging.take(page)
             if not done.added:
@@ -159,12 +154,11 @@ _Item = tuple[Checked, Prepared]
 class _Merging:
     """The transaction of a merge: what was done so far."""
 
-    def __init__(self, writing: Writing, found: Survey, done: Merged, *, ours: bool) -> None:
+    def __init__(self, writing: Writing, found: Survey, done: Merged) -> None:
         self.writing = writing
         self.sql = writing.sql
         self.found = found
         self.done = done
-        self.ours = ours
         self.ids = renamed_ids(found.names)
         self.erases = False
         #: Events of which another version is here, by id: the id under which theirs is kept.
@@ -177,18 +171,14 @@ class _Merging:
         items = [(one, _incoming(one, self.found, self.ids)) for one in page]
         self._look_up(items)
         here: list[tuple[int, str, str]] = []
-        differing: list[str] = []
         new: list[Prepared] = []
         for one, item in items:
-            event_id = self._new_id(one, item, differing)
+            event_id = self._new_id(one, item)
             if event_id is None:
                 self.done.known += 1
                 here.append((one.stored.position, item.event.event_id, self._moment(one)))
             else:
                 new.append(self._prepared(one, item, event_id))
-        if differing:
-            what = "the same reflections gave other verdicts here than in the file; nothing was merged."
-            raise _listed(f"{what} With --ours this ledger keeps its verdicts:", differing)
         self._count_overlaps(new)
         append(self.writing, new, merged=True)
         for event in (one.event for one in new if one.event.type == ev.EVENT_REDACTED):
@@ -226,7 +216,7 @@ class _Merging:
         query = f"SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
         self.there = {row[0]: (row[1], row[2]) for row in self.sql.run(query, values).fetchall()}
 
-    def _new_id(self, one: Checked, item: Prepared, differing: list[str]) -> str | None:
+    def _new_id(self, one: Checked, item: Prepared) -> str | None:
         """Return the id under which an event is appended; None for one that is not."""
         event_id, target_id, meta = item.event.event_id, item.event.target_id, item.event.meta
         rule = EVENT_TYPES[item.event.type].merge
@@ -242,11 +232,8 @@ class _Merging:
             return None
         if event_id not in self.there:
             return event_id
-        if rule in (Merge.FIRST, Merge.VERDICT):
+        if rule is Merge.FIRST:
             self.done.otherwise += 1
-            if rule is Merge.VERDICT and not self.ours:
-                there, _ = self.there[event_id]
-                differing.append(f"line {one.number}: {one.stored.data}, here at position {there}")
             return None
         beside = self.beside[one.stored.event_id] = _beside_id(item)
         return None if beside in self.there else beside

@@ -259,11 +259,6 @@ _VERDICTS = {tag: [_BASE, _SEEN, *reflected("r1", _SEEN, ("pat-001", tag))] for 
             [_BASE, added("pat-004", "Read the log"), added("pat-005", "New")],
             r"1 name .*--rename .*\n  pat-004: here 'Run the linter', in the file 'Read the log'\Z",
         ),
-        (
-            _VERDICTS["helpful"],
-            _VERDICTS["harmful"],
-            r"(?s)--ours.*line 5: .*harmful.*here at position 4",
-        ),
         ([added("oth-009")], [*_VERDICTS["harmful"], added("oth-008", "Forged")], "line 6: its data"),
     ],
 )
@@ -276,11 +271,14 @@ def test_what_a_person_has_to_decide_is_named_and_nothing_is_appended(
     with pytest.raises(LedgerError, match=said):
         taken(one, [line.replace("Forged", "forged") for line in exported(two)])
     assert sql.content(one) == before
-    if "--ours" in said:
-        two.append([added("ctx-001")])
-        taken(one, two, ours=True)
-        assert counts(one) == (1, 0)
-        sound(one)
+
+
+def test_a_verdict_of_the_same_reflection_that_is_here_stays_and_is_counted(one: Ledger, two: Ledger) -> None:
+    one.append(_VERDICTS["helpful"])
+    two.append([*_VERDICTS["harmful"], added("ctx-001")])
+    merged = taken(one, two)
+    assert (merged.otherwise, counts(one)) == (1, (1, 0))
+    sound(one)
 
 
 def test_a_text_that_one_of_them_erased_goes_from_both_and_never_comes_back(one: Ledger, two: Ledger) -> None:
