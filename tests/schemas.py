@@ -54,8 +54,8 @@ ANSWERS = {
     "config list": "dict[str, config.SettingJson]",
     "ingest": "sessions.IngestedJson",
     "import-history": "list[sessions.HistoryJson]",
-    "drain": "sessions.DrainedJson",
-    "reflect": "sessions.DrainedJson",
+    "drain": "drain.Drained",
+    "reflect": "drain.Drained",
     "reflect --reparse": "list[standing.Reparsed]",
     "judge": "list[judging.CitationJson]",
     "redact --where": "transfer.RedactedJson",
@@ -143,6 +143,7 @@ def _modules() -> dict[str, Any]:
     """Return the modules that `ANSWERS` names; theirs, and all that they lead to, have the names of types too."""
     elsewhere = {
         **{name: f"reflector.audit.{name}" for name in ("blame", "doubles", "session")},
+        "drain": "reflector.sessions.drain",
         "event": "reflector.events.event",
         "standing": "reflector.reflection.standing",
     }

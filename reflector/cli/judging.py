@@ -16,7 +16,7 @@ from reflector.cli.app import Place
 from reflector.cli.changes import asked
 from reflector.cli.options import FILE, NAME, dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
-from reflector.cli.sessions import DrainedJson, run_drain
+from reflector.cli.sessions import run_drain
 from reflector.config import BACKENDS
 from reflector.events.event import TRAJECTORY_RECORDED
 from reflector.ledger.store import BulletRow, WindowRow
@@ -99,7 +99,7 @@ def reflect(
     done = _reflect(project, judge, unjudged, bool(sessions)) if unjudged else []
     place.write(project)
     if as_json:
-        print_json(DrainedJson.of(Drained(reflected=done)))
+        print_json(Drained(reflected=done))
     elif unjudged:
         rows = [(short_id(one.session_id), one.outcome, one.detail) for one in done]
         table(("session", "reflection", "what"), rows, empty="Another process judged it meanwhile.")

@@ -21,9 +21,10 @@ from reflector.locate import is_project, repository, worktrees
 from reflector.project import Project, project_of
 from reflector.reflection.recording import Reflected
 from reflector.sessions import drain as drains
-from reflector.sessions.drain import NOT_A_PAYLOAD, Drained
+from reflector.sessions.drain import Drained
 from reflector.sessions.history import Imported, news, record_history
 from reflector.sessions.intake import Source, Taken, WindowMode
+from reflector.sessions.spool import NOT_A_PAYLOAD
 from reflector.transcripts.discovery import Found, find_transcripts
 
 _Plan = Sequence[tuple[Project, Sequence[Found]]]
@@ -315,33 +316,6 @@ def _next(project: Project, done: Imported) -> str:
     return first_step(project.root) if done.is_empty else "reflector list"
 
 
-@dataclass(frozen=True, slots=True)
-class FailedJson:
-    """A delivery that could not be recorded, and why."""
-
-    delivery: str
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class DrainedJson:
-    """What a drain did; `ran` is false where another one was at work."""
-
-    ran: bool
-    recorded: int
-    empty: int
-    reflected: list[Reflected]
-    failed: list[FailedJson]
-    notes: list[str]
-
-    @classmethod
-    def of(cls, done: Drained, *, ran: bool = True) -> DrainedJson:
-        """Return what a drain did as JSON has it."""
-        failed = [FailedJson(where, error) for where, error in done.failed]
-        failed += [FailedJson(str(path), NOT_A_PAYLOAD) for path in done.broken]
-        return cls(ran, done.taken, done.empty, done.reflected, failed, done.notes)
-
-
 @click.command()
 @click.option("--retry-failed", is_flag=True, help="Retry failed deliveries and reflections now.")
 @click.option("--background", is_flag=True, help="Started by a hook: wait longer between retries, and for no other.")
@@ -366,15 +340,14 @@ def run_drain(
     confirmed: int | None = None,
 ) -> None:
     """Process what waits, and print what came of it; exit with 1 if something failed."""
-    ran = drains.drain(project, wait=retry != "due", retry=retry, confirmed=confirmed)
-    done = ran or Drained()
+    done = drains.drain(project, wait=retry != "due", retry=retry, confirmed=confirmed) or Drained(ran=False)
     if as_json:
-        print_json(DrainedJson.of(done, ran=ran is not None))
-    elif ran is None:
+        print_json(done)
+    elif not done.ran:
         note("Another drain is running; it processes the spool.")
     else:
         _print_drained(place, done)
-    if done.failed or done.broken or any(item.outcome == "failed" for item in done.reflected):
+    if done.failed or any(item.outcome == "failed" for item in done.reflected):
         raise click.exceptions.Exit(1)
 
 
@@ -387,7 +360,6 @@ def _print_drained(place: Place, done: Drained) -> None:
             note(f"reflection failed, {'it will be tried again' if item.again else by_hand}: {item.detail}")
     for text in done.notes:
         note(f"reflector: {text}")
-    for where, error in done.failed:
-        note(f"reflector: {where}: {error}; kept and tried again later, or now with: {place.command('reflect')}")
-    for path in done.broken:
-        note(f"reflector: {path}: {NOT_A_PAYLOAD}")
+    for one in done.failed:
+        again = f"; kept and tried again later, or now with: {place.command('reflect')}"
+        note(f"reflector: {one.delivery}: {one.error}{again if one.error != NOT_A_PAYLOAD else ''}")

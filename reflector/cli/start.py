@@ -388,7 +388,7 @@ def _print(place: Place, found: StatusJson) -> None:
         lines.append(("", f"tried again later by itself; now with: {again}"))
         lines.append(("", "or give a delivery up: remove its file from the spool's folder failed/"))
     if spool.broken:
-        from reflector.sessions.drain import NOT_A_PAYLOAD
+        from reflector.sessions.spool import NOT_A_PAYLOAD
 
         lines += [("broken", f"{name}: {NOT_A_PAYLOAD}") for name in spool.broken]
     for failure in found.failures:

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from reflector.transcripts.message import Message
     from reflector.transcripts.reading import Scan
 
-#: What is said of a file in the spool's folder `broken/`.
-NOT_A_PAYLOAD: Final = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
 #: The pauses of a drain in the background that finds the ledger's server away, in seconds: five minutes. A cluster has
 #: another primary within one; a server that stays away is asked by the next drain.
 OUTAGE_PAUSES: Final = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
@@ -57,13 +55,18 @@ _TROUBLE: Final = (LedgerError, ConfigError, OSError)
 
 
 @dataclass(slots=True)
-class Drained(spool.Aside):
-    """What a drain did: deliveries recorded, those set aside with their error, files that are not deliveries,
-    reflections, and notes for the user."""
+class Drained:
+    """What a drain did, with notes for the user; `ran` is false where another one was at work.
 
-    taken: int = 0
+    recorded  deliveries that brought something new; `empty` ones brought nothing
+    failed    what was set aside
+    """
+
+    ran: bool = True
+    recorded: int = 0
     empty: int = 0
     reflected: list[Reflected] = field(default_factory=list)
+    failed: list[spool.Failed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -80,7 +83,7 @@ def run(project: str) -> int | None:
         done = _drain_patiently(Project.at(root))
     except Exception:  # noqa: BLE001  the command line meets it again
         return None
-    return 1 if done is not None and (done.failed or done.broken) else 0
+    return 1 if done is not None and done.failed else 0
 
 
 def _drain_patiently(project: Project) -> Drained | None:
@@ -143,17 +146,17 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
     spool.tidy(root, everything=retry == "all")
     now = time.time_ns()
     oldest = now - pipeline.project.config.idle_minutes * 60_000_000_000
-    for stop in spool.pending_for(root, "waiting", done):  # of sessions whose end never came
+    for stop in spool.pending_for(root, "waiting", done.failed):  # of sessions whose end never came
         if not oldest < stop.received_at_ns <= now:
             spool.claim(stop)
-    deliveries = spool.pending_for(root, aside=done)
+    deliveries = spool.pending_for(root, aside=done.failed)
     for delivery in deliveries:
         _take_delivery(pipeline, delivery)
     pipeline.finish(retry=retry)
     sweep(pipeline.ledger)
     pipeline.write()
     # The model is asked when the project is free again.
-    asked = pipeline.ledger.open_windows() if done.taken and pipeline.project.config.asks_model else []
+    asked = pipeline.ledger.open_windows() if done.recorded and pipeline.project.config.asks_model else []
     waiting = [Reflected(one.session_id, one.event_id, "waiting") for one in asked]
     last_session.leave(root, [*pipeline.reflected, *waiting])
     return {delivery.path for delivery in deliveries}
@@ -170,13 +173,13 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
             if not _says_nothing(pipeline, delivery, source.path):
                 # The path stands before it already.
                 said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
-                done.failed.append((str(source.path), said))
+                done.failed.append(spool.Failed(str(source.path), said))
                 spool.fail(delivery, error)
                 return
             # A client may write a subagent's transcript after its end.
             if delivery.event in ("SessionEnd", "SubagentStop") and not source.path.exists():
                 end = spool.keep_silent
-    done.taken += is_new
+    done.recorded += is_new
     done.empty += not is_new
     end(delivery)
 
@@ -534,8 +537,10 @@ def refresh(project: Project) -> list[str]:
         else:
             sweep(pipeline.ledger)
         done = pipeline.done
-        notes = [*done.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
-        notes += [f"{path}: {NOT_A_PAYLOAD}" for path in done.broken]
+        notes = list(done.notes)
+        for one in done.failed:
+            kept = "" if one.error == spool.NOT_A_PAYLOAD else "; kept in the spool"
+            notes.append(f"{one.delivery}: {one.error}{kept}")
         if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
             notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
         return notes

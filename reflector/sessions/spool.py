@@ -28,7 +28,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,6 +56,8 @@ LEFT_BEHIND_SECONDS = 3600.0
 MOST_SILENT = 100
 #: What taking a delivery in needs of its payload.
 _NEEDED = ("hook_event_name", "session_id", "transcript_path", "agent_id", "agent_transcript_path", "reason", "trigger")
+#: What is said of a file in `broken/`.
+NOT_A_PAYLOAD = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
 #: What the hook adds around a payload is far below this.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 
@@ -106,15 +108,15 @@ class Counts(NamedTuple):
     oldest_ns: int | None
 
 
-@dataclass(slots=True)
-class Aside:
-    """What was set aside: what could not be recorded, each with its error, and files that are not deliveries."""
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A delivery that could not be recorded, and why."""
 
-    failed: list[tuple[str, str]] = field(default_factory=list)
-    broken: list[Path] = field(default_factory=list)
+    delivery: str
+    error: str
 
 
-def pending_for(project: Path, part: str = "", aside: Aside | None = None) -> list[Delivery]:
+def pending_for(project: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
     """Return a project's pending deliveries, its own and those kept with the user, oldest first.
 
     The part "waiting" has the newest Stop of each session that has not ended: `claim` one to take it in.
@@ -282,19 +284,19 @@ def _readable(paths: Sequence[Path]) -> list[Delivery]:
     return found
 
 
-def pending(spool_dir: Path, part: str = "", aside: Aside | None = None) -> list[Delivery]:
+def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
     """Return the deliveries of one part of a spool, oldest first; as `pending_for` does."""
-    found, aside = [], aside or Aside()
+    found, aside = [], [] if aside is None else aside
     for path in _records(spool_dir / part):
         try:
             found.append(_read(path))
         except FileNotFoundError:  # settled meanwhile
             continue
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
-            aside.failed.append((str(_set_aside(path, spool_dir, error)), files.error_words(error)))
+            aside.append(Failed(str(_set_aside(path, spool_dir, error)), files.error_words(error)))
         except ValueError:
             if moved := _move(path, spool_dir / "broken", f"{time.time_ns():020d}-{path.name}"):
-                aside.broken.append(moved)
+                aside.append(Failed(str(moved), NOT_A_PAYLOAD))
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
