@@ -116,7 +116,7 @@ async def run_reflector(
 
 
 async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]) -> str:
-    from reflector.reflection.backends.model import Tries, model_settings
+    from reflector.reflection.backends.model import model_settings
 
     settings = model_settings()
     if settings.key is None:
@@ -132,7 +132,7 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
         lambda: _messages(messages),
         _REQUEST_TOKENS,
     )
-    reply = await AnthropicClient(settings).send((prompt.before, prompt.after), Tries())
+    reply = await AnthropicClient(settings).send((prompt.before, prompt.after))
     save_diagnostic(f"PROMPT\n{prompt.text}\n\nANSWER\n{reply.text}", "reflector")
     return reply.text
 

@@ -20,7 +20,7 @@ from reflector.locate import is_judge, judge_folder
 from reflector.reflection.backends import consent, described
 from reflector.reflection.backends.agent import AgentClient
 from reflector.reflection.backends.agent_clients import JUDGES
-from reflector.reflection.backends.model import Reply, Tries
+from reflector.reflection.backends.model import Reply
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES, BackendError
 from tests.road.agent import Agent
@@ -47,7 +47,7 @@ class Played:
 
     def send(self, **fields: Any) -> Reply:
         client = AgentClient(writer=JUDGES[self.name].names[1], **{"deadline": 20.0, **fields})
-        return asyncio.run(client.send(_TEXTS, Tries()))
+        return asyncio.run(client.send(_TEXTS))
 
     def fails(self, **fields: Any) -> BackendError:
         with pytest.raises(BackendError) as caught:
@@ -197,7 +197,7 @@ def test_one_judge_of_a_person_runs_at_a_time(played: Played) -> None:
     async def both() -> list[BaseException | Reply]:
         played.mode("hanging")
         clients = AgentClient(deadline=4.0), AgentClient(deadline=0.5)
-        return await asyncio.gather(*(one.send(_TEXTS, Tries()) for one in clients), return_exceptions=True)
+        return await asyncio.gather(*(one.send(_TEXTS) for one in clients), return_exceptions=True)
 
     played.send()
     said = [str(one) for one in asyncio.run(both())]
@@ -207,8 +207,8 @@ def test_one_judge_of_a_person_runs_at_a_time(played: Played) -> None:
 @only_claude
 def test_a_session_goes_to_the_agent_that_wrote_it_or_to_the_one_that_is_named(played: Played) -> None:
     with pytest.raises(BackendError, match="OpenCode is not among the agents that you let judge"):
-        asyncio.run(AgentClient(writer="opencode").send(_TEXTS, Tries()))
-    assert asyncio.run(AgentClient("claude", writer="opencode").send(_TEXTS, Tries())).usage.total == 1020
+        asyncio.run(AgentClient(writer="opencode").send(_TEXTS))
+    assert asyncio.run(AgentClient("claude", writer="opencode").send(_TEXTS)).usage.total == 1020
     assert AgentClient(writer="claude-code").name() == AgentClient().name() == "claude"
     consent.withdraw()
     assert described(Config(backend="agent"), Path()) == ("agent: you have not let an agent judge", CONSENT)

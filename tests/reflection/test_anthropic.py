@@ -12,13 +12,13 @@ import pytest
 
 from reflector.prices import Usage
 from reflector.reflection.backends.anthropic import AnthropicClient
-from reflector.reflection.backends.model import Reply, Tries, model_settings
+from reflector.reflection.backends.model import Reply, model_settings
 from reflector.reflection.protocol import BackendError
 from tests.reflection.api import KEY, MODEL, TOO_LONG, Api, Behaviour, error, raw, serving, sound
 
 
-def send(client: AnthropicClient, tries: Tries | None = None) -> Reply:
-    return asyncio.run(client.send(("before", "after"), tries or Tries()))
+def send(client: AnthropicClient) -> Reply:
+    return asyncio.run(client.send(("before", "after")))
 
 
 def failure(client: AnthropicClient) -> BackendError:
@@ -160,17 +160,17 @@ ROWS: dict[str, Row] = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_what_the_server_does_decides_the_stage_the_attempts_and_the_words(api: Api, row: Row) -> None:
     api.does, api.else_ = [*row.does], sound("one too many")
-    tries = Tries()
     if row.stage:
         with pytest.raises(BackendError) as caught:
-            send(api.client(), tries)
+            send(api.client())
         failed = caught.value
         assert (failed.stage, failed.attempts) == (row.stage, row.attempts)
         assert failed.retry_after == row.rest
         assert str(failed).startswith(row.said)
     else:
-        assert send(api.client(), tries).text == row.said
-    assert (tries.made, len(api.asked), api.waits) == (row.attempts, row.attempts, [*row.waits])
+        reply = send(api.client())
+        assert (reply.text, reply.requests) == (row.said, row.attempts)
+    assert (len(api.asked), api.waits) == (row.attempts, [*row.waits])
 
 
 @pytest.mark.parametrize(("jitter", "waits"), [(0.75, [1.5, 3.0]), (1.25, [2.5, 5.0])])

@@ -29,7 +29,7 @@ from reflector.config import CONSENT
 from reflector.prices import Usage
 from reflector.reflection.backends import consent
 from reflector.reflection.backends.agent_clients import JUDGES, JudgeClient, Ours, Said
-from reflector.reflection.backends.model import SHORTER, Reply, Tries
+from reflector.reflection.backends.model import SHORTER, Reply
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.protocol import BackendError
 
@@ -99,14 +99,14 @@ class AgentClient:
         """The tokens that the client adds to a question."""
         return JUDGES[name].largest // 4 if (name := self.name()) else 0
 
-    async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
+    async def send(self, texts: Sequence[str]) -> Reply:
         """Ask one question in a process of its own. Raises BackendError and nothing else."""
         client, agreed = self._agreed()
         try:
             async with _alone(self.deadline):
                 state = consent.state_of(client.name)
                 try:
-                    said = await self._asked(client, agreed, state, "".join(texts), tries)
+                    said = await self._asked(client, agreed, state, "".join(texts))
                 except Limited as error:
                     state.limits += 1
                     if state.limits > 1:  # none until it is over
@@ -139,14 +139,11 @@ class AgentClient:
             raise _refusal(f"{JUDGES[name].title} hit its limit; it is asked again", "access", rest)
         return JUDGES[name], agreed[name]
 
-    async def _asked(
-        self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str, tries: Tries
-    ) -> Said:
+    async def _asked(self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str) -> Said:
         model = self.model if self.named and self.model else client.model
         with _workplace(agreed.environ, model) as (ours, environ):
             ours = await _ready(client, agreed, state, ours, environ)
             words = [agreed.path, *client.command(ours)]
-            tries.made += 1
             most = _MOST_OUT + 8 * client.echoes * len(text.encode())
             started = {**environ, **client.prepare(ours)}
             ended = await _run(words, started, ours, text, self.deadline, most, client.turn.encode())
@@ -156,7 +153,7 @@ class AgentClient:
                 is_free = trouble.stage == "access" and not said.usage.total
                 asked = said.usage if said.usage.total else Usage(estimate_tokens(text))
                 trouble.usage = Usage() if is_free else asked
-                trouble.attempts = tries.made
+                trouble.attempts = 1
                 raise trouble
             return said
 

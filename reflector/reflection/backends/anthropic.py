@@ -18,7 +18,7 @@ import reprlib
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final
@@ -27,7 +27,7 @@ import anthropic
 import httpx2
 
 from reflector.prices import Usage
-from reflector.reflection.backends.model import BASE_DELAY, MAX_RETRIES, SHORTER, ModelSettings, Reply, Tries
+from reflector.reflection.backends.model import BASE_DELAY, MAX_RETRIES, SHORTER, ModelSettings, Reply
 from reflector.reflection.protocol import MAX_TOKENS, BackendError
 
 _OFFICIAL: Final = "https://api.anthropic.com"
@@ -69,8 +69,8 @@ class AnthropicClient:
     def admit(self) -> None:
         pass
 
-    async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
-        """Send one question as one user message, and count each request in `tries`, of which one must be left.
+    async def send(self, texts: Sequence[str]) -> Reply:
+        """Send one question as one user message.
 
         All texts but the last are the same for many questions, and cached. Raises BackendError and nothing else.
         """
@@ -82,16 +82,18 @@ class AnthropicClient:
                 else "the API key holds characters that no key has, such as a line break; set it again"
             )
             raise BackendError(said, stage="access", attempts=0)
+        begun: list[float] = []
         try:
-            async with asyncio.timeout(settings.deadline - tries.seconds):
-                return await self._asked(texts, tries)
+            async with asyncio.timeout(settings.deadline):
+                return await self._asked(texts, begun)
         except TimeoutError:
-            said = f"no answer within {settings.deadline:g} s (requests: {tries.made})"
-            raise BackendError(said, stage="transport", attempts=tries.made) from None
+            said = f"no answer within {settings.deadline:g} s (requests: {len(begun)})"
+            raise BackendError(said, stage="transport", attempts=len(begun)) from None
         except Exception as error:
-            raise _failure(error, tries.made, key) from error
+            raise _failure(error, len(begun), key) from error
 
-    async def _asked(self, texts: Sequence[str], tries: Tries) -> Reply:
+    async def _asked(self, texts: Sequence[str], begun: list[float]) -> Reply:
+        """Return the reply; `begun` gets the moment of each request."""
         settings = self.settings
         credential: dict[str, Any] = {"auth_token" if settings.bearer else "api_key": settings.key}
         blocks: list[Any] = [{"type": "text", "text": text} for text in texts]
@@ -109,19 +111,19 @@ class AnthropicClient:
         ) as client:
             wait = BASE_DELAY
             while True:
-                tries.made += 1
+                begun.append(time.monotonic())
                 try:
                     message = await client.messages.create(
                         model=settings.model,
                         max_tokens=MAX_TOKENS,
                         messages=[{"role": "user", "content": blocks}],
                     )
-                    return _reply(message, settings)
+                    return replace(_reply(message, settings), requests=len(begun))
                 except anthropic.APIError as error:
                     rest = max(wait * self.jitter(), _rest_in(error))
                     # An API that asks to wait beyond the deadline is asked at a later drain.
-                    is_late = tries.seconds + rest >= settings.deadline
-                    if tries.made >= MAX_RETRIES or not _is_transient(error) or is_late:
+                    is_late = time.monotonic() - begun[0] + rest >= settings.deadline
+                    if len(begun) >= MAX_RETRIES or not _is_transient(error) or is_late:
                         raise
                     await self.sleep(rest)
                     wait *= 2

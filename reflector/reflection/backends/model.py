@@ -62,24 +62,13 @@ class ModelSettings:
     deadline: float = 110.0
 
 
-@dataclass(slots=True)
-class Tries:
-    """What a question has used up: requests, and seconds since it was put."""
-
-    made: int = 0
-    begun: float = field(default_factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.begun
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A model's text, why it ended there, and the tokens that it took.
 
     request_id  by which the API knows the request; None where it has no ids
     cost        in USD, where the client says it itself
+    requests    how many it took to get it
     """
 
     text: str
@@ -88,6 +77,7 @@ class Reply:
     usage: Usage
     request_id: str | None = None
     cost: str = ""
+    requests: int = 1
 
 
 def model_settings(config: Config | None = None, environ: Mapping[str, str] | None = None) -> ModelSettings:
@@ -136,7 +126,7 @@ class Client(Protocol):
         """Raise BackendError where nobody can be asked now, before anything is reserved for it."""
         ...
 
-    async def send(self, texts: Sequence[str], tries: Tries) -> Reply:
+    async def send(self, texts: Sequence[str]) -> Reply:
         """Send one question; all its texts but the last are the same for many. Raises BackendError and nothing else."""
         ...
 
@@ -209,14 +199,14 @@ class ModelBackend:
 def _answer(client: Client, texts: Sequence[str], estimated: int) -> Answer:
     """Return what comes of one question. Where nobody counted its tokens, the most that they can be stand: budgets
     must hold. Raises BackendError."""
-    tries = Tries()
-    reply = asyncio.run(client.send(texts, tries))
+    begun = time.monotonic()
+    reply = asyncio.run(client.send(texts))
     usage = reply.usage if reply.usage.total else Usage(estimated, estimate_tokens(reply.text))
     meta: dict[str, object] = {
         **usage.meta(),
         "estimated_tokens": estimated,
-        "milliseconds": round(tries.seconds * 1000),
-        "requests": tries.made,
+        "milliseconds": round((time.monotonic() - begun) * 1000),
+        "requests": reply.requests,
         "stop_reason": quote(reply.stop_reason, 60),
     }
     if (price := reply.cost or cost(reply.model, usage)) is not None:
