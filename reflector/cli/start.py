@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.project import Project
     from reflector.reflection.protocol import Trouble
+    from reflector.sessions.spool import Failure
 
 _TROUBLED = {"failed", "given_up"}
 #: Yellow and green cannot be read on a light terminal.
@@ -51,16 +52,6 @@ class UserJson:
 
 
 @dataclass
-class DeliveryJson:
-    """A delivery that could not be recorded; one that is given up is tried again by hand only."""
-
-    delivery: str
-    error: str
-    attempts: int
-    given_up: bool
-
-
-@dataclass
 class SpoolJson:
     """The deliveries of hooks: those that wait, and those that cannot be recorded or read.
 
@@ -72,7 +63,7 @@ class SpoolJson:
     pending: int
     waiting: int
     silent: int
-    failed: list[DeliveryJson]
+    failed: list[Failure]
     broken: list[str]
     elsewhere: int
 
@@ -230,13 +221,8 @@ def _told(project: Project) -> StartJson | None:
 
 def _spool(project: Project) -> SpoolJson:
     from reflector.sessions import spool
-    from reflector.sessions.spool import MOST_ATTEMPTS
 
-    counts = spool.counts(project.spool_dir)
-    failed = [
-        DeliveryJson(one.path.name, one.error, one.attempts, one.attempts >= MOST_ATTEMPTS)
-        for one in spool.failed(project.spool_dir)
-    ]
+    counts, failed = spool.counts(project.spool_dir), spool.failed(project.spool_dir)
     broken = [path.name for path in spool.broken(project.spool_dir)]
     return shaped(SpoolJson, counts, failed=failed, broken=broken, elsewhere=sum(_elsewhere().values()))
 

@@ -28,7 +28,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -88,13 +88,16 @@ class Delivery(NamedTuple):
     payload: Mapping[str, Any]
 
 
-class Failure(NamedTuple):
-    """A delivery that could not be recorded: where it is, why, how often it was tried."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A delivery that could not be recorded; one that is given up is tried again by hand only."""
 
-    path: Path
+    delivery: str
     error: str
     attempts: int
-    failed_at_ns: int
+    given_up: bool
+    path: Path = field(repr=False)
+    failed_at_ns: int = field(repr=False)
 
 
 class Counts(NamedTuple):
@@ -137,12 +140,9 @@ def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
-def failed(spool_dir: Path, project: Path | None = None) -> list[Failure]:
-    """Return the deliveries that could not be recorded, oldest first: without those that name another project."""
-    paths = _records(spool_dir / "failed")
-    if project is not None:  # one that cannot be read may be anybody's
-        paths = [path for path in paths if all(is_of(project, one.project) for one in _readable([path]))]
-    return [_failure(path) for path in paths]
+def failed(spool_dir: Path) -> list[Failure]:
+    """Return the deliveries that could not be recorded, oldest first."""
+    return [_failure(path) for path in _records(spool_dir / "failed")]
 
 
 def broken(spool_dir: Path) -> list[Path]:
@@ -336,11 +336,11 @@ def _read(path: Path) -> Delivery:
 
 
 def _failure(path: Path) -> Failure:
-    try:
+    error, attempts, at = "", 0, 0
+    with suppress(OSError, ValueError, KeyError, TypeError):
         note = json.loads(files.read_file(str(path.with_suffix(".error")), 64 * 1024))
-        return Failure(path, str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return Failure(path, "", 0, 0)
+        error, attempts, at = str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"])
+    return Failure(path.name, error, attempts, attempts >= MOST_ATTEMPTS, path, at)
 
 
 def _move(path: Path, folder: Path, name: str = "") -> Path | None:
