@@ -109,6 +109,11 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, argume
     assert "Traceback" not in ran.err
 
 
+def test_a_wrong_setting_exits_2(agent: Agent) -> None:
+    (agent.claude / "reflector.toml").write_text("backned = 'rules'")
+    assert "did you mean 'backend'?" in agent.call("list", code=2).err
+
+
 @pytest.mark.parametrize(("gone", "now"), MOVED.items())
 def test_a_name_or_an_option_that_is_gone_says_the_new_one(agent: Agent, gone: str, now: str) -> None:
     said = agent.call(*gone.split(), code=2).err
