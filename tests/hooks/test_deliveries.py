@@ -181,7 +181,7 @@ def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_ack
     dice = random.Random(7)
     acknowledged = set()
     padding = "x" * 2_000_000
-    for number in range(40):
+    for number in range(20):
         with project.start() as process:
             assert process.stdin is not None
             with suppress(BrokenPipeError):

@@ -44,7 +44,7 @@ def reasons(agent: Agent) -> list[str]:
 
 
 def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Agent, api: Api) -> None:
-    ran = agent.run("drain")
+    ran = agent.call("drain")
     assert (ran.out, ran.err) == ("pat-001 helpful\n", "")
     assert agent.counters()["pat-001"] == (1, 0)
     (answered,) = agent.events("reflection.answered")
