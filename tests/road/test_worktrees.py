@@ -13,7 +13,7 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.test_locate import git
 
-WORKTREES = 8
+WORKTREES = 4
 
 
 class _Worker(threading.Thread):
