@@ -71,10 +71,10 @@ def trajectory(
     builder = ReflectorPromptBuilder(project=project.root)
     shown = _Shown()
     cases: dict[str, list[tuple[str, Case]]] = {}
-    for one in _read(files, shown.failed):
-        name = dataset or one.trajectory.dataset
+    for where, one in _read(files, shown.failed):
+        name = dataset or one.dataset
         case = Case(one.trajectory, one.ground_truth or "", one.test_report or "", name, iterations)
-        cases.setdefault(name, []).append((one.where, case))
+        cases.setdefault(name, []).append((where, case))
     with progress(sum(map(len, cases.values())), "judging") as bar:
         for name, of_one in cases.items():
             try:
@@ -133,18 +133,18 @@ def _judge(
     place.write(project)
 
 
-def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Entry]:
+def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Entry]]:
     """Yield the trajectories of all files; what is none goes to `failed`. Raises a usage error where all are empty."""
     empty = []
     for path in files:
         is_empty = True
         try:
-            for found in entries_in(path):
+            for where, found in entries_in(path):
                 is_empty = False
                 if isinstance(found, str):
-                    failed.append(found)
+                    failed.append(f"{where}: {found}")
                 else:
-                    yield found
+                    yield where, found
             empty += [f"{path} is empty; write a trajectory into it (docs/embedding.md)"] * is_empty
         except OSError as error:
             failed.append(os_error_words(error, path))

@@ -88,7 +88,7 @@ def test_what_is_no_trajectory_is_named_and_the_others_are_recorded(agent: Agent
         ("not JSON", "is not JSON"),
         ("42", "is not a trajectory"),
         ({"status": "done"}, "status: Input should be 'success' or 'failure'"),
-        ({"test_report": {"failed": 1}}, "test_report is not a text"),
+        ({"test_report": {"failed": 1}}, "test_report: Input should be a valid string"),
         ({"generated_answer": "\ud800"}, ""),
         ("[" * 100_000, "is not JSON"),
         ({"generated_answer": "x" * (10 << 20)}, "is longer than 8 MiB"),

@@ -1,51 +1,50 @@
 """Files of trajectories: one JSON object, a list of them, or one on each line.
 
-Invariant: each trajectory of a file is yielded, or an error that names the file, the line or item and what is wrong; a
-bad one costs no other. Nothing longer than `MAX_ENTRY` is parsed.
-
-A trajectory has the fields of `Trajectory`, and may have `ground_truth` and `test_report`, each a text.
+Invariant: each trajectory of a file is yielded, or what is wrong with it; a bad one costs no other. Nothing longer than
+`MAX_ENTRY` is parsed.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from reflector.files import open_regular
+from reflector.files import read_bounded
 from reflector.reflection.truth.models import Trajectory, faults_in
 
-#: In bytes: of one trajectory, and of a file that is one document.
+#: In bytes: of one trajectory, and of a file.
 MAX_ENTRY = 8 << 20
-_MAX_DOCUMENT = 64 << 20
-_TRUTH = ("ground_truth", "test_report")
+_MAX_FILE = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A trajectory as a file has it; the texts are None where it has none. `where` is its place."""
+class Entry(Trajectory):
+    """A trajectory with the right answer and what the tests said, where its file has them."""
 
-    where: str
-    trajectory: Trajectory
-    ground_truth: str | None
-    test_report: str | None
+    ground_truth: str | None = None
+    test_report: str | None = None
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The trajectory alone."""
+        return Trajectory(**self.model_dump(include=set(Trajectory.model_fields)))
 
 
-def entries_in(path: Path) -> Iterator[Entry | str]:
-    """Yield each trajectory of a file, in order; for what is not one, where it is and why. Raises OSError."""
-    with open_regular(path) as file:
-        raw = b"" if path.suffix.lower() in (".jsonl", ".ndjson") else file.read(_MAX_DOCUMENT + 1)
+def entries_in(path: Path) -> Iterator[tuple[str, Entry | str]]:
+    """Yield (its place, each trajectory of a file), in order; for what is not one, why. Raises OSError."""
+    raw = read_bounded(path, _MAX_FILE)
     first, _, more = raw.strip().partition(b"\n")
-    if not first or len(raw) > _MAX_DOCUMENT or (more and isinstance(_json(first), dict)):
-        yield from _lines(path)
+    if path.suffix.lower() in (".jsonl", ".ndjson") or not first or (more and isinstance(_json(first), dict)):
+        for number, line in enumerate(raw.split(b"\n"), 1):
+            if line.strip():
+                yield f"{path}, line {number}", _entry(line)
     elif isinstance(document := _json(raw), list):
         for number, entry in enumerate(document, 1):
-            yield _entry(f"{path}, item {number}", json.dumps(entry).encode())
+            yield f"{path}, item {number}", _entry(json.dumps(entry).encode())
     else:
-        yield _entry(str(path), raw)
+        yield str(path), _entry(raw)
 
 
 def _json(raw: bytes) -> object:
@@ -55,30 +54,14 @@ def _json(raw: bytes) -> object:
         return None
 
 
-def _lines(path: Path) -> Iterator[Entry | str]:
-    with open_regular(path) as file:
-        number = 0
-        while line := file.readline(MAX_ENTRY + 1):
-            number += 1
-            whole = line
-            while len(line) > MAX_ENTRY and not line.endswith(b"\n"):  # the rest of a line that is refused
-                line = file.readline(MAX_ENTRY + 1)
-            if whole.strip():
-                yield _entry(f"{path}, line {number}", whole)
-
-
-def _entry(where: str, raw: bytes) -> Entry | str:
+def _entry(raw: bytes) -> Entry | str:
     if len(raw) > MAX_ENTRY:
-        return f"{where}: is longer than {MAX_ENTRY >> 20} MiB; shorten the trajectory"
+        return f"is longer than {MAX_ENTRY >> 20} MiB; shorten the trajectory"
     try:
         text = raw.decode("utf-8-sig")
-        entry = json.loads(text)
-        trajectory = Trajectory.model_validate_json(text)
+        json.loads(text)  # whose errors name the place
+        return Entry.model_validate_json(text)
     except ValidationError as error:
-        return f"{where}: is not a trajectory: {faults_in(error)}"
+        return f"is not a trajectory: {faults_in(error)}"
     except (ValueError, RecursionError) as error:
-        return f"{where}: is not JSON in UTF-8: {error}"
-    for key in _TRUTH:
-        if not isinstance(entry.get(key), str | None):
-            return f"{where}: {key} is not a text; write it as one, such as the output of the tests"
-    return Entry(where, trajectory, *(entry.get(key) for key in _TRUTH))
+        return f"is not JSON in UTF-8: {error}"
