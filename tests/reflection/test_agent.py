@@ -69,6 +69,7 @@ def played(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("CODEX_API_KEY", "the-key-of-the-consent")
+    monkeypatch.setenv("NODE_OPTIONS", "--no-warnings")  # which no client needs
     consent.keep(consent.found())
     return made
 
