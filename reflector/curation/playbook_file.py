@@ -76,11 +76,9 @@ class Found(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What a synchronisation did: edits recorded, the copy of a file that another ledger wrote, the
-    problems that make the file unreadable, whether it was written, and the names that it gave to bullets of the file,
-    by those in the file."""
+    """What a synchronisation did: the copy of a file that another ledger wrote, the problems that make the file
+    unreadable, whether it was written, and the names that it gave to bullets of the file, by those in the file."""
 
-    edits: int = 0
     of_another: Path | None = None
     problems: tuple[Finding, ...] = ()
     written: bool = False
@@ -133,7 +131,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
     if (edits or is_edited) and written is None and not (stays or later):
         keep_edited(project, found.raw)
         _saw(ledger, project, ledger.head().position, found.raw)
-    return Synced(edits, kept, (), bool(written), renamed(ledger, found.loaded) if edits else {})
+    return Synced(kept, (), bool(written), renamed(ledger, found.loaded) if edits else {})
 
 
 def look(ledger: Ledger, project: Project) -> Found:

@@ -239,7 +239,7 @@ class InAnyHands(RuleBasedStateMachine):
         whole = self.path.read_bytes()
         self.path.write_bytes(whole[:-20])
         before, synced = self.ledger.head(), sync(self.ledger, self.project, write=write)
-        assert (bool(synced.problems), synced.edits, self.path.read_bytes()) == (True, 0, whole[:-20])
+        assert (bool(synced.problems), self.path.read_bytes()) == (True, whole[:-20])
         assert self.ledger.head() == before
         self.path.write_bytes(whole)
 
@@ -336,7 +336,7 @@ class InAnyHands(RuleBasedStateMachine):
         raw = self.path.read_bytes()
         before = self.ledger.head()
         again = sync(self.ledger, self.project)
-        assert (again.edits, again.written, self.path.read_bytes()) == (0, False, raw)
+        assert (again.written, self.path.read_bytes()) == (False, raw)
         assert self.ledger.head() == before
         self.file: File | None = file_of(raw)
         assert sorted(map(str, self.file.entries)) == sorted(map(str, self.live.values()))
