@@ -67,14 +67,6 @@ def cut(ledger: Ledger, tmp_path: Path) -> Cut:
     return Cut(ledger, tmp_path / "t.jsonl")
 
 
-def cites(session: Session) -> None:
-    session.cites("pat-001", None)
-
-
-def thanks(session: Session) -> None:
-    session.user(THANKS).agent("Glad to hear it.")
-
-
 def test_a_verdict_stands_though_the_transcript_has_lost_the_records_that_it_came_of(cut: Cut) -> None:
     cut.session.cites("pat-001", "helpful")
     cut.window()
@@ -150,7 +142,7 @@ def test_what_a_person_retracted_stays_retracted_and_is_not_judged_again(cut: Cu
     cut.window()
     (event,) = cut.ledger.events(types=[target])
     retract(cut.ledger, [event], "it was not the advice")
-    thanks(cut.session)
+    cut.session.user(THANKS).agent("Glad to hear it.")
     cut.window()
     assert (cut.tags(), cut.counters()) == ([verdict], (0, 0))
 
@@ -224,7 +216,7 @@ def test_another_session_or_subagent_carries_nothing_of_it(cut: Cut, tmp_path: P
 def test_a_window_that_failed_is_not_judged_for_what_a_later_one_decided(cut: Cut) -> None:
     cut.session.cites("pat-001", None)
     cut.window()
-    thanks(cut.session)
+    cut.session.user(THANKS).agent("Glad to hear it.")
 
     class Down(RulesBackend):
         def answer(self, request: Request) -> Answer:
