@@ -1,7 +1,7 @@
 """Secrets that their own form gives away: a provider's prefix, a JWT, a bot's token.
 
-Invariant: one pass of each rule is enough. A token is bordered by characters that no other rule takes, so replacing one
-token neither hides nor uncovers another one; tokens that may hold dashes come after those that hold none.
+Invariant: what is redacted holds no token any more: where one was replaced, the rules are asked again, since it may
+have stood where another one ends. Tokens that may hold dashes come after those that hold none.
 A run that fails a rule holds no second start of that rule, so each rule is linear.
 """
 
@@ -143,7 +143,8 @@ _compiled = cache(re.compile)
 
 def redact_tokens(text: str) -> str:
     """`text` with every token of a known form replaced by `[redacted:kind]`."""
+    redacted = text
     for literal, pattern, marker in _rules():
-        if literal in text:
-            text = _compiled(pattern).sub(marker, text)
-    return text
+        if literal in redacted:
+            redacted = _compiled(pattern).sub(marker, redacted)
+    return text if redacted == text else redact_tokens(redacted)

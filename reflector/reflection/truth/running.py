@@ -164,7 +164,7 @@ def finish(
     try:
         said = talk(case, builder, asking)
     except DatasetRefused as error:  # a file may bring any name
-        return recorder.failed(window, "request", str(error), final=True), Talk()
+        return recorder.failed(window, "dataset", str(error), final=True), Talk()
     if asking.ended is not None:
         return asking.ended, said
     if asking.given is None:
