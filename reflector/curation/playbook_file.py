@@ -13,7 +13,7 @@ moment which this ledger does not know is another ledger's, or this one's before
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -300,8 +300,10 @@ def _bullets_at(ledger: Ledger, position: int) -> Sequence[Bullet]:
     return fold(ledger.history(upto=position)).bullets()
 
 
-def _load(ledger: Ledger, project: Project, raw: bytes) -> Loaded:
-    return load(raw, taken=[row.name for row in ledger.rows()], first=project.first_number)
+def _load(ledger: Ledger, project: Project, raw: bytes, beside: Iterable[Bullet] = ()) -> Loaded:
+    """Read a file; what it does not name gets a name that neither the ledger has nor one of the bullets `beside` it."""
+    taken = [row.name for row in (*ledger.rows(), *beside)]
+    return load(raw, taken=taken, first=project.first_number)
 
 
 def _is_adopted(ledger: Ledger, content: str) -> bool:
@@ -367,7 +369,7 @@ def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | No
         # Of another state of the playbook, this version says nothing of who changed what in this one.
         by_git = of_git if of_git.last_updated == loaded.last_updated and not of_git.problems else None
     if copy is not None:
-        bullets, loaded = in_names_of(ledger, _load(ledger, project, copy), loaded)
+        bullets, loaded = in_names_of(ledger, _load(ledger, project, copy, loaded.bullets), loaded)
         base = Base(bullets, _last(ledger, project)[0])
     return take_in_turn(ledger, base, by_git, loaded, digest(found.raw), project)
 
