@@ -20,7 +20,7 @@ def _now() -> datetime:
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, defer_build=True)
+    model_config = ConfigDict(strict=True)
 
 
 class Trajectory(_Strict):
