@@ -90,8 +90,11 @@ def install(
     after it has shown that it has no tools. The variables of its login are kept for that in your own folder.
     """
     if judge:
+        _refuse_beside_judge(git=git, mirrors=mirrors, dry_run=dry_run)
         _let_judge(place, name, yes=yes)
         return
+    if yes:
+        raise click.UsageError("--yes agrees to what --judge asks; leave it out here")
     if git or mirrors:
         _set_up(place, git, mirrors, dry_run=dry_run)
         return
@@ -153,6 +156,7 @@ def uninstall(
     if judge:
         from reflector.cli.config import set_for_all
 
+        _refuse_beside_judge(git=git, mirrors=mirrors, dry_run=dry_run)
         if load_config(place.folder()).backend == "agent":
             set_for_all(place, "backend", None)
         click.echo("No agent of yours judges any more." if consent.withdraw() else "No agent of yours judged.")
@@ -182,6 +186,15 @@ def uninstall(
     _print_others(agent, scope, root)
 
 
+def _refuse_beside_judge(*, git: bool, mirrors: tuple[str, ...], dry_run: bool) -> None:
+    """Refuse what would be passed over: a person who is shown a change must not find that it was made."""
+    scope = click.get_current_context().get_parameter_source("scope") == ParameterSource.COMMANDLINE
+    if git or mirrors or scope:
+        raise click.UsageError("--judge is about you in all of your projects; use it alone, or with --agent")
+    if dry_run:
+        raise click.UsageError("--judge has no --dry-run; without --yes it shows whom you would let judge, and asks")
+
+
 def _let_judge(place: Place, named: str, *, yes: bool) -> None:
     """Record which agents judge from now on, after each has shown that it can and the person agreed."""
     from asyncio import run
@@ -192,11 +205,12 @@ def _let_judge(place: Place, named: str, *, yes: bool) -> None:
     from reflector.reflection.protocol import BackendError
 
     source = click.get_current_context().get_parameter_source("name")
-    wanted = {named} if source == ParameterSource.COMMANDLINE else set(JUDGES)
-    agreeing = {}
-    for name, one in consent.found().items():
-        if name not in wanted:
-            continue
+    there, agreeing = consent.found(), {}
+    if source == ParameterSource.COMMANDLINE:
+        if named not in there:
+            raise click.ClickException(f"{JUDGES[named].title} is not on your PATH; install it, and run this again")
+        there = {named: there[named]}
+    for name, one in there.items():
         client = JUDGES[name]
         try:
             version = run(check(name, one))

@@ -4,10 +4,12 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +85,12 @@ def main() -> int:
     if "empty JSON object" in asked:
         url = next(found[0] for text in texts if (found := re.search(r"http://127\.0\.0\.1:\d+", text)))
         body = {"tools": MODE[1:], "said": asked}
-        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())) as reply:
-            return int(reply.status)
+        kept = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))  # as clients do, for later
+        with suppress(OSError):
+            urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())).close()
+        time.sleep(60)  # until it is ended, since its request was seen
+        kept.close()
+        return 1
     guard = os.environ["REFLECTOR_JUDGING"]
     kept = {
         "environ": dict(os.environ),

@@ -249,13 +249,21 @@ def test_what_starts_by_itself_has_a_daily_ceiling_and_what_a_person_confirmed_i
     assert Gate(Config(backend="anthropic", daily_requests=1), tmp_path, {"HOME": str(tmp_path)}).left_of_day() is None
 
 
-def test_a_person_agrees_once_and_sessions_wait_with_a_line_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_person_agrees_once_and_sessions_wait_with_a_line_that_says_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     agent = Agent.in_folder(tmp_path)
     played = Played(tmp_path, "claude")
     agent.environ["PATH"] = str(played.folder)
     assert f"To let your agent judge what helped: {CONSENT}" in agent.call("install").out
     assert "your agents judge only if you agree: add --yes" in agent.call("install", "--judge", code=2).err
+    for words in (["--judge", "--yes", "--dry-run"], ["--judge", "--yes", "--scope", "project"], ["--yes"]):
+        assert "--judge" in agent.call("install", *words, code=2).err
+    absent = agent.call("install", "--judge", "--yes", "--agent", "codex", code=1).err
+    assert "Codex CLI is not on your PATH; install it" in absent
+    assert agent.call("uninstall", "--judge").out == "No agent of yours judged.\n"
     assert f"Claude Code 2.1.331, {played.binary}: haiku" in agent.call("install", "--judge", "--yes").out
+    assert caplog.records == []  # a connection that the client kept open is nothing to be told
     played.mode("out")
     transcript = Session("s-1").cites("pat-001", "helpful").write(agent.home / "s-1.jsonl")
     assert agent.call("ingest", transcript, code=1).err == ""

@@ -1,9 +1,8 @@
 """What is found about a citation, and when that is a verdict.
 
 Invariant: a finding is there or not, speaks for one side, and depends on one citation only. A verdict is given where
-all findings are on one side; where there is none, or one on each side, it is neutral. A finding stays only while it is
-right at least nine times of ten on the labelled sessions of sources that no wording of it was made for:
-`python -m benchmarks.judgement` says so.
+all findings are on one side; where there is none, or one on each side, it is neutral. Each finding is right at least
+nine times of ten on the labelled sessions, which were in view when it was worded (`python -m benchmarks.judgement`).
 """
 
 from __future__ import annotations
