@@ -63,7 +63,7 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(STAMP)   ## write what is generated: docs/commands.md, keys.md and schema.json, tables of ledger-format.md
+docs: $(STAMP)   ## write what is generated in docs/: schema.json, and the pages that begin with `<!-- generated -->`
 	$(BIN)/python -m tests.schemas
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor

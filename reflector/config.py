@@ -65,39 +65,78 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting and its default; docs/reference.md says what each means."""
+    """Every setting, what it means, and its default: docs/settings.md is made of this."""
 
+    #: who judges: `rules`, `agent` (never from a project's file), `anthropic`, `fixtures`
     backend: str = "rules"
+    #: any SQLAlchemy URL of SQLite or PostgreSQL; empty: `.claude/reflector/ledger.db`
     ledger_url: str = ""
+    #: the playbook's name in the ledger
     playbook: str = "default"
+    #: when a session that only ever stopped counts as ended
     idle_minutes: int = 60
+    #: how often a failed reflection is tried by itself, outages not counted
     max_attempts: int = 5
+    #: what `anthropic` asks; empty: the environment's model, else `claude-sonnet-5-5`. With `judge_client`, what that
+    #: agent asks; empty: its cheapest
     model: str = ""
+    #: the address at which the model is asked
     base_url: str = ""
+    #: the model's key, where no environment variable holds it; the file must be readable by you alone
     api_key: str = field(default="", repr=False)
+    #: most tokens of one request; a longer session is reduced
     request_tokens: int = 100_000
+    #: most tokens for one session; 0: no limit
     session_tokens: int = 400_000
+    #: most tokens in a calendar month, all your projects together; 0: no limit
     monthly_tokens: int = 5_000_000
+    #: most requests to your agents that start by themselves in a day (UTC), all your projects together; 0: no limit
     daily_requests: int = 20
+    #: which agent `agent` asks, such as `claude`; empty: the one that wrote the session
     judge_client: str = ""
+    #: longest wait for an answer, retries included
     deadline_seconds: int = 110
+    #: whether a model also judges windows that cite nothing
     uncited: bool = True
+    #: which windows are reflected on: all that cite, or with `"turn"` or `"step"` those of them whose
+    #: [quality](learning.md#the-gate) is low
     gate: str = "cited"
+    #: how many of 100 of a model's verdicts have to be right for a word of `judge_measured` to count; `rules` do not
+    #: read it
     judgement_precision: int = 85
+    #: how many of 100 verdicts of your model are right, by [how sure](judging.md#what-a-models-verdict-needs) it is:
+    #: `"sure=95 likely=80"`; empty: only `sure` counts
     judge_measured: str = ""
+    #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful; else it only keeps one
+    #: from being helpful
     wrong_counts: bool = False
+    #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"
+    #: which bullets a session is [shown](counting.md#which-bullets-a-session-is-shown) where not all fit: `balanced`,
+    #: `draw` or `best`
     ranking: str = "balanced"
+    #: bullets that are shown first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()
+    #: whether `proposals find` [proposes removals](counting.md#prune), or with `"apply"` makes them
     prune: str = "propose"
+    #: how many sessions are shown a bullet that none of them cites before `proposals find` names it; 0: never
     prune_after: int = 100
+    #: whether what people ask for beyond the moment is [proposed](editing.md#what-people-say)
     wishes: bool = True
+    #: whether the model that judges a session also [proposes advice](editing.md#the-model); a project's own file can
+    #: only turn it off
     curate: bool = False
+    #: folders such as `"~/work/*"` whose own file may have a model asked, and name the model and the playbook
     projects: tuple[str, ...] = ()
+    #: the file that `fixtures` answers from
     fixtures: str = ""
+    #: whose ledger counts the sessions of a linked git worktree: the main checkout's, or with `"own"` one of its own
     worktrees: str = "main"
+    #: whether Claude Code shows [a line](reference.md#a-line-on-the-screen) about the playbook when a session starts
     start_message: bool = True
+    #: whether hooks record and tell anything; a repository's file may only set `false`, and the start line says so
     enabled: bool = True
+    #: projects whose hooks record and tell nothing, by their folders; commands go on
     off: tuple[str, ...] = ()
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 

@@ -1,6 +1,5 @@
-"""What is generated in docs/: schema.json and keys.md from the answers' types, commands.md, tables of ledger-format.md.
-
-Such a table stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+"""What is generated in docs/: schema.json and keys.md from the answers' types, and the pages of commands, settings,
+ event types and the SQL views.
 
 `python -m tests.schemas` writes them.
 """
@@ -24,8 +23,10 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 from pydantic.json_schema import GenerateJsonSchema
 
+from reflector.config import SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
+from reflector.ledger.migration import VIEWS
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: The type of each document, in reflector/cli, by the command that prints it with --json.
@@ -276,21 +277,69 @@ def _prose_of(fields: Mapping[str, Field], before: str = "") -> list[str]:
     return found
 
 
-def ledger_format() -> str:
-    """Return docs/ledger-format.md with its tables as the event types say them."""
-    page = (DOCS / "ledger-format.md").read_text("utf-8")
-    for name, rows in {"event types": _event_types(), "prose": _prose()}.items():
-        start, mark, rest = page.partition(f"<!-- generated: {name} -->\n\n")
-        page = "".join([start, mark, *(f"{row}\n" for row in rows), rest[rest.index("\n<!-- end -->") :]])
-    return page
+def events() -> str:
+    """Return docs/events.md: each event type, and what a redaction erases of it."""
+    parts = ["<!-- generated -->\n", "# Event types\n", _EVENTS, *_event_types(), _PROSE, *_prose()]
+    return "\n".join(parts) + "\n"
+
+
+_EVENTS = """\
+`since` is the schema revision of the first version that appended the type. A program may ignore types and fields that
+it does not know. An event whose `data` does not have the form of its type is unreadable: it changes nothing, `log`
+marks it, and `verify` reports it. [The ledger format](ledger-format.md) has the rest.
+"""
+_PROSE = """
+## Prose
+
+What a [redaction](ledger-format.md#redaction) erases. Of a type that is wholly prose, nothing is kept.
+"""
+
+
+def views() -> str:
+    """Return docs/views.md: each view with its columns, as the comments of its text in migrations/views say them."""
+    parts = ["<!-- generated -->\n", "# SQL views\n", _VIEWS]
+    for name in VIEWS[1:]:
+        sql = (DOCS.parent / "migrations" / "views" / f"{name}.sql").read_text("utf-8")
+        head, _, text = sql.partition("CREATE VIEW")
+        about = " ".join(head.partition("\n--\n")[0].replace("\n--", "\n").removeprefix("--").split())
+        columns = re.findall(r" AS (\w+),?  -- (\w+)(?:: (.*))?$", text, re.MULTILINE)
+        parts += [f"\n## `{name}`\n", f"{about}\n", "| column | type | |", "|---|---|---|"]
+        parts += [f"| `{column}` | {type_} | {said} |".replace("|  |", "| |") for column, type_, said in columns]
+    return "\n".join(parts) + "\n"
+
+
+_VIEWS = """\
+The columns of the views that `reflector sql` queries ([examples](machines.md#sql)), the same on SQLite and PostgreSQL.
+Flags are 0 or 1. Times are ISO 8601 in UTC, as text. A `position` is an event's number in its playbook, as in `log`."""
+
+
+def settings() -> str:
+    """Return docs/settings.md: each setting, as the comment of its field in reflector/config.py says it."""
+    source = (DOCS.parent / "reflector" / "config.py").read_text("utf-8")
+    parts = ["<!-- generated -->\n", "# Settings\n", _SETTINGS, "\n| setting | default | |", "|---|---|---|"]
+    for name, of in SETTINGS.items():
+        said = re.search(rf"((?:    #: .*\n)+)    {name}: ", source)
+        assert said is not None, f"reflector/config.py does not say what {name} means"
+        about = " ".join(said[1].replace("#: ", "").split())
+        default = json.dumps(list(of.default) if isinstance(of.default, tuple) else of.default)
+        parts.append(f"| `{name}` | `{default}` | {'¹ ' if name in USERS_OWN else ''}{about} |")
+    return "\n".join(parts) + "\n"
+
+
+_SETTINGS = """\
+Nothing has to be set. [Settings and playbooks](reference.md#settings) says where a setting is written and which wins.
+Each is an environment variable too: `idle_minutes` is `REFLECTOR_IDLE_MINUTES`.
+
+¹ Only your own file, the environment or a flag can set it: a repository that you clone does not decide who gets your
+transcripts. [Trust](trust.md#settings) lists what a repository's file can set."""
 
 
 def written() -> dict[Path, str]:
     """Return each generated file with what it is to hold."""
     made = schema()
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    pages = {"keys.md": keys(made), "commands.md": commands(), "ledger-format.md": ledger_format()}
-    return {DOCS / name: content for name, content in {"schema.json": text, **pages}.items()}
+    pages = {"keys": keys(made), "commands": commands(), "events": events(), "views": views(), "settings": settings()}
+    return {DOCS / "schema.json": text, **{DOCS / f"{name}.md": page for name, page in pages.items()}}
 
 
 if __name__ == "__main__":

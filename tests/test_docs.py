@@ -152,7 +152,7 @@ def test_every_question_is_on_its_page() -> None:
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        (PAGES["reference.md"], [*SETTINGS]),
+        (PAGES["settings.md"], [*SETTINGS]),
         (GATED, [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]),
         (PAGES["agents.md"], [format.agent for format in formats()]),
     ],

@@ -1,8 +1,9 @@
--- The playbook as it stands, tombstones included.
+-- One row for each bullet, removed ones included: the fields of `reflector list --all --json`, with the baseline and
+-- the policy.
 CREATE VIEW bullets AS
 SELECT
-    playbook.name AS playbook,
-    bullet.name AS name,
+    playbook.name AS playbook,  -- text
+    bullet.name AS name,  -- text: `pat-001`; identifies one bullet for ever
     CASE bullet.section
         WHEN 'pat' THEN 'PATTERNS & APPROACHES'
         WHEN 'mis' THEN 'MISTAKES TO AVOID'
@@ -10,19 +11,19 @@ SELECT
         WHEN 'ctx' THEN 'PROJECT CONTEXT'
         WHEN 'oth' THEN 'OTHERS'
         ELSE bullet.section
-    END AS section,
-    bullet.text AS text,
-    bullet.helpful AS helpful,
-    bullet.harmful AS harmful,
-    bullet.status AS status,
-    bullet.reason AS reason,
-    bullet.removed_into AS removed_into,
-    bullet.position AS position,
-    event.recorded_at AS added_at,
-    bullet.ordinal AS ordinal,
-    bullet.baseline_helpful AS baseline_helpful,
-    bullet.baseline_harmful AS baseline_harmful,
-    projection.policy_id AS counting
+    END AS section,  -- text: its title
+    bullet.text AS text,  -- text
+    bullet.helpful AS helpful,  -- number: the count, under the policy in force
+    bullet.harmful AS harmful,  -- number
+    bullet.status AS status,  -- text: `live`, `removed` or `merged`
+    bullet.reason AS reason,  -- text: why it was removed
+    bullet.removed_into AS removed_into,  -- text: the bullet it was merged into; of status `merged`, its heir
+    bullet.position AS position,  -- number: of the event that added it
+    event.recorded_at AS added_at,  -- time: of that event
+    bullet.ordinal AS ordinal,  -- number: 1, 2, 3 … in order of creation
+    bullet.baseline_helpful AS baseline_helpful,  -- number: the counter that it came with or that was set by hand; the count is this plus the tags that count
+    bullet.baseline_harmful AS baseline_harmful,  -- number
+    projection.policy_id AS counting  -- text: the policy in force
 FROM bullet
 JOIN playbook ON playbook.id = bullet.playbook_id
 LEFT JOIN event ON event.playbook_id = bullet.playbook_id AND event.position = bullet.position

@@ -1,4 +1,4 @@
--- Every reflection that was answered or read: who judged, what it took, what came of it.
+-- One row for each reflection: its backend, cost and result.
 CREATE VIEW reflections AS
 WITH answer AS MATERIALIZED (
     SELECT
@@ -41,31 +41,31 @@ given AS MATERIALIZED (
     GROUP BY tag.playbook_id, tag.reflection_id
 )
 SELECT
-    playbook.name AS playbook,
-    reflection.reflection_id AS reflection_id,
-    coalesce(judged.session_id, said.session_id) AS session_id,
-    recorded.position AS window_position,
-    opened.actor AS backend,
-    coalesce({judged.data -> model}, {said.data -> model}) AS model,
-    {said.data -> mode} AS mode,
-    coalesce(answer.answers, 0) AS answers,
-    opened.recorded_at AS answered_at,
-    judged.recorded_at AS completed_at,
-    judged.position AS position,
-    {judged.data -> analysis} AS analysis,
-    coalesce(given.tags, 0) AS tags,
-    coalesce(given.helpful, 0) AS helpful,
-    coalesce(given.harmful, 0) AS harmful,
-    coalesce(answer.input_tokens, 0) AS input_tokens,
-    coalesce(answer.output_tokens, 0) AS output_tokens,
-    coalesce(answer.cache_read_tokens, 0) AS cache_read_tokens,
-    coalesce(answer.cache_write_tokens, 0) AS cache_write_tokens,
+    playbook.name AS playbook,  -- text
+    reflection.reflection_id AS reflection_id,  -- text
+    coalesce(judged.session_id, said.session_id) AS session_id,  -- text
+    recorded.position AS window_position,  -- number: of the `session.recorded` that was judged
+    opened.actor AS backend,  -- text: who judged
+    coalesce({judged.data -> model}, {said.data -> model}) AS model,  -- text
+    {said.data -> mode} AS mode,  -- text: `citation_guided`, `content_based`, …
+    coalesce(answer.answers, 0) AS answers,  -- number: answers of the backend: iterations and parts
+    opened.recorded_at AS answered_at,  -- time: of the first one
+    judged.recorded_at AS completed_at,  -- time: null while no parser could read the answer
+    judged.position AS position,  -- number: of the `reflection.completed`; null until then
+    {judged.data -> analysis} AS analysis,  -- text: null if it was redacted
+    coalesce(given.tags, 0) AS tags,  -- number: tags that were given
+    coalesce(given.helpful, 0) AS helpful,  -- number: helpful tags of these that count
+    coalesce(given.harmful, 0) AS harmful,  -- number: harmful tags of these that count
+    coalesce(answer.input_tokens, 0) AS input_tokens,  -- number
+    coalesce(answer.output_tokens, 0) AS output_tokens,  -- number
+    coalesce(answer.cache_read_tokens, 0) AS cache_read_tokens,  -- number
+    coalesce(answer.cache_write_tokens, 0) AS cache_write_tokens,  -- number
     coalesce(
         answer.input_tokens + answer.output_tokens + answer.cache_read_tokens + answer.cache_write_tokens, 0
-    ) AS tokens,
-    answer.cost_usd AS cost_usd,
-    {said.data -> prompt_sha256} AS prompt_sha256,
-    {said.data -> template_sha256} AS template_sha256,
+    ) AS tokens,  -- number: the sum of the four
+    answer.cost_usd AS cost_usd,  -- fraction: as recorded; null if no price was known
+    {said.data -> prompt_sha256} AS prompt_sha256,  -- text: of the last request; null if the backend used no prompt
+    {said.data -> template_sha256} AS template_sha256,  -- text
     CASE
         WHEN EXISTS (
             SELECT 1 FROM retraction
@@ -76,7 +76,7 @@ SELECT
             WHERE retraction.playbook_id = reflection.playbook_id AND retraction.active = 1
                 AND retraction.target_id = coalesce(recorded.event_id, '')
         ) THEN 1 ELSE 0
-    END AS retracted
+    END AS retracted  -- number: 1 if it or its window is retracted
 FROM (
     SELECT playbook_id, reflection_id FROM answer
     UNION

@@ -1,4 +1,4 @@
--- One row a session: its deliveries, what it cited, and what was counted of it.
+-- One row for each session of an agent. A window without a session id has a row of its own.
 CREATE VIEW sessions AS
 WITH delivery AS MATERIALIZED (
     SELECT
@@ -103,28 +103,28 @@ given AS MATERIALIZED (
     GROUP BY tag.playbook_id, coalesce(tag.session_id, completion.target_id)
 )
 SELECT
-    playbook.name AS playbook,
-    session.session_id AS session_id,
-    {delivery.data => agent} AS agent,
-    {delivery.data => transcript.path} AS transcript,
-    session.first_recorded_at AS first_recorded_at,
-    session.last_recorded_at AS last_recorded_at,
-    session.ended_at AS ended_at,
-    session.windows AS windows,
-    session.judged AS judged,
-    session.skipped AS skipped,
-    session.waiting AS waiting,
-    session.given_up AS given_up,
-    session.retracted AS retracted,
-    session.records AS records,
-    coalesce(citing.cited, 0) AS cited,
-    coalesce(answer.answers, 0) AS answers,
-    coalesce(answer.tokens, 0) AS tokens,
-    answer.cost_usd AS cost_usd,
-    coalesce(given.tags, 0) AS tags,
-    coalesce(given.helpful, 0) AS helpful,
-    coalesce(given.harmful, 0) AS harmful,
-    session.last AS position
+    playbook.name AS playbook,  -- text
+    session.session_id AS session_id,  -- text
+    {delivery.data => agent} AS agent,  -- text: `claude-code`, `codex`, …
+    {delivery.data => transcript.path} AS transcript,  -- text: the last path that was read
+    session.first_recorded_at AS first_recorded_at,  -- time: when its first window was recorded
+    session.last_recorded_at AS last_recorded_at,  -- time: when its last window was recorded
+    session.ended_at AS ended_at,  -- time: when the last record of the transcript was written
+    session.windows AS windows,  -- number: windows that were recorded
+    session.judged AS judged,  -- number: windows that were judged
+    session.skipped AS skipped,  -- number: windows that the gate skipped
+    session.waiting AS waiting,  -- number: windows to be judged, for the first time or again
+    session.given_up AS given_up,  -- number: windows that were given up
+    session.retracted AS retracted,  -- number: windows that were retracted
+    session.records AS records,  -- number: new records of transcripts
+    coalesce(citing.cited, 0) AS cited,  -- number: different bullets that it cited
+    coalesce(answer.answers, 0) AS answers,  -- number
+    coalesce(answer.tokens, 0) AS tokens,  -- number
+    answer.cost_usd AS cost_usd,  -- fraction: as recorded; null if no price was known
+    coalesce(given.tags, 0) AS tags,  -- number: tags that were given
+    coalesce(given.helpful, 0) AS helpful,  -- number: helpful tags of these that count
+    coalesce(given.harmful, 0) AS harmful,  -- number: harmful tags of these that count
+    session.last AS position  -- number: of the last window
 FROM session
 JOIN playbook ON playbook.id = session.playbook_id
 JOIN delivery ON delivery.playbook_id = session.playbook_id AND delivery.position = session.last

@@ -1,3 +1,7 @@
+-- One row for each tag that a backend gave, with its effect, as in `reflector blame`. `helpful` is always
+-- `baseline_helpful` plus the number of tags with `tag = 'helpful'` and `counts = 1`, unless bullets were merged into
+-- it: then the tags of these count too ([counting.md](counting.md#merged-bullets)).
+--
 -- Every tag that was given, with what became of it. Completions are found once for the whole query: no index leads from
 -- a reflection's id to its events. The order of the joins and `position > 0` make SQLite go through tags and events side
 -- by side; by the index of the counters it jumps to and fro, seven times as long.
@@ -7,11 +11,11 @@ WITH completion AS MATERIALIZED (
     WHERE type = 'reflection.completed' AND type <> 'bullet.tagged'
 )
 SELECT
-    playbook.name AS playbook,
-    tag.position AS position,
-    event.recorded_at AS recorded_at,
-    tag.name AS name,
-    {event.data -> tag} AS tag,
+    playbook.name AS playbook,  -- text
+    tag.position AS position,  -- number
+    event.recorded_at AS recorded_at,  -- time
+    tag.name AS name,  -- text: of the bullet; empty if none was given
+    {event.data -> tag} AS tag,  -- text: `helpful`, `harmful`, `neutral`; `unknown` for any other word; null if none was given
     CASE
         WHEN coalesce({event.data -> disposition}, 'malformed') <> 'counted'
             THEN coalesce({event.data -> disposition}, 'malformed')
@@ -22,8 +26,8 @@ SELECT
         WHEN bullet.recounted_at > bullet.position AND tag.position <= bullet.recounted_at THEN 'recounted'
         WHEN tag.position < bullet.position THEN 'unknown_bullet'
         ELSE 'retracted'
-    END AS disposition,
-    CASE WHEN tag.active = 1 AND bullet.name IS NOT NULL AND repeated.position IS NULL THEN 1 ELSE 0 END AS counts,
+    END AS disposition,  -- text: `counted`, `neutral`, `unknown_bullet`, `retired_bullet`, `unknown_tag`, `malformed`, or why a model's verdict was [dropped](judging.md#what-a-models-verdict-needs); of a tag that no longer counts: `retracted`, `recounted`, `double`
+    CASE WHEN tag.active = 1 AND bullet.name IS NOT NULL AND repeated.position IS NULL THEN 1 ELSE 0 END AS counts,  -- number: 1 if it counts under the policy in force
     (
         SELECT {said.value => rationale}
         FROM {sqlite}json_each(judged.data, '$.rationales') AS said{postgresql}json_array_elements(CASE
@@ -31,12 +35,12 @@ SELECT
                 THEN replace(judged.data, '\u0000', '\ufffd')::json -> 'rationales'
         END) AS said(value){both}
         WHERE {said.value => index} = {event.data -> index} LIMIT 1
-    ) AS rationale,
-    coalesce({judged.data -> backend}, event.actor) AS backend,
-    {judged.data -> model} AS model,
-    event.session_id AS session_id,
-    tag.reflection_id AS reflection_id,
-    event.event_id AS event_id
+    ) AS rationale,  -- text: the backend's reason; null if it was redacted
+    coalesce({judged.data -> backend}, event.actor) AS backend,  -- text: who judged
+    {judged.data -> model} AS model,  -- text
+    event.session_id AS session_id,  -- text
+    tag.reflection_id AS reflection_id,  -- text
+    event.event_id AS event_id  -- text
 FROM playbook
 CROSS JOIN tag
 JOIN event ON event.playbook_id = tag.playbook_id AND event.position = tag.position

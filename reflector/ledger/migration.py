@@ -284,9 +284,10 @@ def view_sql(dialect: str, name: str) -> str:
 
     In that text `{sqlite}…{postgresql}…{both}` holds what differs. `{COLUMN -> PATH}` is a value of the JSON text that
     a column holds, `{DOCUMENT => PATH}` one of JSON that was parsed before; `as number` and `as fraction` say its type.
-    `{windows}` is what the registry says (`with_types`).
+    `{windows}` is what the registry says (`with_types`). What a line says of its column is no part of the statement.
     """
     text = (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8")
+    text = re.sub(r"  -- .*", "", text)
     text = _DIFFERENT.sub(lambda parts: parts[dialect], with_types(text[text.index("CREATE VIEW") :].rstrip()))
     return _VALUE.sub(lambda value: _value(dialect, **value.groupdict()), text)
 
