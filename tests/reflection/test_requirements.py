@@ -38,7 +38,6 @@ BUILD = "(self, trajectory, ground_truth, test_report, used_bullets, dataset, pr
         (extract_json_object, "(text)"),
         (ReflectorAgent, "(llm_client, prompt_builder, playbook_store)"),
         (ReflectorAgent.run, RUN),
-        (ReflectorAgent.arun, RUN),
         (ReflectorPromptBuilder.build, BUILD),
         (ReflectorPromptBuilder.build_evaluation_prompt, "(self, trajectory, ground_truth, bullet)"),
     ],
@@ -47,7 +46,7 @@ def test_the_public_functions_have_the_asked_signatures(function: Any, signature
     given = inspect.signature(function)
     parameters = [one.replace(annotation=inspect.Parameter.empty) for one in given.parameters.values()]
     assert str(inspect.Signature(parameters)).replace(" = ", "=") == signature
-    assert inspect.iscoroutinefunction(function) == (function in (reflector.run_reflector, ReflectorAgent.arun))
+    assert inspect.iscoroutinefunction(function) == (function is reflector.run_reflector)
 
 
 def test_the_classic_functions_make_one_pipeline(tmp_path: Path) -> None:

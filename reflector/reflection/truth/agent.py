@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from reflector.config import load_config
 from reflector.ledger.store import Ledger
@@ -28,9 +28,6 @@ from reflector.reflection.truth.builder import PromptBuilder
 from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Playbook, ReflectionResult, Trajectory
 from reflector.text.secrets import quote
-
-if TYPE_CHECKING:
-    import asyncio
 
 _log = logging.getLogger("reflector")
 
@@ -76,15 +73,12 @@ def llm_client(backend: str, *, project: Path | None = None, **settings: Any) ->
 class _Foreign:
     """A caller's own model: an object with `invoke_with_template(prompt)`, or a callable; its answer may be awaited."""
 
-    is_model = False
-    rereads = False
-    quotes = False
+    is_model = rereads = quotes = False
 
-    def __init__(self, llm_client: Any, loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, llm_client: Any) -> None:
         self.call = getattr(llm_client, "invoke_with_template", llm_client)
         if not callable(self.call):
             raise TypeError("llm_client needs a method invoke_with_template(prompt), or to be callable")
-        self.loop = loop
         self.name = quote(str(getattr(llm_client, "name", "") or type(llm_client).__name__), 60)
 
     def answer(self, request: Request) -> Answer:
@@ -92,20 +86,15 @@ class _Foreign:
 
     def reply(self, question: Question) -> Answer:
         """Answer a question with the caller's model."""
-        text = self.call(question.prompt)
-        if inspect.isawaitable(text):
+        sent = question.prompt
+        text = self.call(sent)
+        if inspect.iscoroutine(text):
             import asyncio  # which takes as long to load as a small command
 
-            given = _given(text)
-            text = asyncio.run_coroutine_threadsafe(given, self.loop).result() if self.loop else asyncio.run(given)
+            text = asyncio.run(text)
         if not isinstance(text, str):
             raise BackendError(f"the model answered with {type(text).__name__}, not with text", stage="answer")
-        sent = question.prompt
         return Answer(text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256)
-
-
-async def _given(awaited: Awaitable[Any]) -> Any:
-    return await awaited
 
 
 class ReflectorAgent:
@@ -129,27 +118,15 @@ class ReflectorAgent:
         The insights are those of the last iteration that could be read; after three in a row that could not, no other
         is asked for. Raises ValueError, LedgerError and what the prompt builder raises.
         """
-        return self._run(Case(trajectory, ground_truth, test_report, dataset, max_iterations), None)
-
-    async def arun(
-        self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
-    ) -> ReflectionResult:
-        """Do the same as `run` without holding up the event loop; the model's call may be a coroutine."""
-        import asyncio
-
-        case = Case(trajectory, ground_truth, test_report, dataset, max_iterations)
-        return await asyncio.to_thread(self._run, case, asyncio.get_running_loop())
-
-    def _run(self, case: Case, loop: asyncio.AbstractEventLoop | None) -> ReflectionResult:
-        checked_dataset(case.dataset)
+        case = Case(trajectory, ground_truth, test_report, checked_dataset(dataset), max_iterations)
         # A mock has every attribute, also those of our backends.
         ours = isinstance(self.llm_client, Replies) and not hasattr(self.llm_client, "invoke_with_template")
-        backend: Backend = self.llm_client if ours else _Foreign(self.llm_client, loop)
+        backend: Backend = self.llm_client if ours else _Foreign(self.llm_client)
         if case.iterations < 1:
             said = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
         elif isinstance(self.playbook_store, LedgerPlaybooks):
             project = self.playbook_store.project
-            with self.playbook_store.ledger(case.dataset) as ledger:
+            with self.playbook_store.ledger(dataset) as ledger:
                 recorder = Recorder(ledger, backend, gate=Gate(load_config(project), project))
                 said, _ = run_recorded(recorder, self.prompt_builder, case)
         else:
@@ -159,8 +136,8 @@ class ReflectorAgent:
         return ReflectionResult(
             insights=said.insights,
             bullet_evaluations=said.evaluations,
-            trajectory_query=case.trajectory.query,
-            trajectory_dataset=case.trajectory.dataset,
+            trajectory_query=trajectory.query,
+            trajectory_dataset=trajectory.dataset,
             iteration_count=said.iterations,
         )
 
@@ -191,19 +168,17 @@ def run_recorded(
     Returns what its answers say, and how it ended, None where it had ended before. Raises TrajectoryRefused and
     LedgerError.
     """
-    ledger = recorder.ledger
-    window = running.record(ledger, case)
+    window, recorded = running.record(recorder.ledger, case)
     reflected, said = None, Talk()
-    recorded = ledger.event(window.event_id)
     if not ask and window.state != "completed":
         away = "the API is away; it is recorded, run the same command again"
         reflected = Reflected(window.session_id, window.event_id, "failed", away, "transport", again=True)
-    elif window.state != "completed" and recorded is not None and recorded.data is not None:
+    elif window.state != "completed" and recorded.data is not None:
         reflected, said = running.finish(recorder, window, recorded, builder=builder)
-    said = running.judged(ledger, window) or said
+    said = running.judged(recorder.ledger, recorded) or said
     if reflected is not None and not said.problems and reflected.outcome != "completed":
         said.problems.append(reflected.detail)
-    said.problems[:0] = _unknown((recorded.data or {}).get("unknown", ()) if recorded is not None else ())
+    said.problems[:0] = _unknown((recorded.data or {}).get("unknown", ()))
     return said, reflected
 
 

@@ -21,12 +21,10 @@ from reflector.mistakes import Mistake
 from reflector.reflection.prompts import Template, TemplateError, find_own, read_template
 from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Bullet, Insight, Trajectory
-from reflector.reflection.truth.reports import read_report
 from reflector.resources import resource_dir
 
 Language = Literal["en", "ja"]
 FOLDER = "ground_truth"
-_EVALUATION = "bullet_evaluation.txt"
 #: The last two are one: the template of the system that this comes from says the second.
 _PLACEHOLDERS = (
     *("query", "generated_answer", "ground_truth", "test_report", "reasoning_steps", "used_bullets"),
@@ -34,20 +32,17 @@ _PLACEHOLDERS = (
 )
 _OF_BULLET = ("query", "generated_answer", "ground_truth", "bullet_id", "bullet_section", "bullet_content")
 
-
 #: What stands in a prompt where the trajectory has nothing, and around what it has.
 _WORDS: Mapping[Language, Mapping[str, str]] = {
     "en": {
         "no steps": "(no reasoning steps were recorded)",
         "no bullets": "(no bullets were used)",
-        "failing": "Failing tests:",
         "before": "Insights of the iteration before:",
         "deeper": "Go deeper than these: correct what is wrong in them, and look for the cause behind the cause.",
     },
     "ja": {
         "no steps": "(推論ステップは記録されていません)",
         "no bullets": "(使用されたBulletはありません)",
-        "failing": "失敗したテスト:",
         "before": "前回の反復の教訓:",
         "deeper": "これらをさらに掘り下げてください。誤りがあれば正し、原因のさらに奥にある原因を探してください。",
     },
@@ -129,26 +124,22 @@ class ReflectorPromptBuilder:
         words = _WORDS[self.language]
         steps = [f"{number}. {step}" for number, step in enumerate(trajectory.reasoning_steps, 1)]
         bullets = [f"[{bullet.id}] {bullet.section}\n{bullet.content}" for bullet in used_bullets]
-        report = read_report(test_report)
-        names = report.names()
         previous = self._previous(previous_insights or ())
         values = {
             **_asked(trajectory, ground_truth),
-            "test_report": f"{words['failing']}\n{names}\n\n{test_report}" if names else test_report,
+            "test_report": test_report,
             "reasoning_steps": "\n".join(steps) or words["no steps"],
             "used_bullets": "\n\n".join(bullets) or words["no bullets"],
             "previous_insights": previous,
             "previous_insights_section": previous,
         }
-        problems = [report.problem] if report.problem else []
-        names_of_files = (f"{checked_dataset(dataset)}.txt", "default.txt")
-        return self._filled(names_of_files, _PLACEHOLDERS, values, problems)
+        return self._filled((f"{checked_dataset(dataset)}.txt", "default.txt"), _PLACEHOLDERS, values)
 
     def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> str:
         """Return the prompt that asks for a verdict on one bullet."""
         about = {"bullet_id": bullet.id, "bullet_section": bullet.section, "bullet_content": bullet.content}
         values = {**_asked(trajectory, ground_truth), **about}
-        return self._filled((_EVALUATION,), _OF_BULLET, values, [])
+        return self._filled(("bullet_evaluation.txt",), _OF_BULLET, values)
 
     def _previous(self, insights: Sequence[Insight]) -> str:
         """Return five labelled lines for each insight and the request to go deeper; "" without any."""
@@ -157,9 +148,8 @@ class ReflectorPromptBuilder:
         blocks = ["\n".join(f"{label}: {text}" for label, text in said) for said in parts]
         return "\n\n".join([words["before"], *blocks, words["deeper"]]) if blocks else ""
 
-    def _filled(
-        self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str], problems: list[str]
-    ) -> Prompt:
+    def _filled(self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str]) -> Prompt:
+        problems = []
         for name in names:
             try:
                 if (template := self._own(name, known)) is not None:
@@ -180,8 +170,5 @@ class ReflectorPromptBuilder:
 
 
 def _asked(trajectory: Trajectory, ground_truth: str) -> dict[str, str]:
-    return {
-        "query": trajectory.query,
-        "generated_answer": trajectory.generated_answer,
-        "ground_truth": ground_truth,
-    }
+    answer = trajectory.generated_answer
+    return {"query": trajectory.query, "generated_answer": answer, "ground_truth": ground_truth}

@@ -11,12 +11,10 @@ import unicodedata
 from reflector.mistakes import Mistake
 
 _LONGEST = 64
-#: Names of devices on Windows, whatever their ending.
-_DEVICES = frozenset(
-    {"con", "prn", "aux", "nul", "conin$", "conout$"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
+#: Names of devices on Windows, whatever their ending, and a file of prompts that belongs to no dataset.
+_RESERVED = frozenset(
+    {"con", "prn", "aux", "nul", "bullet_evaluation"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
 )
-#: Files of prompts that belong to no dataset.
-_TAKEN = frozenset({"bullet_evaluation"})
 
 
 class DatasetRefused(Mistake):
@@ -25,16 +23,11 @@ class DatasetRefused(Mistake):
 
 def checked_dataset(name: object) -> str:
     """Return a dataset's name: 1 to 64 letters, digits, '-' and '_'. Raises DatasetRefused, which is a ValueError."""
-    if not isinstance(name, str):
-        raise DatasetRefused(f"the dataset is {type(name).__name__}, not text")
-    shown = ascii(name[:80])
-    if not 0 < len(name) <= _LONGEST or not name.replace("-", "").replace("_", "").isalnum():
+    text = name if isinstance(name, str) else ""
+    is_plain = text.replace("-", "").replace("_", "").isalnum() and unicodedata.normalize("NFKC", text) == text
+    if not is_plain or len(text) > _LONGEST or text.startswith("-") or text.lower() in _RESERVED:
         raise DatasetRefused(
-            f"{shown} cannot be the name of a dataset; write 1 to {_LONGEST} letters, digits, '-' and '_'"
+            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to {_LONGEST} plain letters, digits, '-' and "
+            "'_', the first not '-', and no name that a system reserves"
         )
-    if unicodedata.normalize("NFKC", name) != name or name.startswith("-"):
-        plain = unicodedata.normalize("NFKC", name).lstrip("-")
-        raise DatasetRefused(f"{shown} cannot be the name of a dataset; its plain form is {plain[:80]!a}")
-    if name.lower() in _DEVICES or name.lower() in _TAKEN:
-        raise DatasetRefused(f"{shown} cannot be the name of a dataset: it is reserved; choose another")
-    return name
+    return text

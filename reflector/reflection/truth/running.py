@@ -38,29 +38,19 @@ from reflector.text.secrets import quote, redact
 
 #: The fields of an insight besides its key sentence.
 _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
-#: Fields of the event that a trajectory has under another name.
-_GIVEN_AS = {
-    "answer": "generated_answer",
-    "steps": "reasoning_steps",
-    "error": "error_message",
-    "cited": "used_bullet_ids",
-    "unknown": "used_bullet_ids",
-}
 
 
 class TrajectoryRefused(Mistake):
     """A trajectory that is too long to be kept."""
 
 
-def record(ledger: Ledger, case: Case) -> WindowRow:
-    """Record a trajectory, once; return its window. Raises TrajectoryRefused and LedgerError."""
+def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
+    """Record a trajectory, once; return its window and event. Raises TrajectoryRefused and LedgerError."""
     trajectory = case.trajectory
     said = trajectory.model_dump(exclude={"created_at", "dataset"})
-    given = [case.dataset, said, case.ground_truth, case.test_report]
-    whole = json.dumps(given, sort_keys=True, ensure_ascii=False)
+    whole = json.dumps([case.dataset, said, case.ground_truth, case.test_report], sort_keys=True, ensure_ascii=False)
     digest = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
-    event_id = identity(ev.TRAJECTORY_RECORDED, digest)
-    session_id = digest[:32]
+    event_id, session_id = identity(ev.TRAJECTORY_RECORDED, digest), digest[:32]
     if ledger.event(event_id) is None:
         known = {row.name for row in ledger.rows()}
         used = list(dict.fromkeys(trajectory.used_bullet_ids))
@@ -78,13 +68,13 @@ def record(ledger: Ledger, case: Case) -> WindowRow:
             "iterations": case.iterations,
         }
         if fault := next(EVENT_TYPES[ev.TRAJECTORY_RECORDED].faults(data), None):
-            field, _, why = fault.partition(" ")
-            given_as = _GIVEN_AS.get(field, field)
-            raise TrajectoryRefused(f"the trajectory cannot be recorded: {given_as} {why}; shorten it")
+            raise TrajectoryRefused(f"the trajectory cannot be recorded: its {fault}; shorten it")
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
         ledger.append([event])
-    return _window(ledger, session_id, event_id)
+    recorded = ledger.event(event_id)
+    assert recorded is not None  # it was appended above
+    return _window(ledger, recorded), recorded
 
 
 def _kept(text: str) -> str:
@@ -92,8 +82,8 @@ def _kept(text: str) -> str:
     return redact(encodable(text))
 
 
-def _window(ledger: Ledger, session_id: str | None, event_id: str) -> WindowRow:
-    return next(window for window in ledger.windows(session_id) if window.event_id == event_id)
+def _window(ledger: Ledger, recorded: Event) -> WindowRow:
+    return next(one for one in ledger.windows(recorded.session_id) if one.event_id == recorded.event_id)
 
 
 def playbook_of(ledger: Ledger) -> Playbook:
@@ -195,7 +185,7 @@ class _Asking:
         if event is None and self.ended is not None:
             raise Unanswered("it was not asked")
         if event is None:
-            window = _window(ledger, self.recorded.session_id, self.recorded.event_id)
+            window = _window(ledger, self.recorded)
             kept = partial(events_of.answered, self.recorded, backend, "ground_truth", place=place)
             event = self.recorder.put(window, self.recorded, partial(self._ask, question), kept, self.budget)
         if not isinstance(event, Event):
@@ -264,19 +254,18 @@ def _summary(said: Talk) -> str:
     return ", ".join([f"{count} insight{'' if count == 1 else 's'}", *verdicts])
 
 
-def judged(ledger: Ledger, window: WindowRow) -> Talk | None:
+def judged(ledger: Ledger, recorded: Event) -> Talk | None:
     """Return what the ledger has of a trajectory, without what was redacted; None for one that is not judged."""
-    story = ledger.targeting(window.event_id)
+    story = ledger.targeting(recorded.event_id)
     completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
     if completed is None:
         return None
     data: Any = completed.data or {}
     given: list[Any] = [event.data for event in tags_of(ledger, completed)]
     lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
-    recorded = ledger.event(window.event_id)
     return Talk(
         [Insight(key_insight=one["text"], **{name: one[name] for name in _HOW}) for one in lessons if one],
         [BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=rationale_of(data, t) or "") for t in given],
         list(data.get("problems", ())),
-        _iterations(recorded) if recorded is not None else 1,
+        _iterations(recorded),
     )

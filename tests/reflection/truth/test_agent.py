@@ -5,9 +5,7 @@ Each script of answers is run by a store of playbooks that records nothing; `tes
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -151,20 +149,10 @@ def test_a_model_is_a_method_or_a_callable_whatever_else_it_has() -> None:
     assert [one.key_insight for one in result.insights] == ["k"]
     assert [one.tag for one in result.bullet_evaluations] == ["harmful"]
     assert run(lambda _: insights("k"), Store(), attempt()).insights == [insight("k")]
+
+    async def later(_: str) -> str:
+        return insights("l")
+
+    assert run(later, Store(), attempt()).insights == [insight("l")]
     with pytest.raises(TypeError, match="invoke_with_template"):
         run(object(), Store(), attempt())
-
-
-def test_the_async_twin_waits_for_a_coroutine_on_the_callers_loop() -> None:
-    threads: list[int] = []
-
-    async def model(_: str) -> str:
-        await asyncio.sleep(0)
-        threads.append(threading.get_ident())
-        return insights("k")
-
-    agent = ReflectorAgent(model, ReflectorPromptBuilder(), Store())
-    result = asyncio.run(agent.arun(attempt(), "t", "r", "sums", 2))
-    assert result.insights == [insight("k")]
-    assert set(threads) == {threading.get_ident()}
-    assert agent.run(attempt(), "t", "r", "sums").insights == [insight("k")]

@@ -67,7 +67,6 @@ def test_the_ledger_shows_lessons_tags_and_blame_that_says_why(api: Api, tmp_pat
         assert counts[name] == (said.count("helpful"), said.count("harmful"))
     reasons = str(agent.json("--dataset", "python-tasks", "blame", "pat-002"))
     assert all(f"of {name}" in reasons for name in ("total", "split_bill"))
-    assert sum("::test_shares_add_up_to_the_bill: " in asked.text for asked in api.asked) == ITERATIONS
     assert agent.call("--dataset", "python-tasks", "verify").out == ""
     again = agent.call(*run)
     assert again.out.count("recorded before") == 12
