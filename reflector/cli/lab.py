@@ -27,7 +27,7 @@ from reflector.reflection.truth.agent import run_recorded
 from reflector.reflection.truth.asking import Case
 from reflector.reflection.truth.builder import ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import checked_dataset
-from reflector.reflection.truth.trajectory_files import Entry, entries_in
+from reflector.reflection.truth.models import Entry, entries_in
 from reflector.sessions import locks
 
 _MOST_PROBLEMS = 20

@@ -93,15 +93,14 @@ def render(
         text = told.lstrip("\n") and told.lstrip("\n") + "\n"
         return Injection(text, text and _as_json(text), 0, 0)
     all_bullets = sum(not isinstance(bullet, Told) for bullet in bullets)
-    left_out = _left_out(all_bullets, files, "0" * 8)
-    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""})) - _cost(left_out) - _cost(told)
-    choice = choose(bullets, standing or Standing(), room, _cost_of)
+    rest = (fill(form, {"key_points": ""}), _left_out(all_bullets, files, "0" * 8), told)
+    choice = choose(bullets, standing or Standing(), LIMIT - len(_as_json("")) - sum(map(_cost, rest)), _cost_of)
+    if not choice.bullets:
+        raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
     sections: dict[str, list[str]] = {}
     for bullet in choice.bullets:
         sections.setdefault(bullet.section, []).append(_line(bullet))
     shown = sum(len(lines) for section, lines in sections.items() if section != LESSONS)
-    if not sections:
-        raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
     blocks = [f"## {_title(section)}\n" + "\n".join(lines) for section, lines in sections.items()]
     points = "\n\n".join(blocks) + _left_out(all_bullets - shown, files, choice.seed) + told
     text = fill(form, {"key_points": points}).rstrip("\n") + "\n"

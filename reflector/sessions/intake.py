@@ -81,26 +81,19 @@ class Taken:
 def source_of(delivery: Delivery) -> Source | None:
     """Return what a delivery asks to record; None if it has no transcript or nothing ended.
 
-    What was said after a compaction is a later window's. After an end there is no later one, and the client writes
-    its transcript behind the hook's back, so it is read to where it ends by now. So it is after a stop, which is
-    recorded when its session seems to have ended: most of the turn may have been written after it.
+    What was said after a compaction is a later window's. After an end or a stop, the client may write most of the turn
+    behind the hook's back, so the transcript is read to where it ends by now.
     """
     if delivery.event in _MID_TURN:
         return None
-    path = Path(delivery.transcript_path).expanduser() if delivery.transcript_path else None
-    if path is None:
-        path = find_transcript(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
-    if path is None:
+    if delivery.transcript_path:
+        path = Path(delivery.transcript_path).expanduser()
+    elif found := find_transcript(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id):
+        path = found
+    else:
         return None
-    ended = delivery.event in {"SessionEnd", "SubagentStop", *STOPS}
-    return Source(
-        path=path,
-        trigger=delivery.event,
-        limit=None if ended else delivery.transcript_bytes,
-        session_id=delivery.session_id,
-        agent_id=delivery.agent_id,
-        reason=delivery.reason,
-    )
+    limit = None if delivery.event in {"SessionEnd", "SubagentStop", *STOPS} else delivery.transcript_bytes
+    return Source(path, delivery.event, limit, delivery.session_id, delivery.agent_id, delivery.reason)
 
 
 def _read(source: Source, place: Place | None) -> Scan:
@@ -317,31 +310,25 @@ def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[s
 
 
 def _said_wrong(found: Scan, keys: frozenset[int], cited: Sequence[str]) -> list[dict[str, str]]:
-    """Return which of the cited bullets the agent called wrong in the records with these keys, and why."""
+    """Return which of the cited bullets the agent called wrong in these records, and why."""
     wrong = {name: why for key, said in found.wrong if key in keys for name, why in said.items()}
     return [{"name": name, "why": quote(wrong[name], _MAX_WHY)} for name in cited if name in wrong]
 
 
 def _unread(tally: Tally) -> dict[str, Any]:
     """Return what the reader did not understand, only where there was something: a drift of the format shows here."""
-    counted: dict[str, Any] = {
-        name: value
-        for name in ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
-        if (value := getattr(tally, name))
-    }
-    if tally.unknown_types:
-        types = sorted(tally.unknown_types.items())[:50]
-        counted["unknown_types"] = {quote(name, 60): count for name, count in types}
-    return counted
+    names = ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
+    types = {quote(name, 60): count for name, count in sorted(tally.unknown_types.items())[:50]}
+    counted = {name: getattr(tally, name) for name in names} | {"unknown_types": types}
+    return {name: value for name, value in counted.items() if value}
 
 
 def safe_id(value: str | None) -> str | None:
     """Return an id from outside, fit for the ledger: as it is when it is short and plain, else a digest of it."""
     if not value:
         return None
-    if len(value) <= _MAX_ID and value.isprintable() and value == _text(value):
-        return value
-    return f"invalid-{_sha(value)[:32]}"
+    is_fit = len(value) <= _MAX_ID and value.isprintable() and value == _text(value)
+    return value if is_fit else f"invalid-{_sha(value)[:32]}"
 
 
 def _text(value: str) -> str:

@@ -41,12 +41,7 @@ def leave(project: Path, reflected: Sequence[Reflected], *, only: bool = False) 
     if session is None:
         return
     windows = [one for one in reflected if one.session_id == session]
-    try:
-        before, _, left_of = (
-            files.read_file(f"{own_folder(str(project))}/{LAST_SESSION}", 1000).decode().partition("\n")
-        )
-    except (OSError, ValueError):
-        before = left_of = ""
+    before, _, left_of = _left(project, LAST_SESSION).decode("utf-8", "replace").partition("\n")
     is_its = left_of.strip() == session
     last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
     if (last.outcome == "skipped") if is_its else only:
@@ -68,15 +63,17 @@ def leave(project: Path, reflected: Sequence[Reflected], *, only: bool = False) 
 
 def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
     """Leave how many proposals wait for a person; nothing where none does."""
-    path = Path(own_folder(str(project)), WAITING)
     what = "1 proposal waits" if count == 1 else f"{count} proposals wait"
     said = f"{what}: reflector {'--user ' if is_users else ''}proposals\n".encode() if count else b""
     with suppress(OSError, ValueError):
-        try:
-            before = files.read_file(str(path), 1000)
-        except FileNotFoundError:
-            before = b""
-        if said and said != before:
+        if not said:
+            Path(own_folder(str(project)), WAITING).unlink(missing_ok=True)
+        elif said != _left(project, WAITING):
             files.write_durably(open_own(str(project)), said, WAITING)
-        elif not said:
-            path.unlink(missing_ok=True)
+
+
+def _left(project: Path, name: str) -> bytes:
+    try:
+        return files.read_file(f"{own_folder(str(project))}/{name}", 1000)
+    except (OSError, ValueError):
+        return b""

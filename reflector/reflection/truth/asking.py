@@ -108,18 +108,16 @@ def talk(case: Case, builder: PromptBuilder, ask: Ask) -> Talk:
 
     Raises what the builder raises, and TypeError where it makes no text.
     """
-    said, iterations = Talk(), case.iterations
+    said = Talk()
     good = failed = 0
-    for iteration in range(1, iterations + 1):
-        if iteration > MOST_ITERATIONS:
-            said.problems.append(f"of {iterations} iterations, those after {MOST_ITERATIONS} were not asked for")
-            break
-        if failed == MOST_FAILED:
-            said.problems.append(f"{failed} iterations failed in a row; iteration {iteration} was not asked for")
+    for iteration in range(1, case.iterations + 1):
+        if iteration > MOST_ITERATIONS or failed == MOST_FAILED:
+            why = f"{failed} iterations failed in a row" if failed == MOST_FAILED else f"{MOST_ITERATIONS} are the most"
+            said.problems.append(f"{why}; iteration {iteration} was not asked for")
             break
         given = (case.trajectory, case.ground_truth, case.test_report, case.bullets, case.dataset)
-        made = builder.build(*given, said.insights or None)
-        insights = said.hear(Question(case, _prompt(made), iteration, 1), ask, read_insights)
+        question = Question(case, _prompt(builder.build(*given, said.insights or None)), iteration, 1)
+        insights = said.hear(question, ask, read_insights)
         failed = 0 if insights is not None else failed + 1
         if insights is not None:
             said.insights, good = insights, iteration
@@ -128,10 +126,10 @@ def talk(case: Case, builder: PromptBuilder, ask: Ask) -> Talk:
     for bullet in case.bullets:
         prompt = _prompt(builder.build_evaluation_prompt(case.trajectory, case.ground_truth, bullet))
         part = 2 + case.trajectory.used_bullet_ids.index(bullet.id)  # the same also when other bullets are gone
-        question = Question(case, prompt, iterations, part, bullet)
+        question = Question(case, prompt, case.iterations, part, bullet)
         evaluation = said.hear(question, ask, partial(read_evaluation, bullet_id=bullet.id))
         said.evaluations += [] if evaluation is None else [evaluation]
-    said.iterations = iterations if said.strategies else 0
+    said.iterations = case.iterations if said.strategies else 0
     return said
 
 

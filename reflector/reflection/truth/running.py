@@ -139,28 +139,28 @@ def finish(
 
     Where the API is away or a budget is spent, the trajectory stays open; the talk has the answers so far.
     """
+    ledger, is_model = recorder.ledger, recorder.backend.is_model
     try:
         reply_of(recorder.backend)
+        gate = recorder.gate.check(ledger, recorded, cited=True, live=True, is_model=is_model, forced=forced)
     except ConfigError as error:  # a drain by rules leaves it to a model
-        return recorder.skipped(window, recorded, str(error)), Talk()
-    gate = recorder.gate.check(
-        recorder.ledger, recorded, cited=True, live=True, is_model=recorder.backend.is_model, forced=forced
-    )
+        gate = str(error)
     if isinstance(gate, str):
         return recorder.skipped(window, recorded, gate), Talk()
-    case = case_of(recorder.ledger, recorded)
-    builder = builder or ReflectorPromptBuilder(project=recorder.gate.project)
     asking = _Asking(recorder, recorded, gate, forced)
     try:
-        said = talk(case, builder, asking)
+        builder = builder or ReflectorPromptBuilder(project=recorder.gate.project)
+        said = talk(case_of(ledger, recorded), builder, asking)
     except DatasetRefused as error:  # a file may bring any name
         return recorder.failed(window, "dataset", str(error), final=True), Talk()
     if asking.ended is not None:
         return asking.ended, said
     if asking.given is None:
         return asking.failure or recorder.failed(window, "request", "there is nothing to ask"), said
-    recorder.ledger.append(_events(recorded, said, asking.given, window, recorder.ledger))
-    return recorder.completed(window, _summary(said)), said
+    ledger.append(_events(recorded, said, asking.given, window, ledger))
+    count, verdicts = len(said.insights), [f"{one.bullet_id} {one.tag}" for one in said.evaluations]
+    detail = ", ".join([f"{count} insight{'' if count == 1 else 's'}", *verdicts])
+    return recorder.completed(window, detail), said
 
 
 class _Asking:
@@ -247,11 +247,6 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
     status = {row.name: row.status for row in ledger.rows()}
     done = events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags)
     return [*unread, *lessons, *done]
-
-
-def _summary(said: Talk) -> str:
-    count, verdicts = len(said.insights), [f"{one.bullet_id} {one.tag}" for one in said.evaluations]
-    return ", ".join([f"{count} insight{'' if count == 1 else 's'}", *verdicts])
 
 
 def judged(ledger: Ledger, recorded: Event) -> Talk | None:
