@@ -196,7 +196,7 @@ MUTATIONS = [
     Mutation(SPOOLED, "type(version) is int and version > 1", "False", SPOOL),
     Mutation(SPOOLED, 'if event == "SubagentStop" else "transcript_path"', "if False else 'transcript_path'", SPOOL),
     Mutation(TAKEN, 'if seen and window == "new"', 'if window == "new" and False', INTAKE),
-    Mutation(TAKEN, "limit=None if ended else delivery.transcript_bytes", "limit=None", INTAKE),
+    Mutation(TAKEN, "*STOPS} else delivery.transcript_bytes", "*STOPS} else None", INTAKE),
     Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
     Mutation(TAKEN, "_cited_names(found, own)", "_cited_names(found, frozenset(found.keys))", INTAKE),
     Mutation(TAKEN, "for name in names if name in known))", "for name in names if name in ()))", INTAKE),
