@@ -108,7 +108,7 @@ SUMMARIES: Final = {
     "sql": "Query the ledger with SQL, read-only.",
     "redact": "Erase prose for ever; the counts stay.",
     "import": "Import a playbook or Markdown from a file, or another machine's ledger.",
-    "export": "Print the playbook as json, md, csv or skillbook, or the events as ndjson.",
+    "export": "Print the playbook as json, md or csv, or the events as ndjson.",
     "verify": "Prove that the ledger is what was appended; silent when it is.",
     "rebuild": "Rebuild the playbook from the events.",
     "ledger": "Print, copy and keep safe the ledger, and set what counts.",

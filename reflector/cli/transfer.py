@@ -33,7 +33,7 @@ from reflector.exchange.transfer import Progress, checked, exported, lines_of, l
 from reflector.files import read_bounded
 from reflector.ledger.rows import Head
 from reflector.playbook.bullet import sections_text
-from reflector.playbook.document import MAX_BYTES, dump, dump_skillbook
+from reflector.playbook.document import MAX_BYTES, dump
 from reflector.playbook.markdown import load_any
 from reflector.playbook.names import SECTIONS
 from reflector.sessions import locks
@@ -41,7 +41,7 @@ from reflector.sessions.spool import drop_words
 
 #: Entries that the playbook has already, and events and files that still hold an erased text, are named up to so many.
 _NAMED = 12
-FORMATS = ("json", "md", "csv", "skillbook", "ndjson")
+FORMATS = ("json", "md", "csv", "ndjson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +221,11 @@ def _lines(file: Path, label: str) -> Iterator[tuple[Callable[[], Iterator[bytes
 @as_of_option
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None) -> None:
-    """Print the playbook as json, md, csv or skillbook, or the events as ndjson.
+    """Print the playbook as json, md or csv, or the events as ndjson.
 
-    json is playbook.json byte for byte. md has one line for each bullet, as prompts show it, and skillbook is JSON by
-    id, as other systems keep advice; `import` reads all three. ndjson is the whole ledger: a header and one CloudEvent
-    per line, for `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends
-    there.
+    json is playbook.json byte for byte, and md has one line for each bullet, as prompts show it; `import` reads both.
+    ndjson is the whole ledger: a header and one CloudEvent per line, for `import` on another machine. With --as-of,
+    json is the playbook.json of that moment, and ndjson ends there.
     """
     with place.reading() as ledger:
         then = past(ledger, moment)
@@ -235,8 +234,6 @@ def export(place: Place, form: str, moment: str | None) -> None:
             _print_file(dump(of.bullets(), then.updated_at if then else ledger.updated_at()))
         elif form == "md":
             click.echo(safe(sections_text(of.bullets())))
-        elif form == "skillbook":
-            _print_file(dump_skillbook(of.bullets()))
         elif form == "csv":
             columns = ("name", "section", "helpful", "harmful", "status", "text")
             rows = ((r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text) for r in of.rows())

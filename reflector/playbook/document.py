@@ -14,8 +14,7 @@ A file that is shared through git has neither "last_updated" nor counters, and i
 Indented by two, not escaped to ASCII, all five sections present in canonical order, a newline at the end
 (as editors and git like it), bullets of a section in the order given: the order of their creation.
 
-Playbooks of other systems that keep their advice by its id under `bullets` or `skills`, and lists of these ids under
-`sections`, are read with their texts and counters; their ids are not names of ours. Texts are kept to the letter.
+Texts are kept to the letter.
 """
 
 from __future__ import annotations
@@ -44,18 +43,17 @@ _IMPORT = "correct it there and import the file again"
 _FORM = 'write {"name", "text", "helpful", "harmful"}, or the text alone'
 _NAMES = "name it like pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or leave it out to get one"
 _TWICE = "remove one of the two, or leave its name out to get a new one"
-_SHAPES = "bullets are read from `sections`, `key_points`, `bullets` or `skills`; bring it into one of these"
+_SHAPES = "bullets are read from `sections` or `key_points`; bring it into one of these"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives none.
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
-_ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful"})
+_ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful", "score"})
 
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 60
 _SHOWN.maxdict = _SHOWN.maxlist = 3
 _SHOWN.maxlevel = 2
 
-Format = Literal["sections", "key_points", "bullets", "skills", "text", "markdown", "unreadable"]
-_ELSEWHERE: Final[tuple[Format, ...]] = ("bullets", "skills")
+Format = Literal["sections", "key_points", "text", "markdown", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +101,6 @@ def dump_shared(bullets: Iterable[Bullet]) -> bytes:
     return _dumped({"version": VERSION}, [(b.section, {"name": b.name, "text": b.text}) for b in ordered])
 
 
-def dump_skillbook(bullets: Iterable[Bullet]) -> bytes:
-    """Return the bullets as other systems keep advice: by id under `skills`, with lists of the ids under `sections`."""
-    listed, sections = list(bullets), dict[str, list[str]]()
-    for b in listed:
-        sections.setdefault(SECTIONS[b.section], []).append(b.name)
-    skills = {
-        b.name: {"id": b.name, "section": SECTIONS[b.section], "content": b.text}
-        | {"helpful": b.helpful, "harmful": b.harmful, "neutral": 0, "status": "active"}
-        for b in listed
-    }
-    document = {"skills": skills, "sections": sections, "next_id": len(skills)}
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
-
-
 def entry_text(bullet: Bullet) -> str:
     """Return how a bullet begins in every file that was dumped: its name and its text."""
     whole = dump_shared([bullet]).decode()
@@ -144,15 +128,13 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
     document = parser.parse(raw)
     if document is None:
         return parser.loaded("unreadable")
-    shape = _shape(document)
-    if shape in _ELSEWHERE:
-        parser.elsewhere(shape, document[shape])
-    elif shape == "sections":
+    shape: Format = "sections"
+    if "sections" in document:
         parser.sections(document["sections"])
-        for other in ("key_points", *_ELSEWHERE):
-            if other in document:
-                parser.notes.append(f"{other} beside sections are left aside")
-    elif shape == "key_points":
+        if "key_points" in document:
+            parser.notes.append("key_points beside sections are left aside")
+    elif "key_points" in document:
+        shape = "key_points"
         parser.key_points(document["key_points"])
     else:
         keys = ", ".join(sorted(_SHOWN.repr(key) for key in list(document)[:8])) or "no keys"
@@ -165,17 +147,6 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
         parser.notes.append(f"last_updated {_SHOWN.repr(updated)} is not a time")
         updated = None
     return parser.loaded(shape, updated)
-
-
-def _shape(document: dict[str, Any]) -> Format:
-    """Return the key that holds a document's advice. Objects in sections are advice; texts there may be ids."""
-    sections = document.get("sections")
-    lists = list(sections.values()) if isinstance(sections, dict) else []
-    if not any(isinstance(entry, dict) for entries in lists if isinstance(entries, list) for entry in entries):
-        for key in _ELSEWHERE:
-            if isinstance(document.get(key), dict | list):
-                return key
-    return "sections" if "sections" in document else "key_points" if "key_points" in document else "unreadable"
 
 
 class _Duplicates(dict[str, Any]):
@@ -318,32 +289,6 @@ class Parser:
         for index, entry in enumerate(points):
             self.entry(f"key_points[{index}]", "oth", entry)
 
-    def elsewhere(self, key: str, found: dict[str, Any] | list[Any]) -> None:
-        """Another system's advice by its id, or a list of it: `content` or `text`, `helpful`, `harmful`, `section`."""
-        if isinstance(found, dict):
-            self.duplicates(key, found)
-        strange, left = 0, set[str]()
-        for of, entry in found.items() if isinstance(found, dict) else enumerate(found):
-            where = f"{key}[{_SHOWN.repr(of)}]"
-            if not isinstance(entry, dict):
-                self.entry(where, "oth", entry)
-                continue
-            self.duplicates(where, entry)
-            if (status := entry.get("status", "active")) != "active":
-                self.notes.append(f"{where} is {_SHOWN.repr(status)} there and is left out")
-                continue
-            section = entry.get("section")
-            strange += not (isinstance(section, str) and _is_title(section))
-            ours = {name: entry[name] for name in ("text", "helpful", "harmful") if name in entry}
-            if "text" not in ours and "content" in entry:
-                ours["text"] = entry["content"]
-            left |= entry.keys() - _ENTRY_KEYS - {"id", "content", "section", "status"}
-            self.entry(where, section_slug(section) if isinstance(section, str) else "oth", ours)
-        if strange:
-            self.notes.append(f"{strange} of {key} are in unknown sections and go to OTHERS")
-        if left:
-            self.notes.append(f"{', '.join(sorted(map(_SHOWN.repr, left))[:5])} of {key} is not kept")
-
     def entry(self, where: str, slug: str, entry: object) -> None:
         if isinstance(entry, str):
             if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
@@ -365,7 +310,7 @@ class Parser:
             shown = _SHOWN.repr(text) if "text" in entry else "missing"
             self.problem(where, fault, shown, "correct the text, or remove the entry")
         counters = self.counters(where, entry)
-        unknown = sorted(_SHOWN.repr(key) for key in entry if key not in _ENTRY_KEYS and key != "score")
+        unknown = sorted(_SHOWN.repr(key) for key in entry if key not in _ENTRY_KEYS)
         if unknown:
             self.notes.append(f"{where}: {', '.join(unknown[:5])} is not part of the form and is not kept")
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):

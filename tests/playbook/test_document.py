@@ -94,12 +94,12 @@ def test_an_entry_without_a_name_gets_one_that_nothing_else_has() -> None:
 def test_section_titles_are_known_in_any_case_and_unknown_ones_are_others() -> None:
     entries = {" mistakes to avoid ": "mis-001", "Tips": "pat-001", "Patterns & Approaches": "pat-002"}
     raw = {"sections": {title: [{"name": name, "text": "a"}] for title, name in entries.items()}}
-    loaded = load(json.dumps({**raw, "key_points": ["left aside"], "bullets": {}}))
+    loaded = load(json.dumps({**raw, "key_points": ["left aside"]}))
     assert [(b.name, b.section) for b in loaded.bullets] == [("pat-002", "pat"), ("mis-001", "mis"), ("pat-001", "oth")]
     assert loaded.problems == ()
-    strange, *beside = loaded.notes
+    strange, beside = loaded.notes
     assert "'Tips'" in strange
-    assert beside == ["key_points beside sections are left aside", "bullets beside sections are left aside"]
+    assert beside == "key_points beside sections are left aside"
 
 
 def test_a_byte_order_mark_and_an_empty_playbook_are_no_problem() -> None:
@@ -230,39 +230,10 @@ def test_no_content_makes_loading_raise(raw: bytes | str) -> None:
     assert load(raw).problems
 
 
-def _skill(id_: str, section: str, content: str, **more: object) -> dict[str, object]:
-    return {"id": id_, "section": section, "content": content, "neutral": 1, "created_at": "2025-01-01", **more}
-
-
-@pytest.mark.parametrize("key", ["bullets", "skills"])
-def test_a_playbook_of_another_system_is_read_with_its_texts_and_counters(key: str) -> None:
-    advice = {
-        "dns_check-00001": _skill("dns_check-00001", "DNS Check", "Ask two servers.", helpful=37, harmful=2),
-        "dns_check-00002": _skill("dns_check-00002", "DNS Check", "Never trust a cache.", status="invalid"),
-        "pat-1": _skill("pat-1", "Patterns & Approaches", "Retry twice."),
-    }
-    document = {key: advice, "sections": {"DNS Check": ["dns_check-00001", "dns_check-00002"]}, "next_id": 3}
-    loaded = load(json.dumps(document), foreign=True)
-    assert (loaded.format, loaded.problems) == (key, ())
-    assert [(b.name, b.text, b.helpful, b.harmful) for b in loaded.bullets] == [
-        ("pat-001", "Retry twice.", 0, 0),
-        ("oth-001", "Ask two servers.", 37, 2),
-    ]
-    assert loaded.named_here == {"pat-001", "oth-001"}
-    assert any("'invalid' there and is left out" in text for text in loaded.notes)
-    as_list = load(json.dumps({key: list(advice.values())}))
-    assert [b.text for b in as_list.bullets] == ["Retry twice.", "Ask two servers."]
-
-
 def test_another_systems_id_is_never_taken_for_a_text() -> None:
     sections = {"DNS Check": ["dns_check-00001", "pat-001", "5e0af7c8-95a4-4b1e-9d30-0a5f2f1c7f10"], "OTHERS": ["Ask."]}
     loaded = load(json.dumps({"sections": sections}))
     assert [problem.message for problem in loaded.problems] == ["is an id, not a text"] * 3
-    loaded = load(json.dumps({"bullets": {"a-1": {"helpful": 3}, "a-2": {"content": "x", "helpful": -1}}}))
-    assert [(p.where, p.message) for p in loaded.problems] == [
-        ("bullets['a-1']", "the text is not a string"),
-        ("bullets['a-2']", "helpful is negative"),
-    ]
 
 
 @pytest.mark.parametrize("raw", ["", "[1]", "{", '{"entries": []}', b"\xff\xfe{", b"\xffx", "[" * 100_000])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import dump, dump_skillbook
+from reflector.playbook.document import dump
 from reflector.playbook.markdown import load_any, load_markdown, section_of
 
 NESTED = "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of them\n  - read the output\n"
@@ -73,10 +73,9 @@ BULLETS = (Bullet("pat-001", "pat", "Run [all] tests: `make`", 3, 1), Bullet("ot
     "raw",
     [
         dump(BULLETS, None),
-        dump_skillbook(BULLETS),
         "\n".join(["## PATTERNS & APPROACHES", BULLETS[0].line, "## OTHERS", BULLETS[1].line]).encode(),
     ],
-    ids=["playbook.json", "skillbook", "text"],
+    ids=["playbook.json", "text"],
 )
 def test_what_export_prints_is_read_back_with_texts_sections_and_counters(raw: bytes) -> None:
     loaded = load_any(raw)  # which tells JSON from text by its beginning

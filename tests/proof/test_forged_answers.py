@@ -52,7 +52,7 @@ QUESTIONS = {
     "rebuild": ["--check"],
     "verify": ["", "--json"],
     "ledger": ["head", "policy"],
-    "export": ["", "--format md", "--format csv", "--format skillbook", "--format ndjson", "--as-of 30"],
+    "export": ["", "--format md", "--format csv", "--format ndjson", "--as-of 30"],
 }
 #: Commands that change something or ask no ledger; and `statusline`, which reads a line that was left ready.
 _NO_QUESTIONS = frozenset(
