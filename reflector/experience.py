@@ -3,11 +3,11 @@
 from reflector.lessons import outcomes
 from reflector.lessons.outcomes import OutcomeSignal as OutcomeSignal
 from reflector.lessons.outcomes import merge_outcome_signals as merge_outcome_signals
-from reflector.quality.policy import PRESETS as PRESETS
-from reflector.quality.policy import Decision as Decision
-from reflector.quality.policy import GatePolicy as GatePolicy
-from reflector.quality.policy import Signs as Signs
+from reflector.quality.signals import PRESETS as PRESETS
+from reflector.quality.signals import Decision as Decision
+from reflector.quality.signals import GatePolicy as GatePolicy
 from reflector.quality.signals import QualitySignals as QualitySignals
+from reflector.quality.signals import Signs as Signs
 from reflector.quality.signals import detect_assertive_uncertainty as detect_assertive_uncertainty
 from reflector.quality.signals import detect_failure_patterns as detect_failure_patterns
 from reflector.quality.signals import detect_missing_debug_structure as detect_missing_debug_structure

@@ -1,9 +1,8 @@
-"""The quality signals of one answer or of a session's window, and the score that follows (requirements D-02 to D-06).
+"""How good an answer was: its signals and their score (requirements D-02 to D-06), and the gate policies that say which
+turns, steps and windows are reflected on.
 
-Invariant: a score is a pure function of the signals, rounded to 6 decimals, from 0 to 1. Every comparison is made
-after that rounding, so that 32-bit and 64-bit arithmetic agree at a boundary. A list of words is searched as it stands
-in `words.toml`, or in a person's own; a file that cannot be read, that names an unknown list or holds anything but
-texts is refused, with its name, before anything is searched.
+Invariant: a score and a decision are pure functions of the signs. Every comparison is made after rounding to 6
+decimals, so that 32-bit and 64-bit arithmetic agree at a boundary; triggers are tried in the policy's order.
 
 Each call of a window has one status. A result that the agent marks as an error is an error, a call that a person
 refused or that was never answered is skipped, everything else is a success. Sidechains say nothing about the answer of
@@ -12,17 +11,18 @@ the main chain, and a transcript does not say how many rounds were allowed, so t
 
 from __future__ import annotations
 
+import json
 import math
-import os
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
 
-from reflector.files import read_bounded
-from reflector.locate import parse_toml, user_settings
-from reflector.mistakes import Mistake
+from reflector.locate import parse_toml
+from reflector.mistakes import check_share, check_whole
 from reflector.resources import resource_dir
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ STATUSES = ("success", "error", "skipped")
 _ERRORS, _TRUNCATED, _PATTERNS = 0.4, 0.15, 0.25
 #: The share of the iterations from which on each further one costs, and how much.
 _MANY, _EXCESS = 0.7, 0.5
-_MOST_BYTES = 64 * 1024
-_NAME = "words.toml"
 
 
 def rounded(value: float) -> float:
@@ -77,22 +75,6 @@ class QualitySignals:
         if share > _MANY:
             score -= _EXCESS * (share - _MANY)
         return rounded(min(max(score, 0.0), 1.0))
-
-
-class WordsError(Mistake):
-    """A file of word lists that cannot be used; the text names the file, the list and the way out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The lists, in lower case. Each word is searched for as a part of the text."""
-
-    failure_patterns: tuple[str, ...] = ()
-    assertive_uncertainty: tuple[str, ...] = ()
-    debug_context: tuple[str, ...] = ()
-    root_cause: tuple[str, ...] = ()
-    verification: tuple[str, ...] = ()
-    looking: tuple[str, ...] = ()
 
 
 def quality_signals_for_response(
@@ -189,51 +171,186 @@ def window_quality(messages: Iterable[Message]) -> WindowQuality:
 
 def detect_failure_patterns(text: str) -> bool:
     """Return whether a text gives up or reports that something failed."""
-    return _has_any(text, default_words().failure_patterns)
+    return has_any(text, "failure_patterns")
 
 
 def detect_assertive_uncertainty(text: str) -> bool:
     """Return whether a text asserts with emphasis where it should give a ground."""
-    return _has_any(text, default_words().assertive_uncertainty)
+    return has_any(text, "assertive_uncertainty")
 
 
 def detect_missing_debug_structure(text: str) -> bool:
     """Return whether a text is about a defect and lacks its cause, or a way to verify it."""
-    words = default_words()
-    is_whole = _has_any(text, words.root_cause) and _has_any(text, words.verification)
-    return _has_any(text, words.debug_context) and not is_whole
+    is_whole = has_any(text, "root_cause") and has_any(text, "verification")
+    return has_any(text, "debug_context") and not is_whole
 
 
-def _has_any(text: str, words: Iterable[str]) -> bool:
+def has_any(text: str, words: str) -> bool:
+    """Return whether a text holds a word of the list of this name, in any case and as a part of a word as well."""
     text = text.lower()
-    return any(word in text for word in words)
-
-
-def default_words() -> Words:
-    """Return the packaged lists, with those of `reflector/prompts/words.toml` in the user's configuration folder in
-    their place. Raises WordsError."""
-    own = Path(user_settings(), "prompts", _NAME)
-    packaged = _packaged()
-    return _read_words(own, packaged) if os.path.lexists(own) else packaged
-
-
-def _read_words(path: Path, base: Words) -> Words:
-    """Return the lists of a file, and those of `base` that the file does not name. Raises WordsError."""
-    try:
-        given = parse_toml(read_bounded(path, _MOST_BYTES).decode("utf-8-sig"))
-    except OSError as error:
-        raise WordsError(f"{path}: cannot be read ({error.strerror}); correct or remove the file") from None
-    except ValueError as error:
-        raise WordsError(f"{path}: is not TOML ({error}); correct or remove the file") from None
-    known = [one.name for one in fields(Words)]
-    for name, words in given.items():
-        if name not in known:
-            raise WordsError(f"{path}: {name!r} is not a word list; the lists are {', '.join(known)}")
-        if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
-            raise WordsError(f'{path}: {name} must be a list of texts, such as ["i cannot"]')
-    return replace(base, **{name: tuple(word.lower() for word in words) for name, words in given.items()})
+    return any(word in text for word in word_lists()[words])
 
 
 @lru_cache(maxsize=1)
-def _packaged() -> Words:
-    return _read_words(resource_dir("prompts") / _NAME, Words())
+def word_lists() -> dict[str, list[str]]:
+    """Return the lists of `prompts/words.toml` by name, in lower case."""
+    return parse_toml((resource_dir("prompts") / "words.toml").read_text("utf-8"))
+
+
+class ReflectionTrigger(StrEnum):
+    """Why a reflection starts, the first reason first."""
+
+    LOW_CONFIDENCE = "low_confidence"
+    HIGH_RISK = "high_risk"
+    GOAL_DRIFT = "goal_drift"
+    TOOL_FAILURE = "tool_failure"
+    USER_CRITICAL = "user_critical"
+    PERIODIC = "periodic"
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What is known about a turn or a step when the gate is asked.
+
+    confidence     how good the answer is held to be, from 0 to 1: the agent's own figure, or the score of `signals`
+    risk_level, goal_drift  from 0 to 1
+    tool_failures  calls that failed
+    step_number    the step of a task; 0 for a turn that is no step
+    is_final_step  whether the task ends with it
+    """
+
+    confidence: float
+    risk_level: float = 0.0
+    goal_drift: float = 0.0
+    tool_failures: int = 0
+    step_number: int = 0
+    is_final_step: bool = False
+    signals: QualitySignals | None = None
+
+    def __post_init__(self) -> None:
+        for name in _FACTS[:3]:
+            if not _is_finite(value := getattr(self, name)):
+                raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a number from 0 to 1")
+        for name in _FACTS[3:5]:
+            value = getattr(self, name)
+            if not (_is_finite(value) and value == int(value) and 0 <= value <= _MOST):
+                raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a whole number from 0")
+
+    @property
+    def facts(self) -> dict[str, float | int | bool]:
+        """The figures as a decision's event keeps them, for another policy to look at."""
+        return {name: getattr(self, name) for name in _FACTS}
+
+    @classmethod
+    def of(cls, signals: QualitySignals, tool_failures: int = 0, *, is_final: bool = False) -> Signs:
+        """Return the signs of an answer whose signals are known: its score is the confidence."""
+        return cls(signals.score(), tool_failures=tool_failures, is_final_step=is_final, signals=signals)
+
+
+#: The largest whole number that an event holds.
+_MOST: Final = 2**53 - 1
+_FACTS: Final = ("confidence", "risk_level", "goal_drift", "tool_failures", "step_number", "is_final_step")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a gate decided. `trigger` is None where it stays closed; `reason` says why in words."""
+
+    trigger: ReflectionTrigger | None
+    reason: str
+
+    @property
+    def reflects(self) -> bool:
+        return self.trigger is not None
+
+
+@dataclass(frozen=True, slots=True)
+class GatePolicy:
+    """When to reflect.
+
+    triggers   those that are tried, in this order; none closes the gate
+    threshold  LOW_CONFIDENCE: the confidence is below it
+    risk, drift  HIGH_RISK and GOAL_DRIFT: the figure is above it
+    period     PERIODIC: every so many steps; 0 for never
+    per_step   how often a step is reflected on at most; None for no limit
+    """
+
+    triggers: tuple[ReflectionTrigger, ...] = (ReflectionTrigger.LOW_CONFIDENCE,)
+    threshold: float = 0.6
+    risk: float = 0.7
+    drift: float = 0.4
+    period: int = 0
+    per_step: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("threshold", "risk", "drift"):
+            check_share(name, getattr(self, name))
+        check_whole("period", self.period)
+        check_whole("per_step", self.per_step or 0)
+
+    @property
+    def id(self) -> str:
+        """The policy's id: 16 hex digits of the SHA-256 of its values."""
+        values = {name: rounded(value) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+    def decide(self, signs: Signs, started: int = 0) -> Decision:
+        """Return the decision about a turn, or about a step on which `started` reflections have begun."""
+        if self.per_step is not None and started >= self.per_step:
+            return Decision(
+                None, f"step {signs.step_number} was reflected on {started} times, the most is {self.per_step}"
+            )
+        for trigger in self.triggers:
+            if reason := self._reason(trigger, signs):
+                return Decision(trigger, reason)
+        what = "confidence" if signs.signals is None else "quality score"
+        return Decision(None, f"no trigger, {what} {signs.confidence:.2f}" if self.triggers else "reflection is off")
+
+    def _reason(self, trigger: ReflectionTrigger, signs: Signs) -> str:
+        """Return why a trigger fires, "" where it does not."""
+        match trigger:
+            case ReflectionTrigger.LOW_CONFIDENCE:
+                low = rounded(signs.confidence) < rounded(self.threshold)
+                return _low(signs, self.threshold) if low else ""
+            case ReflectionTrigger.HIGH_RISK:
+                return _above("risk level", signs.risk_level, self.risk)
+            case ReflectionTrigger.GOAL_DRIFT:
+                return _above("goal drift", signs.goal_drift, self.drift)
+            case ReflectionTrigger.TOOL_FAILURE:
+                return f"Tool calls failed: {signs.tool_failures}" if signs.tool_failures > 0 else ""
+            case ReflectionTrigger.USER_CRITICAL:
+                return "The final step" if signs.is_final_step else ""
+            case ReflectionTrigger.PERIODIC:
+                due = self.period and signs.step_number > 0 and signs.step_number % self.period == 0
+                return f"Step {signs.step_number}, one of every {self.period}" if due else ""
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return math.isfinite(value)  # type: ignore[arg-type]
+    except (TypeError, OverflowError):
+        return False
+
+
+def _above(what: str, value: float, limit: float) -> str:
+    above = rounded(value) > rounded(limit)
+    return f"{what.capitalize()} {value:.2f} above {limit:.2f}" if above else ""
+
+
+def _low(signs: Signs, threshold: float) -> str:
+    signals = signs.signals
+    if signals is None:
+        return f"Confidence {signs.confidence:.2f} below threshold {threshold:.2f}"
+    reason = f"Quality score {signs.confidence:.2f} below threshold {threshold:.2f}"
+    if signals.tool_error_rate > 0:
+        reason += f" (tool errors: {signals.tool_error_rate * 100:.0f}%)"
+    return (
+        reason + " (truncated)" * signals.was_truncated + " (failure patterns detected)" * signals.has_failure_patterns
+    )
+
+
+#: The gate of a turn (D-07) and that of a step (E-02 to E-04).
+PRESETS: Final[Mapping[str, GatePolicy]] = {
+    "turn": GatePolicy(),
+    "step": GatePolicy(triggers=tuple(ReflectionTrigger), threshold=0.5, period=5, per_step=2),
+}

@@ -19,8 +19,7 @@ from reflector.events.event import Event
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.locate import agent_folder
-from reflector.quality.policy import PRESETS, Signs
-from reflector.quality.signals import WindowQuality
+from reflector.quality.signals import PRESETS, Signs, WindowQuality
 from reflector.reflection.protocol import BackendError
 from reflector.reflection.spending import Spending, left_of, spent_on_session, spent_this_month
 from reflector.reflection.window import quality_of

@@ -24,7 +24,7 @@ from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figure
 from reflector.lessons.outcomes import score_improvement
 from reflector.lessons.recording import append_next, lesson_event, observe_outcome, record_told, relevant, said
 from reflector.mistakes import check_share, check_whole
-from reflector.quality.policy import PRESETS, Decision, ReflectionTrigger, Signs
+from reflector.quality.signals import PRESETS, Decision, ReflectionTrigger, Signs
 from reflector.reflection.prompts import find_template
 from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, ToolResult, kept, listed
 from reflector.revision.verdict import ReflectionResult, read_verdict

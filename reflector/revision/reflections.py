@@ -18,7 +18,7 @@ from typing import Final, Self
 from reflector.lessons.book import LessonBook
 from reflector.lessons.outcomes import OutcomeSignal, label_of, merge_outcome_signals, promotion_confidence
 from reflector.mistakes import check_share, check_whole
-from reflector.quality.policy import GatePolicy
+from reflector.quality.signals import GatePolicy
 
 _PREVIEW = 300
 _MOST: Final = 200_000

@@ -20,8 +20,7 @@ from reflector.events.lessons import MAX_LESSON
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
 from reflector.lessons.outcomes import score_improvement
-from reflector.quality.policy import Decision, Signs
-from reflector.quality.signals import QualitySignals, default_words, quality_signals_for_response
+from reflector.quality.signals import Decision, QualitySignals, Signs, has_any, quality_signals_for_response
 from reflector.reflection.prompts import find_template
 from reflector.revision.reflections import AgentReflection, ReflectionConfig, parse_reflection_response
 from reflector.text.bounds import visible, whole_end
@@ -165,9 +164,9 @@ def listed(texts: Iterable[str]) -> str:
 
 def asks_for_tools(reflection: AgentReflection, answer: Answer) -> bool:
     """Return whether the agent should look again: the reflection says so, or its tools failed or were not called."""
-    said = f"{reflection.corrective_strategy} {reflection.failure_analysis}".lower()
+    said = f"{reflection.corrective_strategy} {reflection.failure_analysis}"
     failed = any(result["status"] != "success" for result in answer.tool_results)
-    return failed or not answer.tool_results or any(word in said for word in default_words().looking)
+    return failed or not answer.tool_results or has_any(said, "looking")
 
 
 @dataclass(slots=True)

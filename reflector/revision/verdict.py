@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from reflector.quality.policy import ReflectionTrigger
-from reflector.quality.signals import rounded
+from reflector.quality.signals import ReflectionTrigger, rounded
 from reflector.reflection.answers import objects_in
 
 MOST: Final = 200_000

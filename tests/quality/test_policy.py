@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.quality.policy import PRESETS, GatePolicy, ReflectionTrigger, Signs
-from reflector.quality.signals import QualitySignals
+from reflector.quality.signals import PRESETS, GatePolicy, QualitySignals, ReflectionTrigger, Signs
 
 TURN, STEP = PRESETS["turn"], PRESETS["step"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,7 @@ from reflector.experience import (
     detect_missing_debug_structure,
     quality_signals_for_response,
 )
-from reflector.quality.signals import WordsError, default_words
+from reflector.quality.signals import word_lists
 
 
 def signals(errors: float = 0.0, used: int = 0, most: int = 10, *flags: str) -> QualitySignals:
@@ -88,10 +87,10 @@ def test_a_detector_finds_its_words(detect: Callable[[str], bool], text: str, fo
 
 
 def test_the_lists_have_the_asked_words() -> None:
-    words = default_words()
-    assert (len(words.failure_patterns), len(words.assertive_uncertainty)) == (12, 6)
-    assert {"run ", "check ", "test "} <= set(words.verification)
-    assert (len(words.debug_context), len(words.root_cause), len(words.verification)) == (15, 9, 11)
+    words = word_lists()
+    named = ("failure_patterns", "assertive_uncertainty", "debug_context", "root_cause", "verification")
+    assert [len(words[name]) for name in named] == [12, 6, 15, 9, 11]
+    assert {"run ", "check ", "test "} <= set(words["verification"])
 
 
 def test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors() -> None:
@@ -109,33 +108,3 @@ def test_each_detector_alone_is_a_failure_pattern(text: str) -> None:
 def test_a_blank_answer_is_empty_and_a_cut_off_one_truncated() -> None:
     assert quality_signals_for_response(" \n\t", [], 1, 10).is_empty_response
     assert quality_signals_for_response("So", [], 1, 10, was_truncated=True).was_truncated
-
-
-def own_words(text: str) -> Path:
-    path = Path.home() / ".config" / "reflector" / "prompts" / "words.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(text, "utf-8")
-    return path
-
-
-def test_a_persons_own_lists_take_the_place_of_those_that_they_name() -> None:
-    own_words('failure_patterns = ["Leider kann ich"]')
-    assert detect_failure_patterns("Leider kann ich das nicht.")
-    assert not detect_failure_patterns("I cannot do that.")
-    assert detect_assertive_uncertainty("Without any doubt.")
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("failure = []", "'failure' is not a word list"),
-        ("failure_patterns = 1", "must be a list of texts"),
-        ('failure_patterns = [""]', "must be a list of texts"),
-        ("= broken", "is not TOML"),
-    ],
-)
-def test_a_list_that_cannot_be_used_is_refused_with_its_file(text: str, complaint: str) -> None:
-    path = own_words(text)
-    with pytest.raises(WordsError, match=complaint) as error:
-        detect_failure_patterns("x")
-    assert str(path) in str(error.value)
