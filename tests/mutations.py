@@ -81,9 +81,7 @@ USAGE, ANSWERS = (f"reflector/ledger/{name}.py" for name in ("usage", "answers")
 ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/agreement.py"
 WALK, COMPARED, PROVEN = (f"reflector/proof/{name}.py" for name in ("walk", "tables", "verify"))
-GATE, SETTINGS, STEP, KEPT, LOGGED = (
-    f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "summary", "log")
-)
+GATE, SETTINGS, STEP = (f"reflector/gating/{name}.py" for name in ("turn", "config", "step"))
 
 CONFIG, BOOK = "reflector/config.py", "reflector/lessons/book.py"
 HOOK_LIST, HOOK_FILE, AGENTS, FAST = (
@@ -272,11 +270,11 @@ MUTATIONS = [
     Mutation(STEP, "if report.reason and not result.reason:", "if False:", GATED),
     Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),
     Mutation(STEP, "        free.release()\n        raise", "        raise", GATED),
-    Mutation(KEPT, "entries[:ops_cap]", "entries", GATED),
-    Mutation(KEPT, "        return False", "        raise", GATED),
-    Mutation(KEPT, "redact(text).strip()", "text.strip()", GATED),
-    Mutation(LOGGED, "in sorted(held or ())", "in held or ()", GATED),
-    Mutation(LOGGED, '.lower() == "true"', "", GATED),
+    Mutation(GATE, "entries[:ops_cap]", "entries", GATED),
+    Mutation(GATE, "        return False", "        raise", GATED),
+    Mutation(GATE, "redact(text).strip()", "text.strip()", GATED),
+    Mutation(STEP, "os.write(fd, line) < len(line)", "0", GATED),
+    Mutation(STEP, '.lower() == "true"', "", GATED),
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
     Mutation(HOOK_LIST, "return _OURSELVES.fullmatch(ourselves) is not None", "return True", INSTALLED),

@@ -102,9 +102,9 @@ def _systems(project: Path) -> None:
 
 
 def _summary(ledger: Ledger) -> None:
-    from reflector.gating.bundle import ReflectionBundle
     from reflector.gating.config import load_config
     from reflector.gating.step import after_turn
+    from reflector.gating.turn import ReflectionBundle
 
     turn = ReflectionBundle(
         ctx={"agent_id": "shop", "turn_id": 1, "now_iso": "2026-11-22T08:00:00Z"},

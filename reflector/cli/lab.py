@@ -14,8 +14,8 @@ from reflector.cli.options import FILE, PATH
 from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
 from reflector.gating.config import GatedConfig
-from reflector.gating.log import canonical_line
 from reflector.gating.measure import measure, read_config
+from reflector.gating.step import canonical_line
 from reflector.mistakes import Mistake
 from reflector.project import Project
 from reflector.reflection.backends import backend_of
@@ -154,7 +154,7 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Ent
 
 
 @lab.command(short_help="Measure the gated reflection step on a fixed turn.")
-@click.option("-c", "--config", metavar="FILE", help="YAML, TOML or JSON; or an example: rulebased, fixtures.")
+@click.option("-c", "--config", metavar="FILE", help="TOML or JSON; or an example: rulebased, fixtures.")
 @click.option("-n", "--repeats", type=click.IntRange(1, 1_000_000), default=1, help="So many runs; the last is shown.")
 @click.option("--raw-time", is_flag=True, help="Show the milliseconds that it took; 0.0 without it, and with CI=true.")
 def bench(config: str | None, repeats: int, raw_time: bool) -> None:

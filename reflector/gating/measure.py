@@ -14,15 +14,13 @@ from typing import Any
 
 from reflector.config import ConfigError
 from reflector.files import read_bounded
-from reflector.gating.bundle import ReflectionBundle
 from reflector.gating.config import GatedConfig, load_config
-from reflector.gating.log import shown_ms
-from reflector.gating.step import reflect
+from reflector.gating.step import reflect, shown_ms
+from reflector.gating.turn import ReflectionBundle
 from reflector.locate import parse_toml
-from reflector.resources import install_command
 
 #: Settings that ship with the package, by the name that `-c` takes.
-EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "examples").glob("*.[ty]*ml"))}
+EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "examples").glob("*.toml"))}
 _MOST_BYTES = 1 << 20
 _TURN = ReflectionBundle(
     ctx={},
@@ -60,7 +58,7 @@ def measure(config: GatedConfig, *, repeats: int = 1, raw_time: bool = False) ->
 
 
 def read_config(path: Path | str) -> GatedConfig:
-    """Return the settings in a file of YAML, TOML or JSON, or in one of `EXAMPLES`; the gate is open unless it says no.
+    """Return the settings in a file of TOML or JSON, or in one of `EXAMPLES`; the gate is open unless it says no.
 
     A path of fixtures is one from here, or else from the file's folder. Raises ConfigError.
     """
@@ -90,17 +88,4 @@ def _parsed(path: Path) -> Any:
         raise ConfigError(f"{path} cannot be parsed: {error}") from error
 
 
-def _yaml(text: str) -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise ConfigError(
-            f"YAML needs PyYAML ({error}); run: {install_command('yaml')}; or write the file as TOML or JSON"
-        ) from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(error) from error
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {".yaml": _yaml, ".yml": _yaml, ".toml": parse_toml, ".json": json.loads}
+_PARSERS: dict[str, Callable[[str], Any]] = {".toml": parse_toml, ".json": json.loads}

@@ -1,17 +1,20 @@
-"""The step after a turn: the gate, a reflection within its budgets, its entries and its record in the log.
+"""The step after a turn: the gate, a reflection within its budgets, its entries and its line in `t3_reflection.jsonl`.
 
 Invariant: a turn is never harmed. Whatever goes wrong is a reason in the result and in the log, and what took too long
-is cut off and writes nothing. With the gate closed nothing is read, made, written or logged. What a file of fixtures
-answers depends on the prompt alone, and what it cannot answer is a FixtureMissingError; the file has the form of the
-backend `fixtures`: `{"prompt_hash": <64 hex digits>, "completion": <text>}` on each line.
+is cut off and writes nothing; a log that cannot be written is forgotten. With the gate closed nothing is read, made,
+written or logged. What a file of fixtures answers depends on the prompt alone, and what it cannot answer is a
+FixtureMissingError; the file has the form of the backend `fixtures`: `{"prompt_hash": <64 hex digits>, "completion":
+<text>}` on each line.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import copy_context
@@ -19,10 +22,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from reflector.gating.bundle import ReflectionBundle, canonical_prompt, prompt_sha256, should_run
+from reflector.files import NO_WAIT
 from reflector.gating.config import GatedConfig
-from reflector.gating.log import ReflectionLog, log_record
-from reflector.gating.summary import ReflectionResult, clipped, entries, summarize, used, write_entries
+from reflector.gating.turn import (
+    ReflectionBundle,
+    ReflectionResult,
+    canonical_prompt,
+    clipped,
+    entries,
+    prompt_sha256,
+    should_run,
+    summarize,
+    used,
+    write_entries,
+)
 from reflector.reflection.backends.fixtures import read_fixtures
 from reflector.reflection.protocol import BackendError
 from reflector.text.secrets import quote
@@ -30,6 +43,9 @@ from reflector.text.secrets import quote
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
+FILE_NAME = "t3_reflection.jsonl"
+#: Where the log stands among the logs of a turn, for a host that flushes several of them together.
+STAGE_ORDINAL = 10
 TIMEOUT = "reflection_timeout"
 _log = logging.getLogger("reflector")
 #: Python cannot end a thread, so work that hangs goes on alone, as a daemon; only so many may hang at once, and
@@ -231,3 +247,58 @@ def _words(error: BaseException) -> str:
         return quote(str(error), 300)
     except Exception:  # noqa: BLE001
         return ""
+
+
+def log_record(
+    config: GatedConfig,
+    result: ReflectionResult,
+    *,
+    agent: str,
+    turn: int,
+    ops_written: int,
+    reason: str | None = None,
+) -> dict[str, Any]:
+    """Return a turn's record: turn, agent, backend, summary_len, ops_written, embed, ms, reason, fixture_key."""
+    record = {
+        "turn": turn,
+        "agent": agent,
+        "backend": config.backend,
+        "summary_len": len(result.summary.split()),
+        "ops_written": ops_written,
+        "embed": config.embed,
+        "ms": shown_ms(result.ms),
+        "reason": reason or result.reason,
+    }
+    key = result.metrics.get("fixture_key")
+    return record if key is None else {**record, "fixture_key": key}
+
+
+def shown_ms(ms: float) -> float:
+    """Return milliseconds as a log shows them: 0.0 where the environment has CI=true."""
+    return 0.0 if os.environ.get("CI", "").lower() == "true" else round(ms, 3)
+
+
+def canonical_line(record: Mapping[str, Any]) -> str:
+    """Return a record as its line, without the line's end: JSON in ASCII with sorted keys."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"))
+
+
+class ReflectionLog:
+    """The log in a file, which is made with its first record. Agents in several threads may share one."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.lost = 0
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Write a record, whole and at once. Never raises: what cannot be written is counted in `lost`."""
+        try:
+            line = f"{canonical_line(record)}\n".encode()
+            # Opening a pipe that nobody reads would wait for ever.
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_WAIT, 0o600)
+            try:
+                self.lost += os.write(fd, line) < len(line)
+            finally:
+                os.close(fd)
+        except (OSError, TypeError, ValueError):  # a full disk, a folder that is not there, a NUL in the path
+            self.lost += 1

@@ -133,16 +133,8 @@ def test_any_mapping_is_settings_or_one_value_error(mapping: dict[str, Any]) -> 
     assert config.backend in ("rulebased", "llm")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("c.yaml", "t3: {{reflection: {{summary_tokens: {}}}}}"),
-        ("c.yaml", "t3: {{reflection: {{backend: {}}}}}"),
-        ("c.toml", "t3.reflection.summary_tokens = {}"),
-    ],
-)
-def test_a_number_that_cannot_be_shown_is_refused_with_its_file(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text.format("0x" + "f" * 5_000))
+def test_a_number_that_cannot_be_shown_is_refused_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / (name := "c.toml")).write_text(f"t3.reflection.summary_tokens = 0x{'f' * 5_000}")
     with pytest.raises(ConfigError, match=r"thousands of digits|at most 300 digits") as caught:
         read_config(tmp_path / name)
     assert name in str(caught.value)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reflector.cli.app import run
-from reflector.config import ConfigError
 from reflector.gated import Fixtures, GatedConfig, measure, read_config
 from reflector.gating.measure import EXAMPLES
 from tests.gating import vectors
@@ -57,31 +55,21 @@ def test_time_is_shown_where_it_is_asked_for_and_not_under_ci(
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("c.yaml", "t3:\n  reflection: {topk_snippets: 1, embed: off}\n"),
-        ("c.YML", "t3: {reflection: {topk_snippets: '1', embed: 'off'}}"),
-        ("c.toml", "t3.reflection = {topk_snippets = 1, embed = false}"),
+        ("c.TOML", "t3.reflection = {topk_snippets = 1, embed = false}"),
         ("c.json", '\ufeff{"t3": {"reflection": {"topk_snippets": 1, "embed": false}}}'),
     ],
 )
-def test_settings_come_from_yaml_toml_and_json(name: str, content: str, tmp_path: Path) -> None:
+def test_settings_come_from_toml_and_json(name: str, content: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     config = read_config(tmp_path / name)
     assert (config.topk_snippets, config.embed, config.allow_reflection) == (1, False, True)
 
 
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
-)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("missing.yaml", None, "missing.yaml cannot be read (No such file or directory)"),
-        ("c.ini", "", "c.ini is none of .yaml, .yml, .toml, .json"),
-        ("c.yaml", "!!python/object/apply:os.system ['true']", "c.yaml cannot be parsed"),
-        ("c.yaml", "[" * 500, "c.yaml cannot be parsed"),
-        ("c.yaml", f"{BOMB}t3: *i\n", "c.yaml: t3 is ["),
+        ("missing.toml", None, "missing.toml cannot be read (No such file or directory)"),
+        ("c.ini", "", "c.ini is none of .toml, .json"),
         ("c.json", "[1]", "c.json: the settings are [1]; they take a mapping"),
         ("c.json", "[" * 100_000, "c.json cannot be parsed"),
         ("c.json", '{"t3": {"reflection": {"log": "maybe", "embed": 2}}}', "c.json: t3.reflection.embed is 2"),
@@ -94,10 +82,3 @@ def test_a_file_that_cannot_be_used_is_an_error_of_usage(
         (tmp_path / name).write_text(content)
     assert run(["lab", "bench", "-c", str(tmp_path / name)]) == 2
     assert words in capsys.readouterr().err
-
-
-def test_without_pyyaml_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    (tmp_path / "c.yaml").touch()
-    with pytest.raises(ConfigError, match=r"YAML needs PyYAML .*; run: .*install .*; or write"):
-        read_config(tmp_path / "c.yaml")

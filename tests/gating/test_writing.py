@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +31,7 @@ from reflector.gated import (
     reflect,
     write_entries,
 )
-from reflector.gating.summary import record
+from reflector.gating.turn import record
 from reflector.ledger.store import Ledger
 from reflector.lessons.recall import recall
 from reflector.proof.verify import verify
@@ -202,29 +200,14 @@ def test_the_log_says_what_the_ledger_has_and_not_what_was_produced(ledger: Ledg
     assert found == [(1, None), (0, None), (0, "index_missing"), (0, "ops_cap=0")]
 
 
-def test_agents_that_reflect_in_parallel_are_logged_by_agent_and_turn(tmp_path: Path) -> None:
-    turns = [(agent, turn) for agent in ("a10", "a2", "b", "é") for turn in (2, 10, 1)]
-    for run in range(3):
-        log = ReflectionLog(tmp_path / f"{run}.jsonl")
-        shuffled = random.Random(run).sample(turns, len(turns))
-        with log.in_order(), ThreadPoolExecutor(4) as pool:
-            list(pool.map(partial(after_turn, config=OPEN, log=log), (bundle(*one) for one in shuffled)))
-        assert [(line["agent"], line["turn"]) for line in told(log)] == sorted(turns)
-
-
-def test_what_was_held_back_is_written_when_an_agent_fails_and_the_rest_at_once(log: ReflectionLog) -> None:
-    with suppress(RuntimeError), log.in_order():
-        with log.in_order():
-            after_turn(bundle(turn=2), OPEN, log=log)
-        after_turn(bundle(turn=1), OPEN, log=log)
-        for record in ({}, {"agent": "a", "turn": "x"}, {"agent": "a", "turn": 1, "ms": object()}):
-            log.add(record)
-        raise RuntimeError
-    for turn in (4, 3):
-        after_turn(bundle(turn=turn), OPEN, log=log)
-        after_turn(bundle(turn=9), replace(OPEN, log=False), log=log)
-        assert told(log)[-1]["turn"] == turn
-    assert ([line["turn"] for line in told(log)], log.lost) == ([1, 2, 4, 3], 3)
+def test_agents_share_a_log_and_what_is_no_record_is_lost_alone(log: ReflectionLog) -> None:
+    turns = [(agent, turn) for agent in ("a10", "é") for turn in (2, 10, 1)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(partial(after_turn, config=OPEN, log=log), (bundle(*one) for one in turns)))
+    after_turn(bundle(), replace(OPEN, log=False), log=log)
+    log.add({"ms": object()})
+    assert sorted((line["agent"], line["turn"]) for line in told(log)) == sorted(turns)
+    assert log.lost == 1
 
 
 @pytest.mark.parametrize("where", ["missing/log", "folder", "a\0b", "pipe", "/dev/full"])
@@ -232,9 +215,6 @@ def test_a_log_that_cannot_be_written_never_harms_the_turn(where: str, tmp_path:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     log = ReflectionLog(tmp_path / where)
-    for guard in (log, ReflectionLog(tmp_path / "other")):
-        with guard.in_order():
-            result = after_turn(bundle(), OPEN, log=log)
-        assert result is not None
-        assert result.summary == "agenta on 1"
-    assert log.lost == 2
+    result = after_turn(bundle(), OPEN, log=log)
+    assert result is not None
+    assert (result.summary, log.lost) == ("agenta on 1", 1)
