@@ -66,7 +66,7 @@ ANSWERS = {
     "rebuild": "ledger.RebuiltJson",
     "ledger head": "ledger.HeadJson",
     "ledger policy": "ledger.PolicyJson",
-    "lessons": "list[lessons.LessonJson]",
+    "lessons": "list[book.Lesson]",
     "lessons recall": "list[lessons.RecalledJson]",
 }
 #: What has a form of its own in a document: see `output.json_of`.
@@ -144,6 +144,7 @@ def _modules() -> dict[str, Any]:
     """Return the modules that `ANSWERS` names; theirs, and all that they lead to, have the names of types too."""
     elsewhere = {
         **{name: f"reflector.audit.{name}" for name in ("blame", "doubles", "session")},
+        "book": "reflector.lessons.book",
         "drain": "reflector.sessions.drain",
         "event": "reflector.events.event",
         "standing": "reflector.reflection.standing",

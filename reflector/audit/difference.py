@@ -29,18 +29,21 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A bullet in which two playbooks differ; `before` or `after` is None where it is not there.
+    """A bullet in which two playbooks differ; `before` or `after` is null where it is not there.
 
+    change     the most that happened to it: added, restored, removed, merged …, revised, moved, counted, or came and
+               went
+    recounted  the baseline was set by hand in between
     sessions   whose tags count for more or for less, each side under its own policy; with what the baselines differ by
                they add up to what the counters moved
-    recounted  the baseline was set by hand in between
     """
 
     name: str
+    change: str
     before: BulletRow | None
     after: BulletRow | None
-    sessions: tuple[Moved, ...]
     recounted: bool
+    sessions: tuple[Moved, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,19 @@ def difference(ledger: Ledger, first: int, last: int) -> Difference:
         recounted = by_hand[0] != by_hand[1]
         sessions = tuple(moved.get(name, {}).values())
         if old != new or recounted:
-            found.append(Changed(name, old, new, sessions, recounted))
+            found.append(Changed(name, _change(old, new), old, new, recounted, sessions))
     return Difference(first, last, (past.counting, then.counting), tuple(found))
+
+
+def _change(before: BulletRow | None, after: BulletRow | None) -> str:
+    was_live, is_live = (row is not None and row.status == "live" for row in (before, after))
+    if is_live and not was_live:
+        return "added" if before is None else "restored"
+    if was_live and not is_live:
+        return after.status if after is not None else "removed"
+    if before is None or after is None:
+        return "came and went"
+    return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
 
 
 def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None, Moved]]:

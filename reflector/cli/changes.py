@@ -8,18 +8,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, SECTION, dry_run_option, find_bullet, json_option, why_option
-from reflector.cli.output import note, print_json, safe
-from reflector.curation.changes import Applied, apply, planned, promote
+from reflector.cli.output import note, print_json, safe, shaped
+from reflector.curation.changes import Step, apply, planned, promote
 from reflector.curation.playbook_file import edited_from, untaken
 from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, undoing
 from reflector.events import event as ev
@@ -61,50 +60,40 @@ class ChangesJson:
     undo: str | None
 
 
-def _make(
-    place: Place,
-    ledger: Ledger,
-    changes: Sequence[Change],
-    why: str | None = None,
-    *,
-    targets: Mapping[str, str] | None = None,
-    baselines: Mapping[str, Mapping[str, object]] | None = None,
-    dry_run: bool,
-) -> tuple[ChangesJson, list[str]]:
-    """Make changes, unless for a dry run, and return what they do, also in lines."""
+def _made(
+    place: Place, ledger: Ledger, changes: Sequence[Change], *, dry_run: bool, again: bool = False, **more: Any
+) -> Sequence[Step]:
+    """Make changes, or only plan them for a dry run; `more` is what `apply` takes."""
     first = place.project().first_number
-    again = targets is not None
-    steps = planned(ledger, changes, first=first, again=again)
-    made: Sequence[Applied] = ()
-    if not dry_run:
-        made = apply(
-            ledger, changes, actor="human", reason=why, target=targets, baselines=baselines, first=first, again=again
-        )
-    shown = [
-        ChangeJson(step.change, step.before, step.after, *((one.position, one.event_id) if one else (None, None)))
-        for step, one in zip_longest(steps, made)
-    ]
-    return _changes(place, shown, [one.position for one in made]), [line for step in steps for line in step.lines]
+    if dry_run:
+        return planned(ledger, changes, first=first, again=again)
+    return apply(ledger, changes, actor="human", first=first, again=again, **more)
 
 
-def _changes(place: Place, changes: list[ChangeJson], positions: Sequence[int]) -> ChangesJson:
-    return ChangesJson(bool(positions), changes, place.command("undo", _span(positions)) if positions else None)
+def _print(place: Place, steps: Sequence[Step], *, as_json: bool) -> None:
+    """Print what changes did, and the command that undoes them."""
+    changes = [shaped(ChangeJson, step) for step in steps]
+    positions = [step.position for step in steps if step.position is not None]
+    lines = [line for step in steps for line in step.lines]
+    _tell(place, changes, positions, lines, "Nothing was changed yet; leave --dry-run out to do it.", as_json=as_json)
 
 
-def _print(
-    done: ChangesJson,
+def _tell(
+    place: Place,
+    changes: list[ChangeJson],
+    positions: Sequence[int],
     lines: Iterable[str],
-    otherwise: str = "Nothing was changed yet; leave --dry-run out to do it.",
+    otherwise: str,
     *,
     as_json: bool,
 ) -> None:
-    """Print what changes did, and the command that undoes them; what is said `otherwise` where none was made."""
+    undo = place.command("undo", _span(positions)) if positions else None
     if as_json:
-        print_json(done)
+        print_json(ChangesJson(bool(positions), changes, undo))
         return
     for line in lines:
         click.echo(safe(line))
-    note(f"Undo: {done.undo}" if done.undo else otherwise)
+    note(f"Undo: {undo}" if undo else otherwise)
 
 
 def _change(place: Place, *changes: Change, why: str | None = None, dry_run: bool, as_json: bool) -> None:
@@ -112,8 +101,8 @@ def _change(place: Place, *changes: Change, why: str | None = None, dry_run: boo
     with place.changing(dry_run=dry_run) as ledger:
         for name in (name for change in changes for name in change.about):
             find_bullet(ledger, name, live=True)
-        done = _make(place, ledger, changes, why, dry_run=dry_run)
-    _print(*done, as_json=as_json)
+        steps = _made(place, ledger, changes, reason=why, dry_run=dry_run)
+    _print(place, steps, as_json=as_json)
 
 
 def _span(positions: Sequence[int]) -> str:
@@ -128,7 +117,7 @@ def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
         return []
     lines = []
     for pair in near(change.text or "", section, [one for one in bullets if one.name not in change.about]):
-        other = pair.first if pair.first.name else pair.second
+        other = next(one for one in pair.bullets if one.name)
         says = "says the opposite" if pair.kind == "contradiction" else "may say the same"
         lines.append(f"{other.name} {says} ({pair.why}): {other.text}")
     return lines
@@ -148,8 +137,8 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
     change = Change("add", section=section, text=text)
     with place.changing(dry_run=dry_run) as ledger:
         before = ledger.bullets()
-        done = _make(place, ledger, [change], dry_run=dry_run)
-    _print(*done, as_json=as_json)
+        steps = _made(place, ledger, [change], dry_run=dry_run)
+    _print(place, steps, as_json=as_json)
     for line in alike_to(change, before):
         note(line)
 
@@ -232,8 +221,8 @@ def merge(
     with place.changing(dry_run=dry_run) as ledger:
         first, *_ = [find_bullet(ledger, name, live=True) for name in names]
         change = Change("merge", None, names, section or first.section, first.text if text is None else text)
-        done = _make(place, ledger, [change], dry_run=dry_run)
-    _print(*done, as_json=as_json)
+        steps = _made(place, ledger, [change], dry_run=dry_run)
+    _print(place, steps, as_json=as_json)
 
 
 @click.command()
@@ -259,11 +248,9 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
         return
     with place.changing(dry_run=dry_run) as ledger:
         found = undoing(ledger, named)
-        done = _make(
-            place, ledger, found.changes, why or "undone",
-            targets=found.targets, baselines=found.baselines, dry_run=dry_run,
-        )  # fmt: skip
-    _print(*done, as_json=as_json)
+        how = {"reason": why or "undone", "target": found.targets, "baselines": found.baselines}
+        steps = _made(place, ledger, found.changes, dry_run=dry_run, again=True, **how)
+    _print(place, steps, as_json=as_json)
 
 
 def _named(ledger: Ledger, what: str) -> list[Event] | Target:
@@ -321,7 +308,7 @@ def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) 
         if not changed and not lessons:
             note("No counter moved: nothing of it had counted, or it is out for another reason as well.")
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in changed]
-    _print(_changes(place, shown, positions), lines, "It was so already.", as_json=as_json)
+    _tell(place, shown, positions, lines, "It was so already.", as_json=as_json)
 
 
 @click.command()

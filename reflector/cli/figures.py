@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from reflector.audit import doubles
-from reflector.audit.difference import Changed, Difference, Moved, difference
+from reflector.audit.difference import Changed, Difference, difference
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats
 from reflector.audit.stats import stats as stats_of
@@ -23,7 +23,6 @@ from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question
 from reflector.cli.output import (
     counted,
-    json_of,
     note,
     print_csv,
     print_json,
@@ -37,8 +36,7 @@ from reflector.cli.start import MonthJson, month_of, month_words
 from reflector.ledger.answers import Group
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
-from reflector.ledger.store import BulletRow
-from reflector.lessons.book import figures, is_used
+from reflector.lessons.book import Figures, figures
 from reflector.playbook.counting import COUNTINGS
 from reflector.playbook.names import SECTIONS
 
@@ -85,18 +83,6 @@ def double_counts(asked: Question, name: str | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedJson:
-    """What gates, retries and the bank of lessons did."""
-
-    total_reflections: int
-    retries_triggered: int
-    improvements_made: int
-    lessons_stored: int
-    bank_capacity: int
-    average_lesson_effectiveness: float
-
-
-@dataclass(frozen=True, slots=True)
 class StatsJson:
     """The figures of a ledger, those of all answers among them; each kind's have its key first, such as `model`.
 
@@ -122,7 +108,7 @@ class StatsJson:
     by_model: list[dict[str, Any]]
     by_template: list[dict[str, Any]]
     by_day: list[dict[str, Any]]
-    lessons: LearnedJson | None
+    lessons: Figures | None
 
 
 @click.command()
@@ -132,16 +118,15 @@ def stats(asked: Question) -> None:
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
-    lessons = LearnedJson(**learned) if is_used(learned) else None
     groups: dict[str, Any] = {
         f"by_{kind}": [{kind: one.key, **_figures(one)} for one in group] for kind, group in found.groups.items()
     }
-    if asked.answers(shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=lessons)):
+    if asked.answers(shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=learned)):
         return
     _print_stats(found)
-    if lessons is not None:
+    if learned is not None:
         click.echo()
-        table(("lessons", ""), [(name.replace("_", " "), value) for name, value in learned.items()])
+        table(("lessons", ""), [(name.replace("_", " "), value) for name, value in asdict(learned).items()])
     if month is not None and month.tokens:
         click.echo(month_words(month))
 
@@ -283,30 +268,13 @@ class BeforeAfterJson:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedJson:
-    """How a bullet changed; its states are without the name, null where it was not there.
-
-    change     added, restored, removed, merged …, revised, moved, counted, or came and went
-    recounted  whether its counters were set by hand
-    sessions   what each session moved
-    """
-
-    name: str
-    change: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    recounted: bool
-    sessions: list[Moved]
-
-
-@dataclass(frozen=True, slots=True)
 class DifferenceJson:
     """How the playbook changed between two positions; `lessons` are those whose worth or state differs."""
 
     from_: int
     to: int
     counting: BeforeAfterJson
-    bullets: list[ChangedJson]
+    bullets: Sequence[Changed]
     lessons: list[dict[str, Any]]
 
 
@@ -324,30 +292,12 @@ def diff(place: Place, span: str, as_json: bool) -> None:
         found = difference(ledger, *span_of(ledger, span))
         lessons = changed_lessons(ledger, found.first, found.last)
     if as_json:
-        bullets = [
-            shaped(ChangedJson, one, change=_kind(one), before=_state(one.before), after=_state(one.after))
-            for one in found.bullets
-        ]
-        print_json(DifferenceJson(found.first, found.last, BeforeAfterJson(*found.counting), bullets, lessons))
+        counting = BeforeAfterJson(*found.counting)
+        print_json(DifferenceJson(found.first, found.last, counting, found.bullets, lessons))
         return
     if found.bullets or not lessons:
         _print_difference(found)
     print_changed(lessons)
-
-
-def _state(row: BulletRow | None) -> dict[str, Any] | None:
-    return {key: value for key, value in (json_of(row) or {}).items() if key not in ("name", "position")} or None
-
-
-def _kind(one: Changed) -> str:
-    """Return the most that happened to a bullet."""
-    before, after = one.before, one.after
-    live = [row is not None and row.status == "live" for row in (before, after)]
-    if live[0] != live[1]:
-        return ("added" if before is None else "restored") if live[1] else after.status if after else "removed"
-    if before is None or after is None:
-        return "came and went"
-    return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
 
 
 def _print_difference(found: Difference) -> None:
@@ -360,7 +310,7 @@ def _print_difference(found: Difference) -> None:
         before, after = one.before, one.after
         totals = " → ".join(f"{row.helpful}/{row.harmful}" for row in (before, after) if row is not None)
         recounted = ", set by hand" if one.recounted else ""
-        click.secho(f"{one.name}  {_kind(one)}  {totals}{recounted}", bold=True)
+        click.secho(f"{one.name}  {one.change}  {totals}{recounted}", bold=True)
         if before is None or after is None or before.text != after.text:
             for sign, row in (("-", before), ("+", after)):
                 if row is not None:

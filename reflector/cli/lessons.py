@@ -26,34 +26,8 @@ from reflector.text.bounds import visible
 SAID = {"good": "success", "bad": "failure"}
 
 
-@dataclass(frozen=True, slots=True)
-class LessonJson:
-    """A lesson; `data` is what was recorded, `worth` each value that its effectiveness had.
-
-    due       whether it is due for promotion
-    proposal  the id of the proposal of its promotion, `bullet` the name that it got
-    """
-
-    id: str
-    position: int
-    created_at: str
-    session_id: str | None
-    data: dict[str, Any]
-    confidence: float
-    effectiveness: float
-    worth: tuple[float, ...]
-    successes: int
-    failures: int
-    state: str
-    times_applied: int
-    banked: bool
-    due: bool
-    proposal: str | None
-    bullet: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ToldJson(LessonJson):
+@dataclass(slots=True, kw_only=True)
+class ToldJson(Lesson):
     """A lesson, and everything that happened to it."""
 
     events: list[Event]
@@ -64,7 +38,7 @@ class ToldJson(LessonJson):
 def lessons(asked: Question) -> None:
     """List what was learned, and how its worth moved; recall, promote or judge it."""
     book = lesson_book(asked.playbook)
-    if asked.answers([shaped(LessonJson, one, due=one.is_due(book.policy)) for one in book]):
+    if asked.answers(list(book)):
         return
     rows = [
         (
@@ -96,7 +70,7 @@ def show_lesson(asked: Question, id: str) -> None:
         *(e for e in told if one.id in (e.data or {})["lessons"]),
     ]
     events = sorted((e for e in events if asked.upto is None or e.position <= asked.upto), key=lambda e: e.position)
-    if asked.answers(shaped(ToldJson, one, due=one.is_due(book.policy), events=events)):
+    if asked.answers(shaped(ToldJson, one, events=events)):
         return
     click.echo(safe(f"{one.id}  {one.kind}, {one.state}{'' if one.banked else ', evicted'}\n{one.text}"))
     for name in BACKGROUND:
@@ -197,7 +171,7 @@ def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any
 
     def view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
         told = one.is_tellable and one.confidence >= policy.threshold
-        judged = {"worth": one.effectiveness, "banked": one.banked, "told": told, "due": one.is_due(policy)}
+        judged = {"worth": one.effectiveness, "banked": one.banked, "told": told, "due": one.due}
         return {**judged, "state": one.state}
 
     before, after = (lesson_book(Past(ledger, at)) for at in (first, last))

@@ -17,7 +17,7 @@ from reflector.audit.citations import Due, due
 from reflector.cli.app import Place
 from reflector.cli.changes import alike_to, asked, edited
 from reflector.cli.options import dry_run_option, json_option, why_option
-from reflector.cli.output import counted, note, print_json, safe, shaped, short_id, short_time, table
+from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.curation import proposals as proposing
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.changes import apply, planned
@@ -109,15 +109,13 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
                 if word != "approve":
                     proposing.reject(ledger, proposal, text or "", keep=proposal.change.about if word == "keep" else ())
                     continue
-                change = proposal.change if text is None else replace(proposal.change, text=text)
-                steps = planned(ledger, [change], first=first) if proposal.state == "waiting" else []
-                applied = proposing.approve(ledger, proposal, text=text, first=first)
+                step = proposing.approve(ledger, proposal, text=text, first=first)
             except BulletRefused as error:
                 refused.append(str(error))
                 continue
-            for line in (line for step in steps for line in step.lines):
+            for line in step.lines:
                 click.echo(safe(line))
-            note(f"Undo: {place.command('undo', str(applied.position))}")
+            note(f"Undo: {place.command('undo', str(step.position))}")
     if refused:
         raise click.ClickException("\n".join(refused))
 
@@ -190,27 +188,10 @@ def _show(ledger: Ledger, one: Proposal, first: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class PairJson:
-    """Two bullets that say the same or contradict each other.
-
-    text      what a merge of them would say; null where none is proposed
-    proposal  the id of the proposal that waits
-    move      the command after which bullets of two sections can be merged
-    """
-
-    kind: str
-    why: str
-    bullets: Sequence[Bullet]
-    text: str | None
-    proposal: str | None
-    move: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class FoundJson:
     """What `proposals find` found."""
 
-    duplicates: list[PairJson]
+    duplicates: list[Pair]
     removals: list[Due]
 
 
@@ -241,19 +222,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
             merges = _merges(ledger, pairs)
             states = _removals(ledger, found, at_once=config.prune == "apply")
     answer = FoundJson(
-        [
-            shaped(
-                PairJson,
-                pair,
-                bullets=(pair.first, pair.second),
-                text=pair.text if pair.is_mergeable else None,
-                proposal=merges.get(pair.names),
-                move=place.command("revise", pair.second.name, "--section", pair.first.section)
-                if pair.is_across
-                else None,
-            )
-            for pair in pairs
-        ],
+        [replace(one, proposal=merges.get(one.names), move=_move(place, *one.bullets)) for one in pairs],
         [replace(one, state=state) for one, state in zip_longest(found, states)],
     )
     if as_json:
@@ -285,6 +254,12 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
             note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
 
 
+def _move(place: Place, first: Bullet, second: Bullet) -> str | None:
+    """Return the command after which bullets of two sections can be merged."""
+    is_across = first.section != second.section
+    return place.command("revise", second.name, "--section", first.section) if is_across else None
+
+
 def _merges(ledger: Ledger, pairs: Sequence[Pair]) -> dict[frozenset[str], str]:
     """Propose merges, and return the ids of the proposals that wait by the pairs' names.
 
@@ -292,9 +267,9 @@ def _merges(ledger: Ledger, pairs: Sequence[Pair]) -> dict[frozenset[str], str]:
     """
     waiting: dict[frozenset[str], str] = {}
     for pair in pairs:
-        if pair.is_mergeable and not any(pair.names & names for names in waiting):
-            names = (pair.first.name, pair.second.name)
-            change = Change("merge", names=names, section=pair.first.section, text=pair.text)
+        if pair.text is not None and not any(pair.names & names for names in waiting):
+            first, second = pair.bullets
+            change = Change("merge", names=(first.name, second.name), section=first.section, text=pair.text)
             one = _proposed(ledger, change, pair.why)
             if one is not None and one.state == "waiting":
                 waiting[pair.names] = one.id

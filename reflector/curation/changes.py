@@ -7,8 +7,8 @@ that are made together are one append, so all of them are made or none is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from reflector.curation.bullets import BulletRefused, advice_fault, bullet_event
 from reflector.events.bullets import MOST_SOURCES
@@ -32,14 +32,25 @@ _TRIES = 100
 Rows = Mapping[str, BulletRow]
 
 
-class Step(NamedTuple):
-    """A change, with the name that a new bullet gets, the live bullets that it is about before and after it, and the
-    changes that take it back."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change, with the name that a new bullet gets, and the live bullets that it is about before and after it.
+
+    position, event_id  of its event; None where it was not made
+    inverse             the changes that take it back
+    """
 
     change: Change
     before: tuple[Bullet, ...]
     after: tuple[Bullet, ...]
     inverse: tuple[Change, ...]
+    position: int | None = None
+    event_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the bullet that it makes or changes."""
+        return self.change.name or ""
 
     @property
     def lines(self) -> list[str]:
@@ -52,16 +63,6 @@ class Step(NamedTuple):
             for sign, bullets in (("-", self.before), ("+", self.after))
             for bullet in bullets
         ]
-
-
-class Applied(NamedTuple):
-    """A change that was made: its event, the bullet's name, and the changes that take it back."""
-
-    change: Change
-    event_id: str
-    position: int
-    name: str
-    inverse: tuple[Change, ...]
 
 
 def fault(rows: Sequence[BulletRow], change: Change) -> str | None:
@@ -114,7 +115,7 @@ def apply(
     reason: str | None = None,
     again: bool = False,
     lead: Callable[[Sequence[Step]], NewEvent] | None = None,
-) -> list[Applied]:
+) -> list[Step]:
     """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused, LedgerError.
 
     target  the event that they follow from: a proposal, or by the name of each bullet the change that they undo
@@ -129,9 +130,9 @@ def apply(
         position = ledger.head().position
         events = [
             bullet_event(
-                step.change, step.change.name or "", position, index,
+                step.change, step.name, position, index,
                 actor=actor, origin=origin, reason=reason, target=_target(step.change, target),
-                more=(baselines or {}).get(step.change.name or "") if step.change.kind == "recount" else None,
+                more=(baselines or {}).get(step.name) if step.change.kind == "recount" else None,
             )
             for index, step in enumerate(steps)
         ]  # fmt: skip
@@ -143,8 +144,7 @@ def apply(
             taken += [str(event.data["name"]) for event in events if event.event_id == conflict.event_id]
             continue
         return [
-            Applied(step.change, at.event_id, at.position, step.change.name or "", step.inverse)
-            for step, at in zip(steps, appended, strict=True)
+            replace(step, position=at.position, event_id=at.event_id) for step, at in zip(steps, appended, strict=True)
         ]
     raise BulletRefused("other processes change the same bullets all the time; try again")
 

@@ -18,7 +18,7 @@ from itertools import combinations
 from typing import Any, Final, Literal
 
 from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import Applied, Step, apply, fault, gone
+from reflector.curation.changes import Step, apply, fault, gone
 from reflector.curation.undoing import approved, undoing
 from reflector.events import event as ev
 from reflector.events.changes import MAX_QUOTE, MOST_QUOTES, TRUSTS
@@ -166,7 +166,7 @@ def find(ledger: Ledger, beginning: str) -> Proposal:
 
 def approve(
     ledger: Ledger, proposal: Proposal, *, text: str | None = None, actor: str = "human", first: int = 0
-) -> Applied:
+) -> Step:
     """Make the proposed change, with another `text` if a person gave one. The playbook's lock must be held.
 
     Raises BulletRefused, LedgerError; ProposalRefused for one that fell away, which is recorded.

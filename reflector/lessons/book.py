@@ -87,56 +87,44 @@ class Outcome:
 
 @dataclass(slots=True)
 class Lesson:
-    """A lesson and its worth under a policy.
+    """A lesson and its worth under a policy; `data` is what was recorded of it, nothing where it was erased.
 
-    event          that recorded it
-    signals        the outcomes that the confidence counts; of a reflection one of each kind
-    worth          the effectiveness after each outcome that spoke for or against it, oldest first
-    improvement    what its retry gained, from 0 to 1; None without one
+    worth          each value that the effectiveness had after an outcome that spoke for or against it, oldest first
+    improvement    what its retry gained, from 0 to 1; null without one
     times_applied  how many times it was shown to a session or a task
-    banked         False once a better one took its place
+    banked         false once a better one took its place
+    due            whether it is due for promotion, now or later than its session (D-18)
     proposal       the id of the proposal that it was promoted by, `bullet` the name that it became
     """
 
-    event: Event
-    outcomes: tuple[Outcome, ...] = ()
-    signals: Sequence[Outcome] = ()
-    worth: tuple[float, ...] = ()
-    improvement: float | None = None
+    id: str
+    position: int
+    created_at: str
+    session_id: str | None
+    data: Mapping[str, Any]
     confidence: float = 0.0
+    effectiveness: float = UNPROVEN
+    worth: tuple[float, ...] = ()
     successes: int = 0
     failures: int = 0
     state: State = "active"
     times_applied: int = 0
     banked: bool = True
+    due: bool = False
     proposal: str | None = None
     bullet: str | None = None
+    improvement: float | None = None
+    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    #: The outcomes that the confidence counts; of a reflection one of each kind.
+    signals: Sequence[Outcome] = field(default=(), repr=False)
 
-    def __post_init__(self) -> None:
-        if (stated := self.data.get("improvement")) is not None:
-            self.improvement = float(stated)
-
-    @property
-    def id(self) -> str:
-        return self.event.event_id
-
-    @property
-    def position(self) -> int:
-        return self.event.position
-
-    @property
-    def created_at(self) -> str:
-        """ISO 8601 in UTC."""
-        return self.event.occurred_at
-
-    @property
-    def session_id(self) -> str | None:
-        return self.event.session_id
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """Kind, text and the rest; nothing where it was erased."""
-        return self.event.data or {}
+    @classmethod
+    def of(cls, event: Event) -> Lesson:
+        """Return the lesson of an event that recorded it."""
+        data = event.data or {}
+        stated = data.get("improvement")
+        where = event.event_id, event.position, event.occurred_at, event.session_id
+        return cls(*where, data, improvement=float(stated) if stated is not None else None)
 
     @property
     def kind(self) -> str:
@@ -157,11 +145,6 @@ class Lesson:
         return tuple(self.data.get("tags", ()))
 
     @property
-    def effectiveness(self) -> float:
-        """The moving average of its outcomes, from 0 to 1."""
-        return self.worth[-1] if self.worth else UNPROVEN
-
-    @property
     def is_tellable(self) -> bool:
         """Whether it may be told: in the bank, neither erased, retracted, archived nor contradicted."""
         there = bool(self.text.strip()) and self.text != REDACTED
@@ -173,11 +156,6 @@ class Lesson:
         there = self.banked and self.state != "retracted" and self.text != REDACTED
         return there and self.kind == "mistake"
 
-    def is_due(self, policy: LessonPolicy) -> bool:
-        """Return whether it is due for promotion, now or later than its session (D-18)."""
-        trusted = self.confidence >= policy.promotion
-        return trusted and self.proposal is None and self.state == "active" and self.is_tellable
-
     def observe(self, event: Event, policy: LessonPolicy) -> None:
         """Take an outcome into account that came after the others."""
         data = event.data or {}
@@ -187,7 +165,8 @@ class Lesson:
         source, why = str(data.get("source")), str(data.get("why") or "")
         self.outcomes += (Outcome(event.event_id, kind, event.occurred_at, source, why, _arrived(event)),)
         if POLARITY[kind]:
-            self.worth += (ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha),)
+            self.effectiveness = ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha)
+            self.worth += (self.effectiveness,)
 
     def conclude(self) -> None:
         """Set what follows from all outcomes."""
@@ -244,7 +223,8 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
         by_type[event.type].append(event)
     for event in by_type[ev.EVIDENCE_RETRACTED]:
         covers.retract(event)
-    lessons = {event.event_id: Lesson(event) for event in by_type[ev.LESSON_RECORDED]}
+    recorded = {event.event_id: event for event in by_type[ev.LESSON_RECORDED]}
+    lessons = {id: Lesson.of(event) for id, event in recorded.items()}
     bank: dict[str, list[Lesson]] = defaultdict(list)
     for event in taken:
         one = lessons.get((event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or "")
@@ -266,25 +246,39 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
     for one in lessons.values():
         one.conclude()
         one.bullet = bullets.get(one.proposal) if one.proposal else None
-        if not _counts(one.event, covers):
+        if not _counts(recorded[one.id], covers):
             one.state = "retracted"
     _dispute(lessons.values())
+    for one in lessons.values():
+        trusted = one.confidence >= policy.promotion
+        one.due = trusted and one.proposal is None and one.state == "active" and one.is_tellable
     return LessonBook(policy, {one.id: one for one in sorted(lessons.values(), key=lambda one: one.position)})
 
 
-def figures(of: Ledger | Past) -> dict[str, Any]:
-    """Return how often a gate reflected, what retries gained, and what the bank keeps. Raises LedgerError."""
-    decided = [event.data or {} for event in _events(of, ev.GATE_DECIDED)]
-    retries = [event.data or {} for event in _events(of, ev.REVISION_ATTEMPTED)]
-    return {
-        "total_reflections": sum(bool(data.get("reflects")) for data in decided),
-        "retries_triggered": len(retries),
-        "improvements_made": sum(bool(data.get("improved")) for data in retries),
-        **bank_figures(lesson_book(of)),
-    }
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What gates, retries and the bank of lessons did; the average effectiveness is 0.0 for an empty bank."""
+
+    total_reflections: int
+    retries_triggered: int
+    improvements_made: int
+    lessons_stored: int
+    bank_capacity: int
+    average_lesson_effectiveness: float
 
 
-def bank_figures(book: LessonBook) -> dict[str, float | int]:
+def figures(of: Ledger | Past) -> Figures | None:
+    """Return how often a gate reflected, what retries gained, and what the bank keeps; None where nothing did.
+
+    Raises LedgerError.
+    """
+    reflected = sum(bool((event.data or {}).get("reflects")) for event in _events(of, ev.GATE_DECIDED))
+    retries = [bool((event.data or {}).get("improved")) for event in _events(of, ev.REVISION_ATTEMPTED)]
+    found = Figures(reflected, len(retries), sum(retries), **bank_figures(lesson_book(of)))
+    return found if reflected or retries or found.lessons_stored else None
+
+
+def bank_figures(book: LessonBook) -> dict[str, Any]:
     """Return how many mistakes the bank keeps, how many it could, and their average effectiveness, 0.0 without one."""
     bank = [one for one in book if one.is_kept]
     average = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
@@ -293,11 +287,6 @@ def bank_figures(book: LessonBook) -> dict[str, float | int]:
         "bank_capacity": book.policy.bank_size,
         "average_lesson_effectiveness": rounded(average),
     }
-
-
-def is_used(found: dict[str, Any]) -> bool:
-    """Return whether anything was counted."""
-    return any(found[name] for name in ("total_reflections", "retries_triggered", "lessons_stored"))
 
 
 def _arrived(event: Event) -> Moment:

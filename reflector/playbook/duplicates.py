@@ -105,31 +105,24 @@ _NO: Final = "¬"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two live bullets, the better one first, and why they meet."""
+    """Two live bullets, the better one first, and why they meet.
 
-    first: Bullet
-    second: Bullet
+    text      what a merge of them says: the words of the better one, or of the one that says more; null where none can
+              be proposed, as the two contradict each other or are in different sections
+    proposal  the id of the proposal of that merge, `move` the command after which bullets of two sections can be
+              merged; null where there is none
+    """
+
     kind: Kind
     why: str
-
-    @property
-    def is_across(self) -> bool:
-        """Whether the two are in different sections, so that no merge is proposed."""
-        return self.first.section != self.second.section
-
-    @property
-    def is_mergeable(self) -> bool:
-        """Whether a merge of the two can be proposed."""
-        return self.kind != "contradiction" and not self.is_across
+    bullets: tuple[Bullet, ...]
+    text: str | None = None
+    proposal: str | None = None
+    move: str | None = None
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset((self.first.name, self.second.name))
-
-    @property
-    def text(self) -> str:
-        """The text that a merge keeps: that of the better bullet, or of the one that says more."""
-        return max(self.first.text, self.second.text, key=lambda text: len(_read(text).words))
+        return frozenset(one.name for one in self.bullets)
 
 
 class _Read(NamedTuple):
@@ -201,7 +194,9 @@ def _pair(a: Bullet, read_a: _Read, b: Bullet, read_b: _Read) -> Pair | None:
     if a.section == b.section and _verdict(a) * _verdict(b) < 0:
         kind, why = "contradiction", f"{why}; one helped and the other did harm"
     first, second = sorted((a, b), key=best_first)
-    return Pair(first, second, kind, why)
+    is_mergeable = kind != "contradiction" and a.section == b.section
+    text = max(first.text, second.text, key=lambda text: len(_read(text).words)) if is_mergeable else None
+    return Pair(kind, why, (first, second), text)
 
 
 def _verdict(bullet: Bullet) -> int:

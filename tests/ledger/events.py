@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reflector.curation.changes import Applied, apply
+from reflector.curation.changes import Step, apply
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys
@@ -25,7 +25,7 @@ def added(name: str = "pat-001", text: str = "Read the error first", helpful: in
     return NewEvent(ev.BULLET_ADDED, identity(ev.BULLET_ADDED, name), data, "human")
 
 
-def add_bullet(ledger: Ledger, section: str, text: str) -> Applied:
+def add_bullet(ledger: Ledger, section: str, text: str) -> Step:
     """A bullet as `reflector add` adds it."""
     return apply(ledger, [Change("add", section=section, text=text)], actor="human")[0]
 

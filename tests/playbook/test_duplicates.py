@@ -41,7 +41,7 @@ def test_precision_and_recall_of_the_labelled_pairs_are_what_the_documentation_s
 def test_a_pair_says_why_the_two_meet() -> None:
     texts = [(TEXT, 1), (TEXT, 3), ("write the **failing** test first", 0), ("You must write a failing test first.", 0)]
     bullets = [Bullet(f"pat-00{n}", "pat", text, helpful) for n, (text, helpful) in enumerate(texts, start=1)]
-    found = {(one.first.name, one.second.name): (one.kind, one.why) for one in duplicates(bullets)}
+    found = {(one.bullets[0].name, one.bullets[1].name): (one.kind, one.why) for one in duplicates(bullets)}
     assert found["pat-002", "pat-001"] == ("exact", "the same text")
     assert found["pat-002", "pat-003"] == ("normalised", "only case, punctuation or markup differ")
     assert found["pat-001", "pat-004"] == ("near", "the same words but for: a, must, the, you")
