@@ -271,7 +271,7 @@ MUTATIONS = [
     Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),
     Mutation(STEP, "        free.release()\n        raise", "        raise", GATED),
     Mutation(GATE, "entries[:ops_cap]", "entries", GATED),
-    Mutation(GATE, "        return False", "        raise", GATED),
+    Mutation(GATE, "the first record stands\n        return False", "the first record stands\n        raise", GATED),
     Mutation(GATE, "redact(text).strip()", "text.strip()", GATED),
     Mutation(STEP, "os.write(fd, line) < len(line)", "0", GATED),
     Mutation(STEP, '.lower() == "true"', "", GATED),
@@ -458,7 +458,7 @@ MUTATIONS = [
     Mutation(BOOK, '.failures if self.kind == "reflection" else _failures_lately(self.signals)', ".failures", LESSONS),
     Mutation(BOOK, "== 2:\n", "== 3:\n", LESSONS),
     Mutation(BOOK, "len(bank) == policy.bank_size", "len(bank) > policy.bank_size", LESSONS),
-    Mutation(BOOK, "trusted and self.proposal is None and", "trusted and", LESSONS),
+    Mutation(BOOK, "trusted and one.proposal is None and", "trusted and", LESSONS),
     Mutation(BOOK, "(event.event_id, reflection, event.target_id)", "(event.event_id,)", LESSONS),
     Mutation(BOOK, '        if self.kind == "reflection":\n', "        if False:\n", LESSONS),
 ]
