@@ -5,16 +5,19 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import time
-import urllib.request
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-HERE = Path(__file__).absolute()
-NAME, MODE = HERE.name, (HERE.parent / "mode").read_text().split(",")
+HERE, NAME = Path(__file__).parent, Path(__file__).name
+
+
+def kept(name: str, otherwise: str = "") -> str:
+    """What a file beside the program says."""
+    return (HERE / name).read_text() if (HERE / name).exists() else otherwise
+
+
+MODE = kept("mode").split(",")
 VERSIONS = {"claude": "2.1.331", "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102", "opencode": "1.18.33"}
 TOKENS = {"input": 1000, "output": 20}
 TROUBLE = {
@@ -30,7 +33,7 @@ TROUBLE = {
 }[NAME]
 
 
-def printed(text: str, error: str) -> list[dict[str, Any]]:
+def printed(text: str, error: str) -> list[dict[str, object]]:
     """What the agent prints of an answer or an error on standard output."""
     usage = {} if error else {"input_tokens": 1000, "output_tokens": 20}
     if NAME == "claude":
@@ -69,46 +72,28 @@ def printed(text: str, error: str) -> list[dict[str, Any]]:
 def main() -> int:
     """Answer as the mode says."""
     if "--version" in sys.argv:
-        print(
-            NAME,
-            (HERE.parent / "version").read_text()
-            if (HERE.parent / "version").exists()
-            else VERSIONS.get(NAME, "0.87.1"),
-        )
+        print(NAME, kept("version", VERSIONS.get(NAME, "0.87.1")))
         return 0
     if sys.argv[1:] == ["debug", "models"]:
         print(json.dumps({"models": [{"slug": "gpt-6-luna"}]}))
         return 0
     asked = sys.stdin.read()
-    home = Path.cwd().parent / "home"
-    texts = [*os.environ.values(), *(path.read_text() for path in home.rglob("*") if path.is_file())]
     if "empty JSON object" in asked:
-        url = next(found[0] for text in texts if (found := re.search(r"http://127\.0\.0\.1:\d+", text)))
-        body = {"tools": MODE[1:], "said": asked}
-        kept = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))  # as clients do, for later
-        with suppress(OSError):
-            urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())).close()
-        time.sleep(60)  # until it is ended, since its request was seen
-        kept.close()
+        texts = [*os.environ.values(), *(path.read_text() for path in Path("../home").rglob("*") if path.is_file())]
+        port = next(int(found[1]) for text in texts if (found := re.search(r"http://127\.0\.0\.1:(\d+)", text)))
+        body = json.dumps({"tools": MODE[1:], "said": asked}).encode()
+        with socket.create_connection(("127.0.0.1", port)) as connection:  # which clients leave open for later
+            connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            time.sleep(60)  # until it is ended, since its request was seen
         return 1
-    guard = os.environ["REFLECTOR_JUDGING"]
-    kept = {
-        "environ": dict(os.environ),
-        "asked": asked,
-        "words": sys.argv[1:],
-        "guard": guard,
-        "cwd": [*map(str, Path().iterdir())],
-    }
-    (HERE.parent / "asked.json").write_text(json.dumps(kept))
+    about = {"environ": dict(os.environ), "asked": asked, "words": sys.argv[1:], "cwd": [*map(str, Path().iterdir())]}
+    (HERE / "asked.json").write_text(json.dumps({"guard": os.environ["REFLECTOR_JUDGING"], **about}))
     if MODE[0] == "hanging":
-        child = subprocess.Popen(["sleep", "600"])
-        (HERE.parent / "child").write_text(str(child.pid))
+        (HERE / "child").write_text(str(os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "600")))
         time.sleep(600)
     error = TROUBLE.get(MODE[0], MODE[0].removeprefix("says ") if MODE[0].startswith("says ") else "")
     answer = '{"analysis": "' + "x" * (70_000 if MODE[0] == "talkative" else 1) + '", "bullet_tags": []}'
-    if (given := HERE.parent / "answer").exists():
-        answer = given.read_text()
-    for line in printed(answer, error):
+    for line in printed(kept("answer", answer), error):
         print(json.dumps(line))
     if error:
         print(error, file=sys.stderr)
