@@ -26,22 +26,19 @@ PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
 #: What becomes of a bullet that `proposals find` names: a person decides, or it is removed at once.
 PRUNES = ("propose", "apply")
-#: Which of the windows that could be reflected on are: all that cite, or those that a policy of `quality` opens for.
-GATES = ("cited", "turn", "step")
 
 #: The sources of a setting, from far to near: the nearest wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "judge_client", "judge_measured", "off", "projects", "wrong_counts")
+USERS_OWN = ("api_key", "base_url", "judge_client", "judge_measured", "off", "projects", "wrong_counts")
 
 #: With which command a person lets their own agents judge.
 CONSENT = "reflector install --judge"
 
-#: What a project's own file may lower and not raise, for the same reason; of the first three, 0 is no limit.
+#: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = (
-    "session_tokens",
     "monthly_tokens",
     "daily_requests",
     "request_tokens",
@@ -50,7 +47,11 @@ BUDGETS = (
 )
 
 #: What was a setting once: read past, and named by `doctor`.
-GONE = {"judgement_weights": "rules judge with the weights that ship"}
+GONE = {
+    "judgement_weights": "rules judge with the weights that ship",
+    "session_tokens": "monthly_tokens limits what is spent",
+    "gate": "every window that cites a bullet is judged",
+}
 
 #: Where the layer stands of a `ledger_url` in a repository's file, which decides nothing: `doctor` names it.
 IGNORED = "ledger_url of the repository"
@@ -86,8 +87,6 @@ class Config:
     api_key: str = field(default="", repr=False)
     #: most tokens of one request; a longer session is reduced
     request_tokens: int = 100_000
-    #: most tokens for one session; 0: no limit
-    session_tokens: int = 400_000
     #: most tokens in a calendar month, all your projects together; 0: no limit
     monthly_tokens: int = 5_000_000
     #: most requests to your agents that start by themselves in a day (UTC), all your projects together; 0: no limit
@@ -98,9 +97,6 @@ class Config:
     deadline_seconds: int = 110
     #: whether a model also judges windows that cite nothing
     uncited: bool = True
-    #: which windows are reflected on: all that cite, or with `"turn"` or `"step"` those of them whose
-    #: [quality](learning.md#the-gate) is low
-    gate: str = "cited"
     #: how many of 100 of a model's verdicts have to be right for a word of `judge_measured` to count; `rules` do not
     #: read it
     judgement_precision: int = 85
@@ -347,7 +343,6 @@ _LEAST = {
     "idle_minutes": 1,
     "max_attempts": 1,
     "request_tokens": 8_000,
-    "session_tokens": 0,
     "monthly_tokens": 0,
     "daily_requests": 0,
     "deadline_seconds": 1,
@@ -361,7 +356,6 @@ _MEASURED = re.compile(r"(?<!\S)(sure|likely|unsure)=(100|[1-9]?[0-9])(?!\S)", r
 _CHOICES: dict[str, Iterable[str]] = {
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": PROPOSALS,
-    "gate": GATES,
     "worktrees": WORKTREES,
     "ranking": RANKINGS,
     "prune": PRUNES,

@@ -65,7 +65,6 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         ('proposals = "accept"', "yours to say"),
         ('model = "the-dearest-1"', "what a request costs"),
         ("request_tokens = 10000000", "lowered"),
-        ("session_tokens = 0", "lowered"),
         ("monthly_tokens = 0", "lowered"),
         ('fixtures = "../x.json"', "not below"),
         ('fixtures = ".git/x.json"', "not below"),

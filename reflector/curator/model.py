@@ -56,10 +56,9 @@ def ask(ledger: Ledger, runner: Runner, backend: Completes) -> str:
     for completed in _unasked(ledger, runner.backend.name):
         try:
             prompt, template = _prompt(ledger, completed, runner.gate.project)
-            for left in (runner.gate.left_of_session(ledger, completed.session_id), runner.gate.left_of_month(ledger)):
-                if runner.backend.is_model and isinstance(left, str):
-                    return left
             if runner.backend.is_model:
+                if isinstance(left := runner.gate.left_of_month(ledger), str):
+                    return left
                 runner.gate.reserve(ledger, estimate_tokens(prompt) + _ANSWER_TOKENS)
             answer = backend.complete(prompt)
         except (BackendError, TemplateError) as error:

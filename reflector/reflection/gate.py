@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,8 @@ from reflector.events.event import Event
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.locate import agent_folder
-from reflector.quality.signals import PRESETS, Signs, WindowQuality
 from reflector.reflection.protocol import BackendError
-from reflector.reflection.spending import Spending, left_of, spent_on_session, spent_this_month
-from reflector.reflection.window import quality_of
+from reflector.reflection.spending import Spending, left_of, spent_this_month
 
 #: More than anybody's settings.
 _MOST_BYTES = 4 << 20
@@ -39,15 +36,6 @@ _ACE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An open gate; `allowance` is how many tokens may be spent on the window, None for no limit, and `budget` the one
-    that leaves no more."""
-
-    allowance: int | None = None
-    budget: str = ""
-
-
 class Gate:
     """The gate of one project."""
 
@@ -61,36 +49,25 @@ class Gate:
 
     def check(
         self, ledger: Ledger, recorded: Event, *, cited: bool, live: bool, is_model: bool, forced: bool = False
-    ) -> Opened | str:
-        """Return whether a window is reflected on; where it is not, the reason.
+    ) -> int | str | None:
+        """Return how many tokens may be spent on a window, None for no limit; why it is not reflected on where it is
+        not.
 
         A person who asks for one window by hand (`forced`) needs no consent and spends what it takes.
         """
         if not live:
             return "the playbook is empty"
         if forced:
-            return Opened()
+            return None
         if not cited and not (is_model and self.config.uncited):
             return CITES_NOTHING
         data: Mapping[str, Any] = recorded.data or {}
         for setting, (trigger, reason) in _ACE.items():
             if self._ace.get(setting) is False and data.get("trigger") == trigger and reason in (None, data["reason"]):
                 return f"{setting} is false in the client's settings"
-        if closed := self._policy(recorded):
-            return closed
         if not is_model:
-            return Opened()
-        return self._consent(data) or self.left_of_day() or self._budget(ledger, recorded)
-
-    def _policy(self, recorded: Event) -> str | None:
-        """Why the policy that the user chose lets the window pass, else None."""
-        quality = None if self.config.gate == "cited" else quality_of(recorded)
-        if not isinstance(quality, WindowQuality):
-            return None  # of a transcript that cannot be read the backend says what is wrong with it
-        # A window is no step, so PERIODIC never fires for it.
-        is_final = (recorded.data or {}).get("trigger") == "SessionEnd"
-        decision = PRESETS[self.config.gate].decide(Signs.of(quality.signals, quality.tool_errors, is_final=is_final))
-        return None if decision.reflects else f"the gate {self.config.gate}: {decision.reason}"
+            return None
+        return self._consent(data) or self.left_of_day() or self.left_of_month(ledger)
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
         """Return why a model may not be asked about this project, else None. Running a command by hand is consent.
@@ -111,7 +88,7 @@ class Gate:
         """Return the tokens that the month has left, None for no limit; or why it allows no question."""
         limit = self.config.monthly_tokens
         try:
-            return left_of("monthly", limit, self.spending.month(ledger)) if limit else None
+            return left_of(limit, self.spending.month(ledger)) if limit else None
         except OSError as error:
             return _UNTOLD.format(self.spending.path, error.strerror)
 
@@ -135,11 +112,6 @@ class Gate:
         if spent < limit + one_more:
             return None
         return f"the daily budget is spent: {limit:,} of {limit:,} requests (setting daily_requests)"
-
-    def left_of_session(self, ledger: Ledger, session_id: str | None) -> int | str | None:
-        """Return the tokens that a session has left, None for no limit; or why it allows no question."""
-        limit = self.config.session_tokens
-        return left_of("session", limit, spent_on_session(ledger, session_id)) if limit else None
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
         """Record for the person's other ledgers what the next request may take.
@@ -165,16 +137,6 @@ class Gate:
         """Record for them what the ledger took in the end."""
         with suppress(OSError):  # the ledger has it, and says it again before its next request
             self.spending.write(ledger.head().origin, spent_this_month(ledger))
-
-    def _budget(self, ledger: Ledger, recorded: Event) -> Opened | str:
-        session, month = self.left_of_session(ledger, recorded.session_id), self.left_of_month(ledger)
-        left: list[tuple[int, str]] = []
-        for tokens, kind in ((session, "session"), (month, "monthly")):
-            if isinstance(tokens, str):
-                return tokens
-            if tokens is not None:
-                left.append((tokens, kind))
-        return Opened(*min(left)) if left else Opened()
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:

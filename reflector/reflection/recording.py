@@ -59,12 +59,9 @@ class Recorder:
         recorded: Event,
         ask: Callable[[], Answer],
         kept: Callable[[Answer], NewEvent],
-        budget: str,
     ) -> Event | Reflected:
-        """Return the answer to one question, appended as what `kept` makes of it; whatever else came is an event too.
-
-        `budget` is the one that leaves least.
-        """
+        """Return the answer to one question, appended as what `kept` makes of it; whatever else came is an event
+        too."""
         try:
             try:
                 answer = ask()
@@ -72,7 +69,7 @@ class Recorder:
                 return self.failed(window, "transcript", str(error))
             except BackendError as error:
                 if error.stage == "budget":
-                    return self.skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
+                    return self.skipped(window, recorded, f"what is left of the monthly budget is too little: {error}")
                 facts: Any = {"final": error.final, "retry_after": error.retry_after, "usage": error.usage}
                 return self.failed(window, error.stage, str(error), error.attempts, **facts)
             except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session

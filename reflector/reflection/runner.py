@@ -78,11 +78,8 @@ class Runner(Recorder):
         waiting = waiting_for_budget(self.ledger)
         if not waiting or not self.backend.is_model:
             return waiting
-        if isinstance(self.gate.left_of_month(self.ledger), str) or self.gate.left_of_day():
-            return []
-        lacking = {window.session_id for window in waiting}
-        lacking = {one for one in lacking if isinstance(self.gate.left_of_session(self.ledger, one), str)}
-        return [window for window in waiting if window.session_id not in lacking]
+        lacks = isinstance(self.gate.left_of_month(self.ledger), str) or self.gate.left_of_day()
+        return [] if lacks else waiting
 
     def finish(self, window: WindowRow, *, forced: bool = False) -> Reflected:
         """Take one window through the steps it still lacks; a forced one goes past the gate."""
@@ -150,11 +147,11 @@ class Runner(Recorder):
         if isinstance(gate, str):
             return self.skipped(window, recorded, gate)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
-        request = replace(request, allowance=gate.allowance, reserve=reserve)
+        request = replace(request, allowance=gate, reserve=reserve)
         asked = (request.cited, request.again) if self.backend.quotes else None
         kept = partial(events_of.answered, recorded, self.backend.name, request.mode, place=(iteration, 1), asked=asked)
         ask = partial(self.backend.answer, request)
-        return self.put(window, recorded, ask, kept, gate.budget or "monthly")
+        return self.put(window, recorded, ask, kept)
 
     def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
         if answer.data is None:

@@ -1,4 +1,4 @@
-"""What models took: by the ledger, by session and by month, over all ledgers of a person.
+"""What models took: by the ledger and by month, over all ledgers of a person.
 
 Invariant: the ledgers have the truth, each its own: the sum over its answers. The record of the month only informs them
 of each other, and being lost or damaged it can never raise what is left by what the asking ledger took itself. A line
@@ -135,21 +135,12 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Tokens that all reflections of the playbook, failed ones as well, took since the calendar month (UTC) began."""
-    begin = (now or datetime.now(UTC)).strftime("%Y-%m-01")
-    after = ledger.position_at(begin)
-    return _taken(ledger, "type <> 'bullet.tagged' AND position > ?", after)
-
-
-def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
-    """Tokens that a session's reflections took so far."""
-    return 0 if session_id is None else _taken(ledger, "session_id = ?", session_id)
-
-
-def _taken(ledger: Ledger, where: str, value: object) -> int:
+    after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
     # Without the answers themselves, which are most of the bytes.
-    query = f"SELECT meta FROM event WHERE playbook_id = ? AND type IN (?, ?) AND {where}"  # noqa: S608
+    query = "SELECT meta FROM event WHERE playbook_id = ? AND type IN (?, ?) AND type <> 'bullet.tagged'"
     with ledger.asking() as sql:
-        metas = sql.run(query, ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, value).fetchall()
+        asked = sql.run(f"{query} AND position > ?", ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, after)
+        metas = asked.fetchall()
     return sum(tokens_of(object_in(meta)[0]) for (meta,) in metas)
 
 
@@ -158,17 +149,16 @@ def tokens_of(meta: Mapping[str, Any]) -> int:
     return sum(value for value in map(meta.get, _COUNTS) if isinstance(value, int) and value > 0)
 
 
-def left_of(kind: str, limit: int, spent: int) -> int | str:
-    """Return the tokens that a budget has left; if they are too few for a question, the reason in words."""
+def left_of(limit: int, spent: int) -> int | str:
+    """Return the tokens that the month has left; if they are too few for a question, the reason in words."""
     left = limit - spent
     if left >= LEAST_ALLOWANCE:
         return left
-    setting = f"(setting {kind}_tokens)"
     if left <= 0:
-        return f"the {kind} {_WORD} is spent: {spent:,} of {limit:,} tokens {setting}"
+        return f"the monthly {_WORD} is spent: {spent:,} of {limit:,} tokens (setting monthly_tokens)"
     return (
-        f"{left:,} of {limit:,} tokens of the {kind} {_WORD} are left, fewer than the {LEAST_ALLOWANCE:,} that a "
-        f"request needs {setting}"
+        f"{left:,} of {limit:,} tokens of the monthly {_WORD} are left, fewer than the {LEAST_ALLOWANCE:,} that a "
+        "request needs (setting monthly_tokens)"
     )
 
 

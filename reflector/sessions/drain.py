@@ -6,11 +6,10 @@ adds nothing. One process at a time drains a project; one that leaves because an
 the holder looks once more after it let go.
 
 What a person wrote is recorded before anything else, and playbook.json is written once, at the end. A transcript goes
-into the user's ledger after it is in the project's and before its delivery is settled. Each ledger knows by itself
-which records it has, so after a crash in between the delivery is recorded again and adds what is missing, once. Locks
-are taken in one order, the project's and then the user's, the second for one step each time; no process that holds the
-user's asks for a project's. A user's playbook that cannot be opened is an error of the delivery, which waits in the
-spool; what the project counts does not wait for it.
+into the user's ledger after it is in the project's and before its delivery is settled; after a crash in between the
+delivery is recorded again and adds what is missing, once. Locks are taken in one order, the project's and then the
+user's, the second for one step each time. A user's playbook that cannot be opened is an error of the delivery, which
+waits in the spool; what the project counts does not wait for it.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def run(project: str) -> int | None:
         if not root.is_dir():
             return None
         done = _drain_patiently(Project.at(root))
-    except Exception:  # noqa: BLE001  the command line meets it again
+    except Exception:  # noqa: BLE001
         return None
     return 1 if done is not None and done.failed else 0
 
@@ -111,11 +110,9 @@ def drain(
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
-    asking: list[Project] = []
     met: set[Path] = set()
     round_ = retry
-    again = True
-    while again:
+    while True:
         with open_pipeline(project, wait=wait, done=done) as pipeline:
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
@@ -126,7 +123,8 @@ def drain(
                 asking.append(waits)
         round_ = "due"
         # One that is there though it was settled is left to the next drain.
-        again = any(one.path not in met for one in spool.ready_for(project.root))
+        if all(one.path in met for one in spool.ready_for(project.root)):
+            break
     for one in asking:
         asked = ask_model(one, retry=retry, wait=wait, confirmed=confirmed)
         last_session.leave(one.root, asked.reflected)
@@ -172,8 +170,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
         except (OSError, ValueError) as error:
             if not _says_nothing(pipeline, delivery, source.path):
                 # The path stands before it already.
-                said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
-                done.failed.append(spool.Failed(str(source.path), said))
+                done.failed.append(spool.Failed(str(source.path), getattr(error, "strerror", None) or str(error)))
                 spool.fail(delivery, error)
                 return
             # A client may write a subagent's transcript after its end.
@@ -311,10 +308,7 @@ class Pipeline:
         self._held.clear()
 
     def adopt(self, *, file: bool = True) -> None:
-        """Record what a person wrote into playbook.json and its mirrors; `write` follows, with the same `file`.
-
-        Notes for the user go to `notes`.
-        """
+        """Record what a person wrote into playbook.json and its mirrors; `write` follows, with the same `file`."""
         self.note(*take_mirrored(self.ledger, self.project))
         self._sync(write=False, later=file)
 
@@ -386,12 +380,14 @@ class Users:
                     f"in your own playbook; where it is yours, run: reflector ingest {shlex.quote(str(source.path))}"
                 )
             return
+        given_id = source.session_id or found.session_id
+        told = [*(telling for _, telling in found.told), *(source.told(given_id) if given_id else ())]
+        names = {name for _, names in found.cited for name in names}.union(*(one.bullets for one in told))
         try:
             with self._held() as pipeline:
-                session_id = safe_id(source.session_id or found.session_id)
-                known = pipeline.ledger.windows(session_id) if session_id else []
+                session_id = safe_id(given_id)
                 own = {row.name for row in pipeline.ledger.rows()}.difference(beside)
-                if not known and not own.intersection(_names(source, found)):
+                if own.isdisjoint(names) and not (session_id and pipeline.ledger.windows(session_id)):
                     return
                 taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
                 if taken.event_id is not None:
@@ -434,25 +430,15 @@ class Users:
             self._project.note(str(error))
 
 
-def _names(source: Source, found: Scan) -> set[str]:
-    """Return all bullets that a transcript cites or was told."""
-    session_id = source.session_id or found.session_id
-    told = [*(telling for _, telling in found.told), *(source.told(session_id) if session_id else ())]
-    return {name for _, names in found.cited for name in names}.union(*(telling.bullets for telling in told))
-
-
 def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) -> Runner:
     """Return the runner that a project's settings ask for, with their judge or another one. Raises ConfigError."""
     from reflector.reflection.backends import backend_of
     from reflector.reflection.gate import Gate
     from reflector.reflection.runner import Runner
 
-    return Runner(
-        ledger,
-        judge or backend_of(project.config, project.root),
-        gate=Gate(project.config, project.root),
-        max_attempts=project.config.max_attempts,
-    )
+    config, root = project.config, project.root
+    judge = judge or backend_of(config, root)
+    return Runner(ledger, judge, gate=Gate(config, root), max_attempts=config.max_attempts)
 
 
 def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, confirmed: int | None = None) -> Drained:
@@ -476,12 +462,11 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, conf
                 runner = runner_of(project, ledger)
                 runner.gate.confirmed = confirmed
                 done.reflected += _ask_about(runner, tried, retry)
-                done.notes.append(curator.ask(ledger, runner))
+                done.notes += filter(None, [curator.ask(ledger, runner)])
                 confirmed = runner.gate.confirmed
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
-    done.notes = [text for text in done.notes if text]
     if done.reflected:
         with open_pipeline(project, done=done) as pipeline:
             assert pipeline is not None  # it waited
@@ -507,7 +492,7 @@ def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflec
             continue
         reflected = runner.finish(window)
         if waited and reflected.outcome == "skipped":  # it waits as before
-            budget_is_spent = "session budget" not in reflected.detail
+            budget_is_spent = True
             continue
         yield reflected
         if reflected.outcome == "failed" and reflected.stage in {*OUTAGES, "request"}:
@@ -536,9 +521,8 @@ def refresh(project: Project) -> list[str]:
             _take_deliveries(pipeline, "due")
         else:
             sweep(pipeline.ledger)
-        done = pipeline.done
-        notes = list(done.notes)
-        for one in done.failed:
+        notes = list(pipeline.done.notes)
+        for one in pipeline.done.failed:
             kept = "" if one.error == spool.NOT_A_PAYLOAD else "; kept in the spool"
             notes.append(f"{one.delivery}: {one.error}{kept}")
         if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from reflector.config import Config
-from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.store import Ledger
 from reflector.quality.signals import QualitySignals, WindowQuality, window_quality
-from reflector.reflection.gate import Gate, Opened
 from reflector.reflection.window import quality_of
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.reading import read_messages
@@ -78,33 +72,8 @@ def test_a_window_has_the_quality_of_its_own_records(tmp_path: Path) -> None:
         assert str(quality_of(first)).startswith("the transcript cannot be read")
 
 
-@pytest.mark.parametrize(
-    ("policy", "answer", "reason"),
-    [
-        ("cited", "Done.", None),
-        ("turn", "Done.", "the gate turn: no trigger, quality score 1.00"),
-        ("turn", "", None),
-        ("step", "Done.", "the gate step: no trigger, quality score 1.00"),
-    ],
-)
-def test_a_users_gate_lets_windows_of_good_quality_pass(
-    tmp_path: Path, policy: str, answer: str, reason: str | None
-) -> None:
-    path = Session().user("Fix [pat-001].").agent(answer).write(tmp_path / "t.jsonl")
-    gate = Gate(Config(gate=policy), tmp_path, {})
-    with Ledger.open_file(tmp_path / "ledger.db") as ledger:
-        event = recorded(ledger, path)
-        found = gate.check(ledger, event, cited=True, live=True, is_model=False)
-        assert found == (reason or Opened())
-        path.unlink()
-        assert gate.check(ledger, event, cited=True, live=True, is_model=False) == Opened()
-
-
-def test_what_the_gate_let_pass_is_an_event_with_the_reason(tmp_path: Path) -> None:
+def test_show_says_the_quality_of_a_window(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
-    agent.environ["REFLECTOR_GATE"] = "turn"
     agent.counted()
-    skipped: list[Any] = [event for event in agent.json("log", "-n", "0") if event["type"] == ev.REFLECTION_SKIPPED]
-    assert [event["data"]["reason"] for event in skipped] == ["the gate turn: no trigger, quality score 1.00"]
     told = agent.call("show", "s-1").out
     assert "quality     1.00; 2 rounds" in told

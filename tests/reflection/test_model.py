@@ -133,10 +133,10 @@ def test_question_and_answer_stay_within_limit_and_allowance(api: Api, short: Re
 
 @pytest.fixture
 def runner(api: Api, ledger: Ledger, tmp_path: Path) -> Runner:
-    """Who asks about a short session that cites pat-001, with a session's budget of 11,000 tokens."""
+    """Who asks about a short session that cites pat-001, with a budget of 11,000 tokens."""
     add_bullets(ledger, "pat-001", "pat-002")
     take_in(ledger, Source(Session().cites("pat-001").write(tmp_path / "short.jsonl"), "SessionEnd"))
-    config = Config(layers={"backend": "user"}, session_tokens=11_000)
+    config = Config(layers={"backend": "user"}, monthly_tokens=11_000)
     return Runner(ledger, backend(api), gate=Gate(config, tmp_path, {}))
 
 
@@ -145,7 +145,7 @@ def test_too_little_budget_for_a_question_is_a_skip_that_says_so(api: Api, runne
         add_bullets(runner.ledger, f"ctx-{number}")
     (done,) = runner.finish_pending()
     assert done.outcome == "skipped"
-    assert "what is left of the session budget is too little" in done.detail
+    assert "what is left of the monthly budget is too little" in done.detail
     assert len(of_type(runner.ledger, ev.REFLECTION_SKIPPED)) == 1
     assert api.asked == []
 

@@ -9,6 +9,7 @@ the others are not.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -25,8 +26,7 @@ from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
 from reflector.reflection.excerpt import estimate_tokens
-from reflector.reflection.gate import Opened
-from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, BackendError, reply_of
+from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, reply_of
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
 from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
@@ -147,7 +147,7 @@ def finish(
         gate = str(error)
     if isinstance(gate, str):
         return recorder.skipped(window, recorded, gate), Talk()
-    asking = _Asking(recorder, recorded, gate, forced)
+    asking = _Asking(recorder, recorded, forced)
     try:
         builder = builder or ReflectorPromptBuilder(project=recorder.gate.project)
         said = talk(case_of(ledger, recorded), builder, asking)
@@ -163,6 +163,7 @@ def finish(
     return recorder.completed(window, detail), said
 
 
+@dataclass(slots=True)
 class _Asking:
     """The ledger's side of a talk: an answer that it has is given again, any other is asked for.
 
@@ -171,12 +172,12 @@ class _Asking:
     ended    why nobody is asked any more: the API is away, or a budget is spent
     """
 
-    def __init__(self, recorder: Recorder, recorded: Event, gate: Opened, forced: bool) -> None:
-        self.recorder, self.recorded, self.forced = recorder, recorded, forced
-        self.budget, self.left = gate.budget or "monthly", gate.allowance
-        self.given: Event | None = None
-        self.failure: Reflected | None = None
-        self.ended: Reflected | None = None
+    recorder: Recorder
+    recorded: Event
+    forced: bool
+    given: Event | None = None
+    failure: Reflected | None = None
+    ended: Reflected | None = None
 
     def __call__(self, question: Question) -> str:
         ledger, backend, place = self.recorder.ledger, self.recorder.backend.name, (question.iteration, question.part)
@@ -187,7 +188,7 @@ class _Asking:
         if event is None:
             window = _window(ledger, self.recorded)
             kept = partial(events_of.answered, self.recorded, backend, "ground_truth", place=place)
-            event = self.recorder.put(window, self.recorded, partial(self._ask, question), kept, self.budget)
+            event = self.recorder.put(window, self.recorded, partial(self._ask, question), kept)
         if not isinstance(event, Event):
             if event.outcome == "skipped" or event.stage in OUTAGES:
                 self.ended = event
@@ -203,10 +204,7 @@ class _Asking:
         backend, gate = self.recorder.backend, self.recorder.gate
         if backend.is_model:
             most = estimate_tokens(question.prompt) + MAX_TOKENS
-            if self.left is not None and most > self.left:
-                raise BackendError(f"{question.subject} may take {most:,} tokens", stage="budget", attempts=0)
             gate.reserve(self.recorder.ledger, most, forced=self.forced)
-            self.left = None if self.left is None else self.left - most
         return reply_of(backend)(question)
 
 

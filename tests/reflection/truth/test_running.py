@@ -205,14 +205,14 @@ class Priced:
         raise NotImplementedError
 
     def reply(self, question: Question) -> Answer:
-        return Answer(self.answers.pop(0), "priced", meta={"input_tokens": 100, "output_tokens": 10})
+        return Answer(self.answers.pop(0), "priced", meta={"input_tokens": 4_000, "output_tokens": 10})
 
 
 def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answered(
     store: LedgerPlaybooks, sums: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for tokens, key, left in (("1", None, 2), ("8500", "first", 1), ("60000", "second", 0)):
-        monkeypatch.setenv("REFLECTOR_SESSION_TOKENS", tokens)
+        monkeypatch.setenv("REFLECTOR_MONTHLY_TOKENS", tokens)
         model = Priced(*([insights("first"), insights("second")] if left else [insights("second"), verdict()]))
         found = run(store, model, attempt(["pat-001"]), 2).insights
         assert found == ([insight(key)] if key else [])
