@@ -4,8 +4,6 @@ Invariant: importing `reflector` imports nothing else. Each public name is loade
 it is first used, so the hook, which runs at every session's start, never pays for the rest.
 """
 
-__version__ = "0.1.0"
-
 #: The public API: name -> the module that defines it.
 _PUBLIC = {
     "apply_bullet_tags": "reflector.reflection.ace",
@@ -26,6 +24,12 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> "Any":
+    if name == "__version__":
+        try:
+            from reflector._version import __version__ as version
+        except ModuleNotFoundError:  # a checkout that was never built: what is being made
+            version = "1.0.0.dev0"
+        return globals().setdefault(name, version)
     if name not in _PUBLIC:
         raise AttributeError(f"module 'reflector' has no attribute {name!r}")
     from importlib import import_module

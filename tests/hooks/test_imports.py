@@ -57,7 +57,7 @@ def test_help_imports_no_command_and_neither_the_ledger_nor_sqlalchemy() -> None
     code = "import sys; from reflector.cli.app import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = {name.removeprefix("reflector.") for name in done.stderr.split() if name.startswith("reflector.")}
-    assert ours == {"cli", "cli.app", "cli.table", "ledger", "mistakes"}
+    assert ours - {"_version"} == {"cli", "cli.app", "cli.table", "ledger", "mistakes"}
     assert "sqlalchemy" not in done.stderr
 
 

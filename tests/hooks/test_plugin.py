@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 import pytest
 
-import reflector
 from reflector.cli.app import reflector as cli
 from reflector.hooks.install import EVENTS
 from reflector.hooks.reach import PLUGIN
@@ -36,7 +35,6 @@ def test_the_marketplace_points_to_the_plugin_inside_this_repository() -> None:
         "author": dict,
         "keywords": list,  # a wrong type keeps the plugin from loading
     }
-    assert manifest["version"] == reflector.__version__
     assert {path.name for path in PLUGIN_ROOT.iterdir()} == {".claude-plugin", "commands", "hooks", "skills"}
     assert not any(path.is_symlink() for path in PLUGIN_ROOT.rglob("*"))
 

@@ -1,0 +1,62 @@
+"""What a release is made of agrees: versions, program names, fragments of the changelog, workflows and promises."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from itertools import product
+from pathlib import Path
+
+import pytest
+import yaml
+
+import reflector
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+WORKFLOWS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / ".github/workflows").glob("*.yml")}
+
+
+def test_the_version_that_is_being_made_is_said_the_same_everywhere() -> None:
+    version = PROJECT["tool"]["hatch"]["version"]
+    (being_made,) = re.findall(r'version = "(.+\.dev0)"', Path(reflector.__file__).read_text("utf-8"))
+    assert version["fallback-version"] == being_made
+    assert f"echo v{being_made}-" in version["raw-options"]["scm"]["git"]["describe_command"][2]
+    manifest = json.loads((ROOT / ".claude-plugin/reflector/.claude-plugin/plugin.json").read_text("utf-8"))
+    assert f"{manifest['version']}.dev0" == being_made
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", reflector.__version__)
+
+
+def test_each_fragment_of_the_changelog_is_one_sentence_of_a_known_kind() -> None:
+    kinds = {one["directory"] for one in PROJECT["tool"]["towncrier"]["type"]}
+    for path in (ROOT / "changelog.d").iterdir():
+        assert re.fullmatch(rf"\+[a-z-]+\.({'|'.join(kinds)})\.md", path.name), path.name
+        said = path.read_text("utf-8")
+        assert re.fullmatch(r"[A-Z`].*\.\n", said), path.name
+
+
+def test_the_tests_run_on_every_python_and_system_that_the_package_names() -> None:
+    matrix = WORKFLOWS["ci"]["jobs"]["fast"]["strategy"]["matrix"]
+    named = [one.rpartition(" :: ")[2] for one in PROJECT["project"]["classifiers"]]
+    assert [one for one in named if re.fullmatch(r"3\.\d+", one)] == matrix["python"]
+    assert matrix["python"][0] == PROJECT["project"]["requires-python"].removeprefix(">=")
+    for system, arm in product(("ubuntu", "macos"), (True, False)):
+        of_arm = {"ubuntu-24.04-arm", "macos-latest"}
+        assert [one for one in matrix["os"] if one.startswith(system) and (one in of_arm) == arm]
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_no_workflow_has_a_right_that_it_does_not_say_or_a_secret(name: str) -> None:
+    assert WORKFLOWS[name]["permissions"] == {}
+    rights = [job["permissions"] for job in WORKFLOWS[name]["jobs"].values()]
+    writes = {key for one in rights for key, value in one.items() if value == "write"}
+    assert writes == {"release": {"id-token"}, "codeql": {"security-events"}}.get(name, set())
+    assert "secrets." not in (ROOT / ".github/workflows" / f"{name}.yml").read_text("utf-8")
+
+
+def test_each_promise_of_the_page_of_security_names_tests_that_are_there() -> None:
+    rows = re.findall(r"^\| .+\. .*\| (`tests/.+`) \|$", (ROOT / "SECURITY.md").read_text("utf-8"), re.MULTILINE)
+    named = [path for row in rows for path in re.findall(r"`(.+?)`", row)]
+    assert len(rows) >= 7
+    assert [path for path in named if not (ROOT / path).exists()] == []
