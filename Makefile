@@ -63,13 +63,13 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(STAMP)   ## write what is generated in docs/: schema.json, and the pages that begin with `<!-- generated -->`
-	$(BIN)/python -m tests.schemas
+docs: $(STAMP)   ## write what is generated: pages of docs/, and the public surface, tests/surface.txt
+	$(BIN)/python -m tests.surface
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor
 	$(BIN)/python -m benchmarks
 
-wheel-check: $(STAMP) ## build the wheel, install it outside the checkout, run the demo there
+wheel-check: $(STAMP) ## build wheel and sdist twice, install outside the checkout (lowest, newest), run it there
 	bash .ci/wheel-check
 
 clean:           ## remove what the targets made

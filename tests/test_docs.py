@@ -17,7 +17,7 @@ from reflector.config import SETTINGS, USERS_OWN
 from reflector.exchange.cloudevents import Stored, event_line
 from reflector.gating.config import SECTIONS
 from reflector.transcripts.reading import formats
-from tests import schemas
+from tests import surface
 from tests.pages import DOCS, Reader, blocks, commands, section
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
@@ -168,8 +168,8 @@ def test_the_page_of_moving_says_what_a_file_holds() -> None:
     assert [name for name in names if name != "name" and f"`{name}`" not in MOVING] == []
 
 
-def test_what_is_generated_is_what_the_commands_say() -> None:
-    stale = [path.name for path, text in schemas.written().items() if path.read_text("utf-8") != text]
+def test_what_is_generated_and_the_public_surface_are_what_the_code_says() -> None:
+    stale = [path.name for path, text in surface.written().items() if path.read_text("utf-8") != text]
     assert not stale, f"{', '.join(stale)}: write them with `make docs`"
 
 

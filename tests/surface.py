@@ -1,0 +1,132 @@
+"""The public surface as the code says it, a name a line: tests/surface.txt. docs/stability.md says what may change.
+
+`python -m tests.surface` writes it, with all that `tests.schemas` writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+import reflector
+from reflector.cli.app import reflector as program
+from reflector.cli.table import GROUPS, HIDDEN, MOVED
+from reflector.config import SETTINGS, USERS_OWN
+from reflector.events.kinds import Field
+from reflector.events.registry import EVENT_TYPES
+from reflector.hooks.agents import AGENTS
+from reflector.hooks.install import EVENTS
+from reflector.ledger.store import Ledger
+from tests import schemas
+from tests.ledger import sql
+from tests.schemas import DOCS
+
+SURFACE = Path(__file__).parent / "surface.txt"
+#: The thin modules of what others call our systems.
+_MODULES = ("gated", "experience", "engine", "ground_truth")
+
+
+def surface() -> str:
+    """Return every public name, with what a script that uses it relies on."""
+    parts = (_commands(), _exits(), _documents(), _events(), _tables(), _settings(), _names(), _agents())
+    return "".join(f"{line}\n" for part in parts for line in part)
+
+
+def _commands() -> Iterator[str]:
+    yield from (f"option {_typed(one)}" for one in program.params if isinstance(one, click.Option))
+    for name in [name for group in (*GROUPS.values(), HIDDEN) for name in group]:
+        command = program.get_command(click.Context(program), name)
+        assert command is not None
+        for called, one in [(name, command), *_within(name, command)]:
+            yield " ".join(["command", called, *sorted(map(_typed, one.params), key=lambda typed: typed[:1] == "-")])
+    yield from (f"gone {name}: {now}" for name, now in MOVED.items())
+
+
+def _within(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
+    return (
+        [(f"{name} {one.name}", one) for one in command.commands.values()] if isinstance(command, click.Group) else []
+    )
+
+
+def _typed(one: click.Parameter) -> str:
+    """Return a parameter as it is typed: [--name VALUE], a choice by its choices, or an argument's name."""
+    value = f"{{{','.join(one.type.choices)}}}" if isinstance(one.type, click.Choice) else one.type.name.upper()
+    if isinstance(one, click.Option):
+        return f"[{'|'.join([*one.opts, *one.secondary_opts])}{'' if one.is_flag else f' {value}'}]"
+    named = value if isinstance(one.type, click.Choice) else (one.name or "").upper()
+    return (named if one.required else f"[{named}]") + ("..." if one.nargs == -1 else "")
+
+
+def _exits() -> Iterator[str]:
+    page = (DOCS / "machines.md").read_text("utf-8").partition("### Exit codes")[2].partition("\n### ")[0]
+    yield from (f"exit {what}: {why}" for what, why in re.findall(r"^\| `?([a-z0-9 -]+)`? \| (.+) \|$", page, re.M)[1:])
+
+
+def _documents() -> Iterator[str]:
+    made = schemas.schema()
+    yield from (f"json {command}: {_plain(one)}" for command, one in made["properties"].items())
+    for name, one in made["$defs"].items():
+        if "properties" in one:
+            for key, of in one["properties"].items():
+                yield f"json {schemas._name(name)}.{key}: {_plain(of)}"
+
+
+def _plain(of: Any) -> str:
+    return re.sub(r"\(#\w+\)", "", schemas._type(of))
+
+
+def _events() -> Iterator[str]:
+    for name, one in EVENT_TYPES.items():
+        target = f" -> {one.target.event}" if one.target else ""
+        yield f"event {name} since {one.since}: {', '.join(_fields(one.fields))}{target}"
+
+
+def _fields(of: Mapping[str, Field], before: str = "") -> Iterator[str]:
+    for name, field in of.items():
+        yield before + name
+        yield from _fields(field.within, f"{before}{name}.")
+
+
+def _tables() -> Iterator[str]:
+    with Ledger.open("sqlite://") as ledger:
+        found = sql.rows(ledger, "SELECT name, type FROM pragma_table_info('event') WHERE name <> 'playbook_id'")
+    yield f"table event: {', '.join(f'{name} {type_}' for name, type_ in found)}"
+    for view, columns in re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", schemas.views(), re.M | re.S):
+        of = re.findall(r"^\| `(\w+)` \| (\w+) ", columns, re.M)
+        yield f"view {view}: {', '.join(map(' '.join, of))}"
+
+
+def _settings() -> Iterator[str]:
+    for name, of in SETTINGS.items():
+        yield f"setting {name} {type(of.default).__name__}{' of the user alone' if name in USERS_OWN else ''}"
+
+
+def _names() -> Iterator[str]:
+    yield f"python reflector: {', '.join(sorted(reflector.__all__))}"
+    for name in _MODULES:  # their names are imports of others, so no `__all__` repeats them
+        found = [one for one in vars(import_module(f"reflector.{name}")) if not one.startswith("_")]
+        yield f"python reflector.{name}: {', '.join(sorted({*found} - {'annotations', 'Any', 'TYPE_CHECKING'}))}"
+
+
+def _agents() -> Iterator[str]:
+    yield f"hook {' '.join(EVENTS)}"
+    yield from (f"agent {name}: {', '.join(sorted(one.files.values()))}" for name, one in AGENTS.items())
+    plugin = DOCS.parent / ".claude-plugin" / "reflector"
+    yield from sorted(f"plugin {path.stem}" for path in plugin.glob("commands/*.md"))
+    tools = re.findall(r"^\| `(\w+\(.*?\))` \|", (DOCS / "reference.md").read_text("utf-8"), re.M)
+    yield from (f"tool {one}" for one in tools)
+
+
+def written() -> dict[Path, str]:
+    """Return each generated file with what it is to hold."""
+    return {**schemas.written(), SURFACE: surface()}
+
+
+if __name__ == "__main__":
+    for path, text in written().items():
+        path.write_text(text, "utf-8")
