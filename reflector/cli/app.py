@@ -22,7 +22,7 @@ import click
 
 import reflector.ledger as ledgers
 from reflector import __version__
-from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, MOVED, SUMMARIES
+from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, SUMMARIES
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -60,16 +60,8 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        # While a shell completes, a word may be anything; click passes over it.
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            for gone in (" ".join(args[:2]), args[0]):
-                if gone in MOVED:
-                    ctx.fail(_moved(gone))
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else "See 'reflector --help'."
-            ctx.fail(f"no command '{args[0]}'. {hint}")
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -82,21 +74,12 @@ class _Commands(click.Group):
             command = self.get_command(ctx, name)
             where = click.Context(command, ctx, name) if command is not None else ctx
             raise click.UsageError(str(mistake), where) from mistake
-        except click.NoSuchOption as error:
-            gone = f"{ctx.invoked_subcommand} {error.option_name}"
-            raise click.UsageError(_moved(gone) if gone in MOVED else error.format_message(), error.ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(len(name) for group in GROUPS.values() for name in group)
         for title, group in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{width}}", SUMMARIES[name]) for name in group])
-
-
-def _moved(gone: str) -> str:
-    """Return what to type instead of a command or an option that is gone."""
-    now = MOVED[gone]
-    return f"`reflector {gone}` is now `{now if now[0].isupper() else f'reflector {now}'}`"
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -18,6 +18,7 @@ from reflector.cli.output import counted, note, safe
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
+from reflector.hooks.reach import callers_of, disabled_by, install_command
 from reflector.reflection.backends import consent
 
 if TYPE_CHECKING:
@@ -89,17 +90,13 @@ def install(
     without a screen, by its cheapest model and without tools, about the sessions that it wrote. An agent is let in
     after it has shown that it has no tools. The variables of its login are kept for that in your own folder.
     """
-    if judge:
-        _refuse_beside_judge(git=git, mirrors=mirrors, dry_run=dry_run)
-        _let_judge(place, name, yes=yes)
-        return
-    if yes:
-        raise click.UsageError("--yes agrees to what --judge asks; leave it out here")
-    if git or mirrors:
-        _set_up(place, git, mirrors, dry_run=dry_run)
+    if _is_about_more(judge=judge, git=git, mirrors=mirrors, dry_run=dry_run):
+        if judge:
+            _let_judge(place, name, yes=yes)
+        else:
+            _set_up(place, git, mirrors, dry_run=dry_run)
         return
     from reflector.hooks.install import hook_command
-    from reflector.hooks.reach import install_command
     from reflector.hooks.settings_file import backup_path, install_hooks
     from reflector.sessions.spool import is_untouched
 
@@ -108,7 +105,7 @@ def install(
     within = None if scope == "user" else root
     undo = install_command(agent, "uninstall", scope)
     change = install_hooks(path, agent.form, command, within=within, dry_run=True)
-    _warn(agent, scope, root, command)
+    _warn(agent, path, scope, root, command)
     if change.reformats:
         back = f"{backup_path(path)} keeps it as it is, and `{undo}` restores it"
         note(f"reflector: {path} is reformatted outside the hooks too; --dry-run shows where. {back}")
@@ -153,16 +150,11 @@ def uninstall(
     If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git or
     --mirror, removes what `reflector install` set up with that option; with --judge, no agent is asked any more.
     """
-    if judge:
-        from reflector.cli.config import set_for_all
-
-        _refuse_beside_judge(git=git, mirrors=mirrors, dry_run=dry_run)
-        if load_config(place.folder()).backend == "agent":
-            set_for_all(place, "backend", None)
-        click.echo("No agent of yours judges any more." if consent.withdraw() else "No agent of yours judged.")
-        return
-    if git or mirrors:
-        _set_up(place, git, mirrors, dry_run=dry_run, out=True)
+    if _is_about_more(judge=judge, git=git, mirrors=mirrors, dry_run=dry_run):
+        if judge:
+            _stop_judges(place)
+        else:
+            _set_up(place, git, mirrors, dry_run=dry_run, out=True)
         return
     from reflector.hooks.settings_file import uninstall_hooks
 
@@ -183,16 +175,21 @@ def uninstall(
     else:
         click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
         click.echo(safe(f"As it was before them: {change.backup}"))
-    _print_others(agent, scope, root)
+    for _, where, way_out in callers_of(root):
+        note(f"reflector: {where} still calls us: {way_out}")
 
 
-def _refuse_beside_judge(*, git: bool, mirrors: tuple[str, ...], dry_run: bool) -> None:
-    """Refuse what would be passed over: a person who is shown a change must not find that it was made."""
-    scope = click.get_current_context().get_parameter_source("scope") == ParameterSource.COMMANDLINE
-    if git or mirrors or scope:
-        raise click.UsageError("--judge is about you in all of your projects; use it alone, or with --agent")
-    if dry_run:
-        raise click.UsageError("--judge has no --dry-run; without --yes it shows whom you would let judge, and asks")
+def _is_about_more(*, judge: bool, git: bool, mirrors: tuple[str, ...], dry_run: bool) -> bool:
+    """Return whether a command is not about an agent's settings; refuse what would be passed over then: a person who is
+    shown a change must not find that it was made."""
+    context = click.get_current_context()
+    given = {one for one in ("name", "scope") if context.get_parameter_source(one) == ParameterSource.COMMANDLINE}
+    if judge and (git or mirrors or dry_run or "scope" in given):
+        what = "--judge is about you in all of your projects, and asks first; use it alone, or with --agent and --yes"
+        raise click.UsageError(what)
+    if (git or mirrors) and (given or (git and mirrors)):
+        raise click.UsageError("--git and --mirror are about the project, not about an agent's settings; use one alone")
+    return judge or git or bool(mirrors)
 
 
 def _let_judge(place: Place, named: str, *, yes: bool) -> None:
@@ -231,6 +228,14 @@ def _let_judge(place: Place, named: str, *, yes: bool) -> None:
     click.echo("They judge from the next session on. To stop: reflector uninstall --judge")
 
 
+def _stop_judges(place: Place) -> None:
+    from reflector.cli.config import set_for_all
+
+    if load_config(place.folder()).backend == "agent":
+        set_for_all(place, "backend", None)
+    click.echo("No agent of yours judges any more." if consent.withdraw() else "No agent of yours judged.")
+
+
 def _estimate(place: Place) -> str:
     """Return what the last ten sessions of a person would take, in words, from their sizes alone."""
     from heapq import nlargest
@@ -247,11 +252,6 @@ def _estimate(place: Place) -> str:
 
 def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool, out: bool = False) -> None:
     """Set up or remove what is about the project and not about an agent's settings."""
-    context = click.get_current_context()
-    named = [context.get_parameter_source(option) == ParameterSource.COMMANDLINE for option in ("name", "scope")]
-    if any(named) or (git and mirrors):
-        what = "--git and --mirror are about the project, not about an agent's settings; use one at a time"
-        raise click.UsageError(what)
     if git:
         _share(place, dry_run=dry_run, out=out)
     elif dry_run:
@@ -334,28 +334,14 @@ def _show(change: Change) -> None:
 _PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pipx/")
 
 
-def _warn(agent: Agent, scope: Scope, root: Path, command: str) -> None:
+def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> None:
     """Say what keeps the hooks from running, or makes them run twice."""
-    from reflector.hooks.reach import disabled_by, other_handlers, plugins
-
-    for path, switch in disabled_by(agent, root):
-        note(f"reflector: {path} has {switch}: no hook runs until you remove it")
-    for name in plugins(agent, root):
-        note(f"reflector: the plugin {name} calls us, too; keep one of both: claude plugin uninstall {name}")
-    for path, other in other_handlers(agent, scope, root, command):
-        note(f"reflector: {path} also runs {other}; one of both is enough")
+    for off, switch in disabled_by(agent, root):
+        note(f"reflector: {off} has {switch}: no hook runs until you remove it")
+    for other, where, way_out in callers_of(root):
+        if other is agent and where != str(path):
+            note(f"reflector: {where} calls us, too; keep one of both: {way_out}")
     if any(part in command for part in _PASSING):
         note(f"reflector: {command} lies in a cache that is cleared; install with 'uv tool install' or pipx")
     if scope == "project":
         note("reflector: the command names your own interpreter; where others have none there, their hooks do nothing")
-
-
-def _print_others(agent: Agent, scope: Scope, root: Path) -> None:
-    from reflector.hooks.reach import other_agents, other_handlers, plugins
-
-    for path, command in other_handlers(agent, scope, root, ""):
-        note(f"reflector: {path} still runs {command}")
-    for name in plugins(agent, root):
-        note(f"reflector: the plugin {name} still calls us: claude plugin uninstall {name}")
-    for path, command in other_agents(agent, root):
-        note(f"reflector: {path} still calls us: {command}")

@@ -34,8 +34,6 @@ class Agent:
     history   the folder of its transcripts below its own; "" where they name no project, or lie in a database
     module    the file in `modules/` that calls us; "" for an agent with hooks in its settings
     switch    the key in its settings, and the value, that switch all hooks off
-    also      settings of another agent in a project that it obeys as well
-    merges    whether it runs a command that stands in two of its files once
     consent   what it asks a person before it runs our hooks
     """
 
@@ -48,8 +46,6 @@ class Agent:
     module: str = ""
     switch: tuple[str, ...] = ()
     off: bool = True
-    also: tuple[str, ...] = ()
-    merges: bool = False
     consent: str = ""
 
     @property
@@ -96,7 +92,6 @@ CLAUDE = Agent(
     history="projects",
     events=EVENTS,
     switch=("disableAllHooks",),
-    merges=True,
 )
 _CODEX = Agent(
     "codex",
@@ -129,7 +124,6 @@ _COPILOT = Agent(
     history="session-state",
     events={"SessionStart": 10, "SubagentStart": 10, "Stop": 10, "SessionEnd": 10},
     switch=("disableAllHooks",),
-    also=(".claude/settings.json", ".claude/settings.local.json"),
 )
 _OPENCODE = Agent(
     "opencode",

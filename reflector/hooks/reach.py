@@ -74,6 +74,15 @@ def callers(project: Path, refused: list[SettingsRefused]) -> Iterator[Caller]:
             looked_at.add(path)
 
 
+def callers_of(project: Path) -> Iterator[tuple[Agent, str, str]]:
+    """Yield each settings file and plugin by which an agent calls us, and what ends that."""
+    for one in callers(project, []):
+        is_own = any(handler.own for handler in one.handlers)
+        yield one.agent, str(one.path), install_command(one.agent, "uninstall", one.scope) if is_own else "edit it"
+    for name in plugins(project):
+        yield CLAUDE, f"the plugin {name}", f"claude plugin uninstall {name}"
+
+
 def checks_of_hooks(project: Project) -> Iterator[Check]:
     """Yield the hooks in the agents' settings, and what keeps them from being called."""
     refused: list[SettingsRefused] = []
@@ -82,7 +91,7 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         yield Check("hooks", unread.what, "correct the file", is_error=True)
     calling = []
     for agent in AGENTS.values():
-        places = [*(str(one.path) for one in found if one.agent is agent), *plugins(agent, project.root)]
+        places = [where for caller, where, _ in callers_of(project.root) if caller is agent]
         if not places:
             continue
         calling.append(agent)
@@ -170,10 +179,8 @@ def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
     return [(path, words) for path in dict.fromkeys(agent.paths(project).values()) if agent.is_off(_said(path))]
 
 
-def plugins(agent: Agent, project: Path) -> list[str]:
+def plugins(project: Path) -> list[str]:
     """Our plugin's copies, as `reflector@marketplace`: enabled, or in Claude Code's cache and nowhere disabled."""
-    if agent is not CLAUDE:
-        return []
     enabled: dict[str, bool] = {}
     for path in CLAUDE.paths(project).values():  # the later decides
         said = _said(path).get("enabledPlugins")
@@ -192,27 +199,3 @@ def _said(path: Path) -> dict[str, Any]:
     with suppress(SettingsRefused):
         return read_settings(path, parsed)
     return {}
-
-
-def other_handlers(agent: Agent, scope: Scope, project: Path, command: str) -> list[tuple[Path, str]]:
-    """Settings file and command of hooks by which an agent calls us beside the ones of a scope: each runs as well.
-
-    Some agents run the same command in two files once.
-    """
-    own, also = agent.paths(project)[scope], {project / name for name in agent.also}
-    return list(
-        dict.fromkeys(
-            (one.path, handler.command)
-            for one in callers(project, [])
-            if one.agent is agent or one.path in also
-            for handler in one.handlers
-            if not (one.path == own and handler.own) and not (agent.merges and handler.command == command)
-        )
-    )
-
-
-def other_agents(agent: Agent, project: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each settings file by which another agent calls us, and the command that takes the hooks out of it."""
-    for one in callers(project, []):
-        if one.agent is not agent and any(handler.own for handler in one.handlers):
-            yield one.path, install_command(one.agent, "uninstall", one.scope)

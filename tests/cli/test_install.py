@@ -142,12 +142,12 @@ def test_a_scope_touches_its_own_file_alone_and_one_that_an_agent_has_not_is_a_u
     assert [scope for scope, path in paths.items() if path.read_bytes() != OPUS] == ["local"]
     (agent.claude / "reflector.toml").write_text("backned = 1")  # a wrong setting of ours stops neither
     told = agent.call("uninstall")
-    assert f"{paths['local']} still runs" in told.err
+    assert f"{paths['local']} still calls us: reflector uninstall --scope local\n" in told.err
     assert "has no hook of ours" in told.out
     for words, wanted in (
         (["--agent", "codex", "--scope", "local"], "use --scope project"),
-        (["--git", "--scope", "project"], "use one at a time"),
-        (["--agent", "pi", "--mirror", "x"], "use one at a time"),
+        (["--git", "--scope", "project"], "use one alone"),
+        (["--agent", "pi", "--mirror", "x"], "use one alone"),
     ):
         assert wanted in agent.call("install", *words, code=2).err
 
@@ -306,10 +306,9 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
     off = put(agent, b'{"hooksConfig": {"enabled": false}}', "gemini", "project")
     assert any(line.startswith(f"reflector: {off} has ") for line in notes(agent, "--agent", "gemini"))
     put(agent, b'{"enabledPlugins": {"reflector@house": true, "other@house": true}}', scope="project")
-    assert notes(agent) == [
-        "reflector: the plugin reflector@house calls us, too; keep one of both: claude plugin uninstall reflector@house"
-    ]
-    assert "the plugin reflector@house still calls us" in agent.call("uninstall").err
+    plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
+    assert notes(agent) == [plugin.format("calls us, too; keep one of both")]
+    assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls us")
     put(agent, b"{}", scope="project")
     (agent.home / ".claude/plugins/cache/shop/reflector/0.1.0").mkdir(parents=True)
     assert any("reflector@shop" in line for line in notes(agent))
@@ -317,15 +316,10 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
     assert notes(agent) == []
 
 
-def test_what_else_calls_us_is_reported_and_the_same_command_of_claude_code_is_not(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent.call("install", "--scope", "local")
-    assert notes(agent) == []
+def test_what_else_calls_us_is_reported_with_what_ends_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     wrapped = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}}
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
-    assert notes(agent) == [f"reflector: {path} also runs cd /x && reflector hook; one of both is enough"]
-    assert f"{path} also runs" in agent.call("install", "--agent", "copilot").err  # it obeys them as well
+    assert notes(agent) == [f"reflector: {path} calls us, too; keep one of both: edit it"]
     agent.call("install", "--agent", "codex")
     assert "names your own interpreter" in agent.call("install", "--agent", "codex", "--scope", "project").err
     told = agent.call("uninstall").err

@@ -257,7 +257,7 @@ def test_a_person_agrees_once_and_sessions_wait_with_a_line_that_says_what_to_do
     agent.environ["PATH"] = str(played.folder)
     assert f"To let your agent judge what helped: {CONSENT}" in agent.call("install").out
     assert "your agents judge only if you agree: add --yes" in agent.call("install", "--judge", code=2).err
-    for words in (["--judge", "--yes", "--dry-run"], ["--judge", "--yes", "--scope", "project"], ["--yes"]):
+    for words in (["--judge", "--yes", "--dry-run"], ["--judge", "--yes", "--scope", "project"]):
         assert "--judge" in agent.call("install", *words, code=2).err
     absent = agent.call("install", "--judge", "--yes", "--agent", "codex", code=1).err
     assert "Codex CLI is not on your PATH; install it" in absent
