@@ -27,11 +27,12 @@ from reflector.cli.output import counted, note, print_csv, print_json, print_lin
 from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
 from reflector.curation.erasure import Erasure, copies, echoes, erase, forget, holding, of_session, planned
 from reflector.curation.playbook_file import settle
-from reflector.events.event import Appended
+from reflector.events.event import Appended, Event
 from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import Progress, checked, exported, lines_of, load
 from reflector.files import read_bounded
 from reflector.ledger.rows import Head
+from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump
 from reflector.playbook.markdown import load_any
@@ -297,10 +298,51 @@ def redact(
     only_shows = as_json and not yes
     if why is None and not only_shows:
         raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
-    if text is not None:
-        _redact_where(place, _typed(text), None if only_shows else why, as_json=as_json, yes=yes)
-    else:
-        _redact_named(place, what or session or "", why or "", whole=session is not None, yes=yes)
+    with place.pipeline() as pipeline:
+        ledger, folder, state = pipeline.ledger, pipeline.project.root / ".claude", pipeline.project.state_dir
+        transcripts: list[str] = []
+        if text is not None:
+            erasure, where = holding(ledger, _typed(text)), "wherever it is said"
+        else:
+            erasure, where, transcripts = _of_named(ledger, what or session or "", whole=session is not None)
+        files = copies(folder, erasure)
+        waiting = [path for path in files if text is not None and path.is_relative_to(state / "spool")]
+        ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
+        if text is not None and not as_json:
+            _print_found(erasure, files, ours)
+        done, gone, others = list[Appended](), list[Path](), list[Event]()
+        if not only_shows and (erasure.events or files or erasure.stays):
+            _ask(erasure, where, yes=yes)
+            done = erase(ledger, erasure, why or "")
+            pipeline.write()
+            for path in waiting:
+                drop_words(path)
+            gone = forget(path for path in copies(folder, erasure) if path in ours)
+            files = copies(folder, erasure)
+            others = echoes(ledger, erasure) if what is not None else []
+    new = [one.position for one in done if one.added]
+    if as_json:
+        held = [shaped(HeldJson, event, texts=texts) for event, texts in erasure.events]
+        left = [path for path in files if path not in ours]
+        print_json(RedactedJson(held, [event.position for event in erasure.stays], ours, left, new))
+        return
+    if new or ours:
+        kept = sum(path not in gone for path in waiting)
+        without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
+        click.echo(f"{counted(len(new), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
+    elif done:
+        click.echo(f"redacted already, at position {done[0].position}; the ledger's files were swept again")
+    for transcript in transcripts:
+        note(f"the agent's transcript is not ours; clean it by hand: {safe(transcript)}")
+    _name([f"the text is still in {path}" for path in files], "and in {} more files")
+    _name(
+        [
+            f"position {event.position} ({event.type}) still says the same or belongs to it; "
+            f"see `reflector log`, then `reflector redact {event.position} --why …`"
+            for event in others
+        ],
+        "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it",
+    )
 
 
 def _typed(text: str) -> str:
@@ -313,84 +355,27 @@ def _typed(text: str) -> str:
     return sys.stdin.read().strip("\r\n")
 
 
-def _redact_named(place: Place, named: str, why: str, *, whole: bool, yes: bool) -> None:
-    """Erase what an event says, or what all events of a session say."""
-    with place.pipeline() as pipeline:
-        ledger = pipeline.ledger
-        target = target_named(ledger, named)
-        event = target.events[0]
-        if whole and target.kind != "session":
-            raise click.UsageError(f"{named} is not a session; `reflector redact {named}` erases one event")
-        if not whole and target.kind == "session":
-            raise click.UsageError(f"session {target.id} has many events; erase all with `redact --session {named}`")
-        if whole:
-            erasure, where = of_session(ledger.events(session_id=target.id)), f"session {target.id}"
-        else:
-            erasure, where = planned(event), f"the {event.type} at position {event.position}"
-        if erasure.texts:
-            _ask(erasure, f"from {where}", yes=yes)
-        done = erase(ledger, erasure, why)
-        pipeline.write()
-        removed = forget(copies(pipeline.project.state_dir / "kept", erasure))
-        left = copies(pipeline.project.root / ".claude", erasure)
-        others = [] if whole else echoes(ledger, erasure)
+def _of_named(ledger: Ledger, named: str, *, whole: bool) -> tuple[Erasure, str, list[str]]:
+    """Return what an event says, or what all events of a session say, where that is, and the session's transcripts."""
+    target = target_named(ledger, named)
+    if whole and target.kind != "session":
+        raise click.UsageError(f"{named} is not a session; `reflector redact {named}` erases one event")
     if whole:
-        click.echo(f"{counted(sum(one.added for one in done), 'event')} redacted")
-        for path in dict.fromkeys(event.data["transcript"]["path"] for event in target.events if event.data):
-            note(f"the agent's transcript is not ours; clean it by hand: {safe(path)}")
-    elif done[0].added:
-        click.echo(f"position {event.position} redacted at {done[0].position}")
-    else:
-        click.echo(f"position {event.position} was redacted at {done[0].position}; its file was swept again")
-        return
-    for path in removed:
-        note(f"removed too: {path}")
-    _print_left(left)
-    _name(
-        [
-            f"position {event.position} ({event.type}) still says the same or belongs to it; "
-            f"see `reflector log`, then `reflector redact {event.position} --why …`"
-            for event in others
-        ],
-        "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it",
-    )
+        paths = dict.fromkeys(event.data["transcript"]["path"] for event in target.events if event.data)
+        return of_session(ledger.events(session_id=target.id)), f"from session {target.id}", [*paths]
+    if target.kind == "session":
+        raise click.UsageError(f"session {target.id} has many events; erase all with `redact --session {named}`")
+    event = target.events[0]
+    return planned(event), f"from the {event.type} at position {event.position}", []
 
 
-def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
-    """Erase a text wherever it is, or only show where, without a reason."""
-    with place.pipeline() as pipeline:
-        erasure = holding(pipeline.ledger, text)
-        folder, state = pipeline.project.root / ".claude", pipeline.project.state_dir
-        files = copies(folder, erasure)
-        waiting = [path for path in files if path.is_relative_to(state / "spool")]
-        ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
-        gone: list[Path] = []
-        done: list[Appended] = []
-        if not as_json:
-            rows: list[tuple[object, str, object]]
-            rows = [(event.position, event.type, _short(text)) for event, texts in erasure.events for text in texts]
-            rows += [("", "a copy of ours", path) for path in ours]
-            rows += [("", "a file, not the ledger's", path) for path in files if path not in ours]
-            rows += [(event.position, event.type, "outside of its prose, which stays") for event in erasure.stays]
-            table(("position", "what", "text"), rows, empty="Nothing holds this text.")
-        if (erasure.events or files or erasure.stays) and why is not None:
-            _ask(erasure, "wherever it is said", yes=yes)
-            done = [one for one in erase(pipeline.ledger, erasure, why) if one.added]
-            pipeline.write()
-            for path in waiting:
-                drop_words(path)
-            gone = forget(path for path in copies(folder, erasure) if path in ours)
-            files = copies(folder, erasure)
-    if as_json:
-        held = [shaped(HeldJson, event, texts=texts) for event, texts in erasure.events]
-        stays = [event.position for event in erasure.stays]
-        others = [path for path in files if path not in ours]
-        print_json(RedactedJson(held, stays, ours, others, [one.position for one in done]))
-    elif done or ours:
-        kept = sum(path not in gone for path in waiting)
-        without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
-        click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
-        _print_left(files)
+def _print_found(erasure: Erasure, files: Sequence[Path], ours: Sequence[Path]) -> None:
+    rows: list[tuple[object, str, object]]
+    rows = [(event.position, event.type, _short(text)) for event, texts in erasure.events for text in texts]
+    rows += [("", "a copy of ours", path) for path in ours]
+    rows += [("", "a file, not the ledger's", path) for path in files if path not in ours]
+    rows += [(event.position, event.type, "outside of its prose, which stays") for event in erasure.stays]
+    table(("position", "what", "text"), rows, empty="Nothing holds this text.")
 
 
 def _short(text: str) -> str:
@@ -398,6 +383,8 @@ def _short(text: str) -> str:
 
 
 def _ask(erasure: Erasure, where: str, *, yes: bool) -> None:
+    if erasure.wanted is None and not erasure.texts:  # it was erased before
+        return
     more = ""
     if erasure.wanted is None and not yes and sys.stdin.isatty():
         _name([f"  {_short(text)}" for text in erasure.texts])
@@ -415,7 +402,3 @@ def _name(texts: Sequence[str], more: str = "") -> None:
         note(text)
     if more and len(texts) > _NAMED:
         note(more.format(len(texts) - _NAMED))
-
-
-def _print_left(files: list[Path]) -> None:
-    _name([f"the text is still in {path}" for path in files], "and in {} more files")
