@@ -26,42 +26,19 @@ def resource_dir(name: str) -> Path:
 
 
 def install_command(extra: str) -> str:
-    """Return the shell command that adds an extra's packages to the environment that runs.
-
-    pipx and uv keep a list of what a tool's environment holds, so they are asked to add to it; pip is run by the
-    environment's own interpreter. An installation whose metadata does not know the extra is to be made anew.
-    """
+    """Return the shell command that adds an extra's packages to the environment that runs, by whichever of pip and uv
+    it has. An installation whose metadata does not know the extra is to be made anew."""
     import shlex
     import sys
-    from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.metadata import PackageNotFoundError, requires
+    from importlib.util import find_spec
 
     try:
-        found = distribution(DISTRIBUTION)
-        needed = [
-            spec.split(";")[0].strip()
-            for spec in found.requires or ()
-            if f'extra == "{extra}"' in spec.replace("'", '"')
-        ]
-        source = _source(found.read_text("direct_url.json"))
+        specs = requires(DISTRIBUTION) or ()
     except PackageNotFoundError:
-        needed, source = [], None
+        specs = ()
+    needed = [spec.split(";")[0].strip() for spec in specs if f'extra == "{extra}"' in spec.replace("'", '"')]
     if not needed:
         return f"reinstall {DISTRIBUTION} from its source with the extra {extra!r}"
-    packages = shlex.join(needed)
-    if (Path(sys.prefix) / "pipx_metadata.json").is_file():
-        return f"pipx inject {DISTRIBUTION} {packages}"
-    if (Path(sys.prefix) / "uv-receipt.toml").is_file() and source:
-        return f"uv tool install --force {shlex.quote(f'{DISTRIBUTION}[{extra}] @ {source}')}"
-    return f"{shlex.quote(sys.executable or 'python')} -m pip install {packages}"
-
-
-def _source(direct_url: str | None) -> str | None:
-    """Return where a distribution was installed from, by its `direct_url.json` (PEP 610); None for an index."""
-    import json
-
-    try:
-        found = json.loads(direct_url or "null")
-        vcs = found.get("vcs_info", {}).get("vcs")
-        return f"{vcs}+{found['url']}" if vcs else str(found["url"])
-    except (ValueError, AttributeError, KeyError):
-        return None
+    python, packages = shlex.quote(sys.executable or "python"), shlex.join(needed)
+    return f"{python} -m pip install {packages}" if find_spec("pip") else f"uv pip install --python {python} {packages}"

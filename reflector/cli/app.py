@@ -11,7 +11,6 @@ import io
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.sessions.drain import Pipeline
 
-#: After so many seconds, an upgrade is worth a word.
-_LONG_S = 3
 #: The beginning of a command that a message names, where it says nothing of a playbook and is about one.
 _COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completion)[a-z])")
 
@@ -275,21 +272,11 @@ def run(arguments: list[str] | None = None) -> int:
 
 @contextmanager
 def _upgrade(head: int) -> Iterator[Callable[[int], None]]:
-    """Show how far an upgrade is: a bar on a terminal, elsewhere one line where it takes long."""
-    from reflector.cli.output import note, progress
+    """Show how far an upgrade is, on a terminal."""
+    from reflector.cli.output import progress
 
-    begun = time.monotonic()
     with progress(head, "upgrading the ledger") as bar:
-        is_told = sys.stderr.isatty()
-
-        def reached(position: int) -> None:
-            nonlocal is_told
-            bar.update(position - bar.pos)
-            if not is_told and time.monotonic() - begun > _LONG_S:
-                is_told = True
-                note(f"reflector: upgrading the ledger once: {position:,} of {head:,} events so far")
-
-        yield reached
+        yield lambda position: bar.update(position - bar.pos)
 
 
 def _colour() -> bool | None:

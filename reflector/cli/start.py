@@ -192,14 +192,19 @@ def _status(place: Place, project: Project) -> StatusJson:
     from reflector.curation.adoption import told_beside
     from reflector.ledger.errors import LedgerError
     from reflector.reflection.backends import described
+    from reflector.sessions import spool
+    from reflector.sessions.ranks import told_names, told_text
 
-    beside = told_beside(project)
+    beside, text = told_beside(project), told_text(project.root)
     backend, mend = described(project.config, project.root)
     found = StatusJson(str(project.root), project.config.backend, f"{backend}; {mend}" if mend else None)
     found.user = UserJson(*beside) if beside else None
-    found.told = _told(project)
+    # Of English, about four characters are a token.
+    found.told = StartJson(len(told_names(text)), len(text), -(-len(text) // 4)) if text else None
     found.problems = _problems(project)
-    found.spool = _spool(project)
+    broken = [path.name for path in spool.broken(project.spool_dir)]
+    more = {"failed": spool.failed(project.spool_dir), "broken": broken, "elsewhere": sum(_elsewhere().values())}
+    found.spool = shaped(SpoolJson, spool.counts(project.spool_dir), **more)
     if project.has_ledger():
         try:
             _read_ledger(place, project, found)
@@ -209,22 +214,6 @@ def _status(place: Place, project: Project) -> StatusJson:
     if found.ledger is None:
         found.month = month_of(None, project)
     return found
-
-
-def _told(project: Project) -> StartJson | None:
-    from reflector.sessions.ranks import told_names, told_text
-
-    text = told_text(project.root)
-    # Of English, about four characters are a token.
-    return StartJson(len(told_names(text)), len(text), -(-len(text) // 4)) if text else None
-
-
-def _spool(project: Project) -> SpoolJson:
-    from reflector.sessions import spool
-
-    counts, failed = spool.counts(project.spool_dir), spool.failed(project.spool_dir)
-    broken = [path.name for path in spool.broken(project.spool_dir)]
-    return shaped(SpoolJson, counts, failed=failed, broken=broken, elsewhere=sum(_elsewhere().values()))
 
 
 def _problems(project: Project) -> list[str]:
@@ -290,33 +279,27 @@ def _read_ledger(place: Place, project: Project, found: StatusJson) -> None:
 
 
 def _failure(place: Place, window: WindowRow, trouble: Trouble, project: Project) -> FailureJson:
-    data, last = trouble.last.data or {}, trouble.last
-    said = {key: data.get(key) for key in ("backend", "stage", "message")}
-    by_itself = window.state == "failed" and trouble.attempts < project.config.max_attempts
-    return shaped(
-        FailureJson,
-        window,
-        position=last.position,
-        command=_command(place, window, trouble),
-        window_id=window.event_id,
-        failed_at=last.recorded_at,
-        next_try=trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None,
-        **said,
-    )
-
-
-def _command(place: Place, window: WindowRow, trouble: Trouble) -> str | None:
-    """Return what to type for one failed window; None where nothing can be done by its session's id."""
     from shlex import quote
 
     from reflector.reflection.protocol import REDACTED
 
-    if window.session_id is None:
-        return place.command("reflect") if window.state == "failed" else None
-    session = quote(window.session_id)
-    if trouble.stage != REDACTED:
-        return place.command("reflect", session)
-    return place.command("reflect", "--give-up", session, "--why redacted") if window.state == "failed" else None
+    data, last, is_failed = trouble.last.data or {}, trouble.last, window.state == "failed"
+    session = quote(window.session_id) if window.session_id is not None else ""
+    words: tuple[str, ...] = ("reflect", session) if session else ("reflect",)
+    if session and trouble.stage == REDACTED:
+        words = ("reflect", "--give-up", session, "--why redacted")
+    can_be = is_failed or (session and trouble.stage != REDACTED)
+    by_itself = is_failed and trouble.attempts < project.config.max_attempts
+    return shaped(
+        FailureJson,
+        window,
+        position=last.position,
+        command=place.command(*words) if can_be else None,
+        window_id=window.event_id,
+        failed_at=last.recorded_at,
+        next_try=trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None,
+        **{key: data.get(key) for key in ("backend", "stage", "message")},
+    )
 
 
 def month_of(ledger: Ledger | None, project: Project) -> MonthJson | None:

@@ -6,8 +6,8 @@ prints nothing. It imports what the hook imports, for the agent runs it after ev
 
 import sys
 
-from reflector.files import read_all, read_file, write_all
-from reflector.handover import INJECTION_FORM, MAX_PAYLOAD, injection_stamp
+from reflector.files import read_all, write_all
+from reflector.handover import INJECTION_FORM, MAX_PAYLOAD
 from reflector.hooks import fast
 from reflector.hooks.fast import MAX_INJECTION, keeper_of, kept
 
@@ -16,22 +16,7 @@ def line_of(project: str) -> str:
     """Return the line of a project, "" where there is nothing to say."""
     stamp, _, rest = kept(project, "injection.txt", MAX_INJECTION).partition(b"\n")
     line = rest.partition(b"\n")[0] if stamp.startswith(INJECTION_FORM + b" ") else b""
-    return fast.line_of(project, _unread(project, stamp) or line)
-
-
-def _unread(project: str, stamp: bytes) -> bytes:
-    """Return what is said of a playbook.json that changed since the text was rendered and is not JSON, else b""."""
-    import json
-
-    try:
-        if injection_stamp(project) != stamp:
-            json.loads(read_file(project + "/.claude/playbook.json", MAX_PAYLOAD))
-    except OSError:
-        pass
-    except (ValueError, RecursionError) as error:
-        at = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        return f"playbook: .claude/playbook.json cannot be read{at}; see `reflector doctor`".encode()
-    return b""
+    return fast.line_of(project, line)
 
 
 def _project() -> str:

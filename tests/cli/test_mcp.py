@@ -120,7 +120,7 @@ def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_pat
 
 def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent) -> None:
     info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    asked = {"name": "search_playbook", "arguments": {"query": "test \U0001f600 \udfff"}}
+    asked = {"name": "search_playbook", "arguments": {"query": "test \U0001f600"}}
     lines: list[dict[str, Any]] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
