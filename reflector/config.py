@@ -22,11 +22,6 @@ from reflector.playbook.ranking import RANKINGS
 _MOST_BYTES = 1 << 20
 #: Who can judge, and whether an answer costs money.
 BACKENDS = {"rules": False, "agent": True, "anthropic": True, "fixtures": False}
-PROPOSALS = ("ask", "accept")
-WORKTREES = ("main", "own")
-#: What becomes of a bullet that `proposals find` names: a person decides, or it is removed at once.
-PRUNES = ("propose", "apply")
-
 #: The sources of a setting, from far to near: the nearest wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
@@ -38,13 +33,9 @@ USERS_OWN = ("api_key", "base_url", "judge_client", "judge_measured", "off", "pr
 CONSENT = "reflector install --judge"
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
-BUDGETS = (
-    "monthly_tokens",
-    "daily_requests",
-    "request_tokens",
-    "max_attempts",
-    "deadline_seconds",
-)
+BUDGETS = ("monthly_tokens", "daily_requests", "request_tokens", "max_attempts", "deadline_seconds")
+#: What its file may say of these only where the user's own file says it, too.
+_POWERS = {"proposals": "accept", "prune": "apply", "uncited": True, "curate": True, "enabled": True}
 
 #: What was a setting once: read past, and named by `doctor`.
 GONE = {
@@ -216,13 +207,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
             raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
-    for key, power in (
-        ("proposals", "accept"),
-        ("prune", "apply"),
-        ("uncited", True),
-        ("curate", True),
-        ("enabled", True),
-    ):
+    for key, power in _POWERS.items():
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(f"{path}: {key} is {shown}, which is yours to say; put it into {home}")
@@ -355,10 +340,11 @@ _MOST_DIGITS = 1_000
 _MEASURED = re.compile(r"(?<!\S)(sure|likely|unsure)=(100|[1-9]?[0-9])(?!\S)", re.ASCII)
 _CHOICES: dict[str, Iterable[str]] = {
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
-    "proposals": PROPOSALS,
-    "worktrees": WORKTREES,
+    "proposals": ("ask", "accept"),
+    "worktrees": ("main", "own"),
     "ranking": RANKINGS,
-    "prune": PRUNES,
+    # A bullet that `proposals find` names is a person's to decide, or it is removed at once.
+    "prune": ("propose", "apply"),
 }
 
 

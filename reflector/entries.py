@@ -240,8 +240,10 @@ def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
     written, and the time is bounded. Raises LedgerUnavailable for one that is no ledger of ours."""
     module = sqlite_module()
     steps = iter(range(_MOST_STEPS))
+    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a -shm, and leave both.
+    unused = "" if os.path.lexists(f"{file}-wal") else "&immutable=1"
     try:
-        with closing(module.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(module.connect(f"{file.absolute().as_uri()}?mode=ro{unused}", uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.set_progress_handler(lambda: next(steps, None) is None, _STEP)
             kinds = dict(connection.execute("SELECT name, type FROM sqlite_master WHERE name IN ('event', 'playbook')"))

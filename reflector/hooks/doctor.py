@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -259,20 +259,16 @@ def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
     is_file = file.is_file() and not file.is_symlink()
     if not project.config.ledger_url or not is_file or (url.is_file and file.samefile(url.database)):
         return
-    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a -shm, and leave both.
-    unused = "" if Path(f"{file}-wal").exists() else "&immutable=1"
     try:
-        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro{unused}", uri=True)) as connection:
-            ((events,),) = connection.execute("SELECT count(*) FROM event").fetchall()
-            origins = {origin for (origin,) in connection.execute("SELECT origin FROM playbook").fetchall()}
-    except sqlite3.Error:  # not a ledger, or not a sound one: nobody counts in it
+        seen = entries.look(file, "default")
+    except LedgerError:  # not a ledger, or not a sound one: nobody counts in it
         return
     merged = {(event.data or {}).get("origin") for event in ledger.events(types=[LEDGER_MERGED])}
-    if events and not origins & {ledger.head().origin, *merged}:
+    if seen.position and seen.origin not in {ledger.head().origin, *merged}:
         old = f"REFLECTOR_LEDGER_URL={quote(sqlite_url(file))} REFLECTOR_PLAYBOOK=default"
-        text = f"{file} has {_counted(events, 'event')}, and its history is not in the ledger that `ledger_url` names: "
+        text = f"{file} has {_counted(seen.position, 'event')}, and its history is not in the ledger that `ledger_url` "
         mend = f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson; or reflector"
-        yield Check("ledger", f"{text}its counts are not shown", f"{mend} config unset ledger_url")
+        yield Check("ledger", f"{text}names: its counts are not shown", f"{mend} config unset ledger_url")
 
 
 def _windows(ledger: Ledger, project: Project) -> Check:
