@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from reflector.cli.app import Place
 from reflector.cli.options import json_option
 from reflector.cli.output import note, print_json, table
 from reflector.config import SETTINGS, USERS_OWN, Config, from_text, load_config, project_config, variable
-
-if TYPE_CHECKING:
-    from tomlkit import TOMLDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +80,7 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
         raise click.UsageError(f"give the values one by one: reflector config set {key}{where} VALUE VALUE")
     if key in USERS_OWN and not for_all:
         raise click.UsageError(f"{key} can stand in your own file only; add --global")
-    path, document = _document(place, for_all)
-    document[key] = list(values) if is_list else from_text(key, values[0])
-    _write(place, path, document, private=key == "api_key")
+    path, _ = store(place, key, list(values) if is_list else from_text(key, values[0]), for_all=for_all)
     config = _print_in_force(place, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
         note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} wins")
@@ -97,23 +92,11 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 @click.pass_obj
 def unset(place: Place, key: str, for_all: bool) -> None:
     """Remove a setting, also a misspelt one, from the project's file or with --global from your own."""
-    path, document = _document(place, for_all)
-    if key not in document:
+    path, was_there = store(place, key, None, for_all=for_all)
+    if not was_there:
         raise click.ClickException(f"{path} does not set {key}")
-    del document[key]
-    _write(place, path, document)
     if key in SETTINGS:
         _print_in_force(place, key)
-
-
-def set_for_all(place: Place, key: str, value: str | None) -> None:
-    """Set a setting in the person's own file, or remove it from there. Raises ConfigError."""
-    path, document = _document(place, for_all=True)
-    if value is not None:
-        document[key] = value
-    elif key in document:
-        del document[key]
-    _write(place, path, document)
 
 
 def _print_in_force(place: Place, key: str) -> Config:
@@ -128,37 +111,41 @@ def _print_in_force(place: Place, key: str) -> Config:
     return config
 
 
-def _document(place: Place, for_all: bool) -> tuple[Path, TOMLDocument]:
-    """Return a file of settings and what it holds. Raises a ClickException for one that is not TOML."""
+def store(place: Place, key: str, value: object, *, for_all: bool) -> tuple[Path, bool]:
+    """Set a setting in the project's file or the person's own, None to remove it; return the file, and whether it had
+    the setting. The file is replaced if the program understands the new one, and removed where that is empty.
+
+    Raises ConfigError, and a ClickException for a file that is not TOML.
+    """
     import tomlkit
     from tomlkit.exceptions import ParseError
 
-    from reflector.files import read_bounded, read_ours
+    from reflector.files import read_bounded, read_ours, replace_file
     from reflector.locate import user_config
 
     path = Path(user_config()) if for_all else project_config(place.folder())
     try:
-        return path, tomlkit.parse((read_bounded if for_all else read_ours)(path, 1 << 20).decode())
+        document = tomlkit.parse((read_bounded if for_all else read_ours)(path, 1 << 20).decode())
     except FileNotFoundError:
-        return path, tomlkit.document()
+        document = tomlkit.document()
     except (ParseError, UnicodeDecodeError) as error:
         raise click.ClickException(f"{path} is not TOML: {error}; correct it in an editor") from error
-
-
-def _write(place: Place, path: Path, document: TOMLDocument, *, private: bool = False) -> None:
-    """Replace a file of settings if the program understands the new one; remove one that is left empty.
-
-    Raises ConfigError.
-    """
-    from reflector.files import replace_file
-
+    was_there = key in document
+    if value is not None:
+        document[key] = value
+    elif was_there:
+        del document[key]
+    else:
+        return path, False
     text = document.as_string()
     load_config(place.folder(), instead={path: text})
-    if not text.strip() and path.is_file() and not path.is_symlink():
+    if text.strip() or path.is_symlink() or not path.is_file():
+        # People keep their own settings behind a link, among their dotfiles; a project's are never behind one.
+        target = path if path.parent.name == ".claude" else path.resolve()
+        replace_file(target, text.encode(), 0o600 if key == "api_key" else None)
+    else:
         path.unlink()
-        return
-    # People keep their own settings behind a link, among their dotfiles; a project's settings are never behind one.
-    replace_file(path if path.parent.name == ".claude" else path.resolve(), text.encode(), 0o600 if private else None)
+    return path, was_there
 
 
 def _origin(config: Config, root: Path, key: str) -> str:

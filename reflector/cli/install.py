@@ -196,7 +196,7 @@ def _let_judge(place: Place, named: str, *, yes: bool) -> None:
     """Record which agents judge from now on, after each has shown that it can and the person agreed."""
     from asyncio import run
 
-    from reflector.cli.config import set_for_all
+    from reflector.cli.config import store
     from reflector.reflection.backends.agent import check
     from reflector.reflection.backends.agent_clients import JUDGES
     from reflector.reflection.protocol import BackendError
@@ -224,15 +224,15 @@ def _let_judge(place: Place, named: str, *, yes: bool) -> None:
     most = f"at most {config.daily_requests} requests a day by themselves, {config.monthly_tokens:,} tokens a month"
     agreed(f"Let them judge your sessions{_estimate(place)}, {most}?", "your agents judge only if you agree", yes=yes)
     consent.keep(agreeing)
-    set_for_all(place, "backend", "agent")
+    store(place, "backend", "agent", for_all=True)
     click.echo("They judge from the next session on. To stop: reflector uninstall --judge")
 
 
 def _stop_judges(place: Place) -> None:
-    from reflector.cli.config import set_for_all
+    from reflector.cli.config import store
 
     if load_config(place.folder()).backend == "agent":
-        set_for_all(place, "backend", None)
+        store(place, "backend", None, for_all=True)
     click.echo("No agent of yours judges any more." if consent.withdraw() else "No agent of yours judged.")
 
 

@@ -179,17 +179,13 @@ def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 
 def _write(
     target: Path, data: bytes, mode: int, like: os.stat_result | None, last_look: Callable[[], None] = lambda: None
 ) -> None:
-    temporary = f".{target.name}.reflector-tmp"
-    with files.Folder(os.path.realpath(target.parent)) as folder:
+    def finish() -> None:
+        if like is not None and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+            with suppress(PermissionError):  # only root may: after `sudo` a person still owns their settings
+                os.chown(target.with_name(f".{target.name}.tmp"), like.st_uid, like.st_gid)
+        last_look()
 
-        def finish() -> None:
-            if like is not None and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-                with suppress(PermissionError):  # only root may: after `sudo` a person still owns their settings
-                    os.chown(temporary, like.st_uid, like.st_gid, dir_fd=folder.fd)
-            last_look()
-
-        folder.remove(temporary, missing_ok=True)  # of a command that was killed
-        files.put(folder, temporary, target.name, data, mode if like is None else stat.S_IMODE(like.st_mode), finish)
+    files.replace_file(target, data, mode if like is None else stat.S_IMODE(like.st_mode), last_look=finish)
 
 
 @contextmanager

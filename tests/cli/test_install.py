@@ -270,7 +270,7 @@ def test_killed_at_any_step_the_file_is_the_old_or_the_new_one_and_the_next_comm
     assert 3 < step < 199
     agent.call("install")
     agent.call("uninstall")
-    for left in path.parent.glob("*.reflector-tmp"):
+    for left in path.parent.glob(".*.tmp"):
         left.unlink()
     assert seen(agent.home) == clean
 
