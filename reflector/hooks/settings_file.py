@@ -185,6 +185,7 @@ def _write(
                 os.chown(target.with_name(f".{target.name}.tmp"), like.st_uid, like.st_gid)
         last_look()
 
+    target.parent.stat()  # a link that leads nowhere makes no folder
     files.replace_file(target, data, mode if like is None else stat.S_IMODE(like.st_mode), last_look=finish)
 
 
