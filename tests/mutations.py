@@ -352,7 +352,7 @@ MUTATIONS = [
     Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows no secret.
     Mutation(APP, "(error, ConfigError):\n        return 2\n", "(error, ConfigError):\n        return 1\n", ERRORS),
-    Mutation(APP, "f\"Did you mean '{near[0]}'?\" if near else", '"" if near else', ERRORS),
+    Mutation(APP, "possibilities=COMMANDS, ", "", ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
     Mutation(APP, "UnknownTranscript, Changed, OSError, ", "UnknownTranscript, Changed, ", ERRORS),
     Mutation(APP, "if user and project is not None:", "if False:", ("tests/sessions/test_user_playbook.py", *ERRORS)),
