@@ -6,10 +6,11 @@ side it is looked at; and the tags that are listed explain how the counters move
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reflector.audit.standing import SELECT, Standing, Verdict, verdicts_in
+from reflector.audit.standing import Standing, verdicts_in
 from reflector.ledger.as_of import Past
 from reflector.playbook.counting import Counting
 
@@ -59,21 +60,23 @@ class Difference:
 def difference(ledger: Ledger, first: int, last: int) -> Difference:
     """What became of the playbook from one position to another, which may be an earlier one. Raises LedgerError."""
     past, then = Past(ledger, first), Past(ledger, last)
-    before = {row.name: row for row in past.rows()}
-    after = {row.name: row for row in then.rows()}
-    moved = _moved(ledger, past, then)
+    before, after = ({row.name: row for row in side.rows()} for side in (past, then))
+    names = {**before, **after}
+    by_hand = {name: _set_by_hand(past, name) != _set_by_hand(then, name) for name in names}
+    differing = [name for name in names if by_hand[name] or before.get(name) != after.get(name)]
+    moved = _moved(ledger, past, then, differing)
     found = []
-    for name in {**before, **after}:
+    for name in differing:
         old, new = before.get(name), after.get(name)
-        by_hand = [
-            entry.recounted_at if entry is not None and entry.recounted_at > entry.position else 0
-            for entry in (past.entries.get(name), then.entries.get(name))
-        ]
-        recounted = by_hand[0] != by_hand[1]
         sessions = tuple(moved.get(name, {}).values())
-        if old != new or recounted:
-            found.append(Changed(name, _change(old, new), old, new, recounted, sessions))
+        found.append(Changed(name, _change(old, new), old, new, by_hand[name], sessions))
     return Difference(first, last, (past.counting, then.counting), tuple(found))
+
+
+def _set_by_hand(side: Past, name: str) -> int:
+    """Return the position at which a bullet's counters were set by hand, 0 where they were not."""
+    entry = side.entries.get(name)
+    return entry.recounted_at if entry is not None and entry.recounted_at > entry.position else 0
 
 
 def _change(before: BulletRow | None, after: BulletRow | None) -> str:
@@ -87,11 +90,14 @@ def _change(before: BulletRow | None, after: BulletRow | None) -> str:
     return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
 
 
-def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None, Moved]]:
+def _moved(ledger: Ledger, past: Past, then: Past, names: Collection[str]) -> dict[str, dict[str | None, Moved]]:
     """By bullet and session, what its tags count for in one of the two playbooks and not in the other."""
     sides = Standing(past), Standing(then)
+    family = {one for side in (past, then) for name in names if name in side.entries for one in side.family(name)}
     members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
-    for verdict in _verdicts_between(ledger, *sides):
+    with ledger.asking() as sql:
+        verdicts = verdicts_in(sql, max(past.position, then.position), family)
+    for verdict in (one for one in verdicts if one.tag):
         for index, side in enumerate(sides):
             if verdict.position <= side.past.position and side.fault(verdict) is None:
                 for bullet in (verdict.name, *side.past.heirs(verdict.name, verdict.position)):
@@ -106,25 +112,3 @@ def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None,
             else:
                 one.harmful += by
     return moved
-
-
-def _verdicts_between(ledger: Ledger, first: Standing, last: Standing) -> list[Verdict]:
-    """Return the helpful and harmful verdicts that may count at one of two moments only, in order."""
-    low, high = sorted((first.past.position, last.past.position))
-    with ledger.asking() as sql:
-        if (first.counting, last.counting) != ("as_applied", "as_applied"):
-            found = verdicts_in(sql, high)  # a tag that is new may be one with an old one
-        else:
-            # Older ones too: a retraction, a new baseline or an undone merge takes them out of the count.
-            gone = first.retractions.keys() ^ last.retractions.keys()
-            starts = [_starts(side.past) for side in (first, last)]
-            rebased = [name for name in {**starts[0], **starts[1]} if starts[0].get(name) != starts[1].get(name)]
-            among, values = sql.among("position", [position for position in gone if position <= low])
-            found = [Verdict(*row) for row in sql.run(f"{SELECT} AND {among}", values)]
-            found += [*verdicts_in(sql, high, after=low), *verdicts_in(sql, low, rebased)]
-    return sorted({verdict for verdict in found if verdict.tag})
-
-
-def _starts(past: Past) -> dict[str, list[tuple[str, int]]]:
-    """Return behind which positions the evidence of each bullet counts, for itself and for those it was merged into."""
-    return {name: [(one, past.entries[one].recounted_at) for one in (name, *past.heirs(name))] for name in past.entries}

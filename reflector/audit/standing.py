@@ -7,9 +7,9 @@ Invariant: the rule is here alone. Blame, a session, a difference and the double
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from reflector.playbook.counting import Counting, member
+from reflector.playbook.counting import member
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
@@ -30,12 +30,10 @@ class Verdict(NamedTuple):
     reflection_id: str | None
 
 
-SELECT: Final = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ?"  # noqa: S608
-
-
-def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None, after: int = 0) -> list[Verdict]:
-    """Return the tags of these bullets, or of all, behind one position and up to another, in order."""
-    query, values = f"{SELECT} AND position > ? AND position <= ?", [after, upto]  # type: str, list[object]
+def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None) -> list[Verdict]:
+    """Return the tags of these bullets, or of all, up to a position, in order."""
+    query = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ? AND position <= ?"  # noqa: S608
+    values: list[object] = [upto]
     if names is not None:
         among, value = sql.among("name", names)
         query, values = f"{query} AND {among}", [*values, value]
@@ -43,14 +41,14 @@ def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None
 
 
 class Standing:
-    """Which verdicts count at a moment, under the policy in force or another one.
+    """Which verdicts count at a moment, under the policy in force.
 
     retractions  the id of the retraction that covers a tag, by the position of the tag
     """
 
-    def __init__(self, past: Past, counting: Counting | None = None) -> None:
+    def __init__(self, past: Past) -> None:
         self.past = past
-        self.counting = counting or past.counting
+        self.counting = past.counting
         self.retractions = past.covered()
         self._first: dict[tuple[str, int, str], int] = {}
 

@@ -23,6 +23,11 @@ from tests.oracle.model import POLICIES, Moment, difference, read
 from tests.road.agent import Agent
 
 
+def _state(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What `diff` says of a bullet, without the name that stands beside it."""
+    return {key: value for key, value in row.items() if key not in ("name", "position")} if row else None
+
+
 class Asked:
     """A machine's ledger and the commands that ask it."""
 
@@ -126,7 +131,8 @@ class Asked:
     def _difference(self, old: Moment, new: Moment) -> None:
         told = {
             one["name"]: {
-                **{key: one[key] for key in ("change", "before", "after", "recounted")},
+                **{key: one[key] for key in ("change", "recounted")},
+                **{key: _state(one[key]) for key in ("before", "after")},
                 "sessions": {of["session_id"]: (of["helpful"], of["harmful"]) for of in one["sessions"]},
             }
             for one in self("diff", f"{old.position}..{new.position}")["bullets"]
