@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from itertools import chain, count, islice
@@ -26,7 +26,6 @@ from reflector.cli.output import (
     note,
     print_csv,
     print_json,
-    print_lines,
     safe,
     shaped,
     short_id,
@@ -179,7 +178,8 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool) -> None:
                 return
             answer = asker.ask(query)
             if as_json:
-                print_lines(_documents(answer))
+                names = _unique(answer.columns)
+                print_json([dict(zip(names, map(_plain, row), strict=True)) for row in _rows(answer.pages)])
             elif as_csv:
                 print_csv(answer.columns, ([_cell(value) for value in row] for row in _rows(answer.pages)))
             else:
@@ -217,18 +217,6 @@ def _print_rows(answer: Answer) -> None:
         table(answer.columns, shown, prose=answer.columns)
     if len(rows) > _MOST_ROWS:
         note(f"These are the first {_MOST_ROWS:,} rows; --csv and --json have all of them.")
-
-
-def _documents(answer: Answer) -> Iterator[str]:
-    """Yield a list with one object a row, line by line, in the form of every other document."""
-    names = _unique(answer.columns)
-    last: str | None = None
-    for row in _rows(answer.pages):
-        yield "[" if last is None else f"{last},"
-        value = dict(zip(names, map(_plain, row), strict=True))
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-        last = "\n".join(f"  {line}" for line in text.split("\n"))
-    yield "[]" if last is None else f"{last}\n]"
 
 
 def _unique(columns: Sequence[str]) -> list[str]:

@@ -248,8 +248,6 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
         waiting = states.count("waiting")
         proposed = counted(len(merges) + waiting, "proposal")
         note(f"{proposed} waiting. Decide: {place.command('proposals', 'decide')}")
-        if decided := len(states) - waiting:
-            note(f"Decided on before, and not proposed again: {decided}.")
         if left := len(found) - len(states):
             note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import shake_256
 from typing import Final, Literal, Protocol, TypeVar
@@ -116,10 +116,6 @@ def ema(effectiveness: float, outcome: float, alpha: float) -> float:
 def embed(text: str) -> list[float]:
     """Return the text's vector: 32 floats of norm 1. Raises UnicodeEncodeError for a lone surrogate."""
     integers = struct.unpack(f"<{_DIMENSIONS}I", shake_256(text.encode()).digest(4 * _DIMENSIONS))
-    return unit([integer / 0xFFFFFFFF * 2 - 1 for integer in integers])
-
-
-def unit(vector: Sequence[float]) -> list[float]:
-    """Return a vector's direction: of norm 1, or zeros for zeros."""
+    vector = [integer / 0xFFFFFFFF * 2 - 1 for integer in integers]
     norm = math.sqrt(math.fsum(value * value for value in vector)) or 1.0
     return [value / norm for value in vector]

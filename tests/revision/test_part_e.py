@@ -16,7 +16,7 @@ from reflector.lessons.outcomes import ema
 from reflector.lessons.recording import lesson_event
 from reflector.proof.verify import verify
 from reflector.revision import turn
-from reflector.revision.verdict import UNREADABLE
+from reflector.revision.engine import UNREADABLE
 
 
 def test_the_constructor_has_the_asked_defaults() -> None:
