@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from reflector.files import error_words, read_bounded, read_ours
 from reflector.locate import parse_toml, user_config, user_folder
-from reflector.playbook.ranking import RANKINGS
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
@@ -42,6 +41,7 @@ GONE = {
     "judgement_weights": "rules judge with the weights that ship",
     "session_tokens": "monthly_tokens limits what is spent",
     "gate": "every window that cites a bullet is judged",
+    "ranking": "what does not fit has its turn",
 }
 
 #: Where the layer stands of a `ledger_url` in a repository's file, which decides nothing: `doctor` names it.
@@ -99,9 +99,6 @@ class Config:
     wrong_counts: bool = False
     #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"
-    #: which bullets a session is [shown](counting.md#which-bullets-a-session-is-shown) where not all fit: `balanced`,
-    #: `draw` or `best`
-    ranking: str = "balanced"
     #: bullets that are shown first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()
     #: whether `proposals find` [proposes removals](counting.md#prune), or with `"apply"` makes them
@@ -342,7 +339,6 @@ _CHOICES: dict[str, Iterable[str]] = {
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": ("ask", "accept"),
     "worktrees": ("main", "own"),
-    "ranking": RANKINGS,
     # A bullet that `proposals find` names is a person's to decide, or it is removed at once.
     "prune": ("propose", "apply"),
 }

@@ -1,15 +1,13 @@
-"""What a session is told of a playbook that does not fit: the documented policies, as pure functions.
+"""What a session is told of a playbook that does not fit: the documented choice, as pure functions.
 
 Invariant: the choice follows from the bullets, from what was recorded of them and from nothing else: no clock, no
 process, no order of files. So all starts between two changes get the same bytes, and anybody can make the choice again
-from the ledger. While everything fits, every policy tells everything.
+from the ledger. While everything fits, everything is told.
 
-`balanced`  pinned bullets first. At most three quarters of the room that is left go to bullets that helped more than
-            they harmed, the largest gain per token first. All other room goes to the other bullets, in turns: those
-            that the fewest sessions were told first, and among these by a draw. So what is new is told at the next
-            start, and what was left out has its turn.
-`draw`      Thompson sampling: each bullet's rate is drawn from its posterior.
-`best`      the highest rate first, as before 2026-11. What is left out once stays out until counters change.
+Pinned bullets come first. At most three quarters of the room that is left go to bullets that helped more than they
+harmed, the largest gain per token first. All other room goes to the other bullets, in turns: those that the fewest
+sessions were told first, and among these by a draw. So what is new is told at the next start, and what was left out has
+its turn.
 
 The gain of a bullet is what its rate (Laplace's rule: (helpful+1)/(all+2)) lies above even chances. A bullet that was
 told in many sessions since it last helped is demoted: its gain is halved for each `DEMOTED_AFTER` of them. Demotion
@@ -24,7 +22,6 @@ from typing import Final, NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
 
-RANKINGS: Final = ("balanced", "draw", "best")
 #: Sessions that were told a bullet since it last helped, for each halving of its gain.
 DEMOTED_AFTER: Final = 20
 #: The share of the room for bullets that were told least.
@@ -36,14 +33,12 @@ _PER_TOKEN: Final = 4
 class Standing(NamedTuple):
     """What a ranking knows besides the counters.
 
-    policy  one of RANKINGS
     pinned  names that are told first, in this order, and are never demoted
     told    sessions that were told a bullet, by name
     idle    those of them since the bullet last helped, or ever
     turn    moves on with what was told: a playbook whose counters stand still takes turns as well
     """
 
-    policy: str = "balanced"
     pinned: Sequence[str] = ()
     told: Mapping[str, int] = MappingProxyType({})
     idle: Mapping[str, int] = MappingProxyType({})
@@ -87,14 +82,10 @@ def choose(
     seed = _seed(ranked, standing)
     fill = _Fill(room, cost)
     rest = [bullet for bullet in ranked if bullet.name not in places or not fill.take(bullet)]
-    if standing.policy == "draw":
-        rest.sort(key=lambda one: (-_drawn(one, seed), one.name))
-    elif standing.policy == "balanced":
-        rest.sort(key=lambda one: (-_gain(one, standing), best_first(one)))
-        keep = int(fill.room * EXPLORED)
-        left = [one for one in rest if _gain(one, standing) <= 0 or not fill.take(one, keep)]
-        rest = sorted(left, key=lambda one: (_turns(one, standing), _hash(f"{seed} {one.name}")))
-    for bullet in rest:
+    rest.sort(key=lambda one: (-_gain(one, standing), best_first(one)))
+    keep = int(fill.room * EXPLORED)
+    left = [one for one in rest if _gain(one, standing) <= 0 or not fill.take(one, keep)]
+    for bullet in sorted(left, key=lambda one: (_turns(one, standing), _hash(f"{seed} {one.name}"))):
         fill.take(bullet)
     return Choice(tuple(sorted(fill.taken, key=order)), seed)
 
@@ -132,7 +123,7 @@ def _turns(bullet: Bullet, standing: Standing) -> int:
 
 def _seed(bullets: Sequence[Bullet], standing: Standing) -> str:
     """Return 8 hex digits that change with the playbook, and with the turn of what was told."""
-    parts = [standing.policy, str(standing.turn), *standing.pinned]
+    parts = ["balanced", str(standing.turn), *standing.pinned]
     parts += [f"{one.section} {one.line}" for one in sorted(bullets, key=lambda one: one.name)]
     return _hash("\n".join(parts))[:8]
 
@@ -141,9 +132,3 @@ def _hash(text: str) -> str:
     import hashlib
 
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-
-
-def _drawn(bullet: Bullet, seed: str) -> float:
-    import random  # for this policy alone
-
-    return random.Random(f"{seed} {bullet.name}").betavariate(bullet.helpful + 1, bullet.harmful + 1)

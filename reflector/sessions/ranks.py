@@ -19,7 +19,7 @@ from reflector.files import read_file, write_durably
 from reflector.handover import open_own
 from reflector.locate import own_folder
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.ranking import RANKINGS, Standing
+from reflector.playbook.ranking import Standing
 from reflector.text.secrets import quote
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
     from reflector.ledger.usage import usage_at
 
     known = usage_at(ledger, upto)
-    return Standing(config.ranking, config.pinned, known.told, known.idle, known.texts // TURN)
+    return Standing(config.pinned, known.told, known.idle, known.texts // TURN)
 
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
@@ -60,8 +60,8 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
 
     best = [one for one in (book.best() if book else ()) if one.bullet is None and one.kind != "summary"]
     lessons = [[one.id, quote(one.text, 300), one.successes, one.failures] for one in best[:_MOST_LESSONS]]
-    of = [config.ranking, list(config.pinned), ledger.updated_at(), told_texts(ledger) // TURN, lessons]
-    if _kept_ranks(root).get("of", [RANKINGS[0], [], ledger.updated_at(), 0, []]) == of:
+    of = [list(config.pinned), ledger.updated_at(), told_texts(ledger) // TURN, lessons]
+    if _kept_ranks(root).get("of", [[], ledger.updated_at(), 0, []]) == of:
         return
     found = ranks(ledger, config)
     content = {"of": of, "told": dict(found.told), "idle": dict(found.idle)}
@@ -75,9 +75,9 @@ def kept_standing(root: Path, users: Path) -> tuple[Standing, list[Told]]:
     found = [_kept_ranks(users), own] if users != root else [own]
     try:
         told, idle = ({n: int(k) for one in found for n, k in one.get(key, {}).items()} for key in ("told", "idle"))
-        policy, pinned, _, turn, rows = own.get("of", [RANKINGS[0], [], None, 0, []])
+        pinned, _, turn, rows = own.get("of", [[], None, 0, []])[-4:]  # an older one began with a policy
         lessons = [Told(str(id), LESSONS, str(text), int(good), int(bad)) for id, text, good, bad in rows]
-        return Standing(str(policy), tuple(map(str, pinned)), told, idle, int(turn)), lessons
+        return Standing(tuple(map(str, pinned)), told, idle, int(turn)), lessons
     except (ValueError, TypeError, AttributeError):
         return Standing(), []
 

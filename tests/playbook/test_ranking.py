@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.playbook.bullet import Bullet, best_first
-from reflector.playbook.ranking import DEMOTED_AFTER, RANKINGS, Standing, choose
+from reflector.playbook.ranking import DEMOTED_AFTER, Standing, choose
 
 
 def cost(bullet: Bullet, sections: Collection[str]) -> int:
@@ -25,10 +25,9 @@ def told(bullets: Sequence[Bullet], standing: Standing, room: int = 1000) -> lis
     return [bullet.name for bullet in choose(bullets, standing, room, cost).bullets]
 
 
-@pytest.mark.parametrize("policy", RANKINGS)
-def test_where_everything_fits_everything_is_told_best_first_without_a_draw(policy: str) -> None:
+def test_where_everything_fits_everything_is_told_best_first_without_a_draw() -> None:
     bullets = [*named(3), *named(2, helpful=1, after=3), *named(1, harmful=1, after=5)]
-    choice = choose(bullets, Standing(policy), 10_000, cost)
+    choice = choose(bullets, Standing(), 10_000, cost)
     assert (list(choice.bullets), choice.seed) == (sorted(bullets, key=best_first), "")
 
 
@@ -52,7 +51,6 @@ IDLE = Standing(told={**OFTEN, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTE
     ("bullets", "standing", "name", "is_told"),
     [
         ([*OLD, *NEW], SEEN, "oth-100", True),  # new advice, however good the old one is
-        ([*OLD, *NEW], SEEN._replace(policy="best"), "oth-100", False),
         ([*named(100), *named(8, helpful=3, after=100)], Standing(), "oth-106", True),  # what helped keeps its room
         (HELPED, Standing(told=OFTEN), "oth-000", True),
         (HELPED, IDLE, "oth-000", False),  # told often since it helped
@@ -86,13 +84,13 @@ _bullets = st.lists(
 )
 
 
-@given(_bullets, st.sampled_from(RANKINGS), st.integers(0, 2000), st.randoms())
+@given(_bullets, st.integers(0, 2000), st.randoms())
 def test_the_choice_fits_and_does_not_depend_on_the_order_of_the_bullets(
-    bullets: list[Bullet], policy: str, room: int, random: object
+    bullets: list[Bullet], room: int, random: object
 ) -> None:
-    choice = choose(bullets, Standing(policy), room, cost)
+    choice = choose(bullets, Standing(), room, cost)
     shuffled = sorted(bullets, key=lambda _: random.random())  # type: ignore[attr-defined]
-    assert choose(shuffled, Standing(policy), room, cost) == choice
+    assert choose(shuffled, Standing(), room, cost) == choice
     used = 0
     sections: set[str] = set()
     for bullet in choice.bullets:
