@@ -13,6 +13,7 @@ import logging
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -203,8 +204,10 @@ def entries(bundle: ReflectionBundle, config: GatedConfig, summary: str) -> list
     if config.ops_reflection <= 0:
         return []
     entry = {"owner": bundle.agent, "ts": bundle.time, "text": summary, "tags": ["reflection"], "kind": "summary"}
-    vector = _vector(summary) if config.embed else None
-    return [entry if vector is None else {**entry, "vec_full": vector}]
+    if config.embed and summary:
+        with suppress(UnicodeEncodeError):
+            entry["vec_full"] = [round(value, 6) for value in embed(summary)]
+    return [entry]
 
 
 def entry_id(agent: str, turn: int, slot: int, text: str) -> str:
@@ -241,18 +244,16 @@ def write_entries(
         return Written(len(entries), reason="ops_cap=0")
     if ledger is None:
         return Written(len(entries), reason="index_missing")
-    added: list[bool] = []
+    added: dict[str, bool] = {}
     errors: list[str] = []
-    ids: list[str] = []
     for slot, entry in enumerate(entries[:ops_cap]):
         try:
             kept = record(entry, turn=turn, slot=slot)
-            added.append(_append(ledger, kept, turn, slot))
-            ids.append(kept["id"])
+            added[kept["id"]] = _append(ledger, kept, turn, slot)
         except Exception as error:  # noqa: BLE001 - the others are still written, and the turn goes on
             errors.append(f"add_error[{slot}]:{type(error).__name__}")
-    reason = "partial_failure" if errors else None
-    return Written(len(entries), sum(added), len(added) - sum(added), tuple(errors), reason, tuple(ids))
+    written, reason = sum(added.values()), "partial_failure" if errors else None
+    return Written(len(entries), written, len(added) - written, tuple(errors), reason, tuple(added))
 
 
 def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
@@ -268,11 +269,3 @@ def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bo
         return ledger.append([event])[0].added
     except Conflict:  # the same words of the same turn, at another time: the first record stands
         return False
-
-
-def _vector(text: str) -> list[float] | None:
-    """A text's vector, rounded as it is kept; None where it has none."""
-    try:
-        return [round(value, 6) for value in embed(text)] if text else None
-    except UnicodeEncodeError:
-        return None

@@ -16,8 +16,8 @@ from typing import Final
 
 from reflector.files import read_bounded, replace_file
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import merge
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
-from reflector.playbook.three_way import merge
 
 #: An exit code that tells git that there is no merge, where 1 tells it of a conflict.
 _FAILED: Final = 129

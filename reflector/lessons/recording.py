@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -99,12 +100,9 @@ def observe_outcome(
     data = _without_secrets(said, ev.OUTCOME_OBSERVED)
     at = _utc(observed_at) if observed_at is not None else None
 
-    def event(*parts: str | int) -> NewEvent:
-        event_id = identity(ev.OUTCOME_OBSERVED, lesson_id, kind, source, *parts)
-        who = actor or source
-        return NewEvent(ev.OUTCOME_OBSERVED, event_id, data, who, at, session_id=session_id, target_id=lesson_id)
-
-    return _append(ledger, event, key)
+    who = actor or source
+    event = NewEvent(ev.OUTCOME_OBSERVED, "", data, who, at, session_id=session_id, target_id=lesson_id)
+    return _append(ledger, event, (lesson_id, kind, source), key)
 
 
 def record_told(
@@ -124,11 +122,8 @@ def record_told(
     said = {"via": via, "lessons": told, "bullets": [], **({"task": task} if task is not None else {})}
     data = _without_secrets(said, ev.ADVICE_TOLD)
 
-    def event(*parts: str | int) -> NewEvent:
-        event_id = identity(ev.ADVICE_TOLD, via, session_id or "", task or "", *parts)
-        return NewEvent(ev.ADVICE_TOLD, event_id, data, actor, session_id=session_id)
-
-    return _append(ledger, event, key)
+    event = NewEvent(ev.ADVICE_TOLD, "", data, actor, session_id=session_id)
+    return _append(ledger, event, (via, session_id or "", task or ""), key)
 
 
 def told_at_start(
@@ -179,16 +174,20 @@ def relevant(book: LessonBook, task: str, context_hash: str, k: int) -> list[Les
     return found[: max(0, k)]
 
 
-def _append(ledger: Ledger, event: Callable[..., NewEvent], key: Key | None) -> Appended:
-    if key is not None:
-        made = event(*key)
-        try:
-            (answer,) = ledger.append([made])
-        except Conflict as conflict:  # observed before, in other words
-            return Appended(made.event_id, conflict.position, added=False)
-        return answer
-    head = ledger.head()
-    return append_next(ledger, head.position, lambda number: event(head.origin, number))
+def _append(ledger: Ledger, event: NewEvent, about: Key, key: Key | None) -> Appended:
+    """Append an event whose identity is what it is about and a key, or without one the next that nobody took."""
+
+    def made(*parts: str | int) -> NewEvent:
+        return replace(event, event_id=identity(event.type, *about, *parts))
+
+    if key is None:
+        head = ledger.head()
+        return append_next(ledger, head.position, lambda number: made(head.origin, number))
+    try:
+        (answer,) = ledger.append([made(*key)])
+    except Conflict as conflict:  # observed before, in other words
+        return Appended(made(*key).event_id, conflict.position, added=False)
+    return answer
 
 
 def append_next(ledger: Ledger, number: int, made: Callable[[int], NewEvent]) -> Appended:

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import Change, edits_between
+from reflector.playbook.change import Change, edits_between, merge
 from reflector.playbook.document import load
 from reflector.playbook.names import SECTIONS
-from reflector.playbook.three_way import merge
 
 BULLETS = st.builds(
     Bullet,
