@@ -15,7 +15,7 @@ import click
 
 import reflector
 from reflector.cli.app import reflector as program
-from reflector.cli.table import GROUPS, HIDDEN, MOVED
+from reflector.cli.table import GROUPS, HIDDEN
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
@@ -44,7 +44,6 @@ def _commands() -> Iterator[str]:
         assert command is not None
         for called, one in [(name, command), *_within(name, command)]:
             yield " ".join(["command", called, *sorted(map(_typed, one.params), key=lambda typed: typed[:1] == "-")])
-    yield from (f"gone {name}: {now}" for name, now in MOVED.items())
 
 
 def _within(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
