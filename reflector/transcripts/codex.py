@@ -25,10 +25,9 @@ _WORDLESS = frozenset(
     context_compaction ghost_snapshot image_generation_call other tool_search_call tool_search_output
     """.split()
 )
-#: Items with words; until September 2025 they stood on lines of their own.
+#: Items with words.
 _CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call", "web_search_call"))
 _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
-_ITEMS = _CALLS | _OUTPUTS | {"message", "reasoning"}
 
 #: Shorter ids are a counter's, which local model servers begin anew: `call_0`.
 _UNIQUE = 16
@@ -68,7 +67,7 @@ class _Rollout(Conversation):
         self._said: dict[str, int] = {}
 
     def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
-        kind, payload = _unpacked(record)
+        kind, payload = building.kind(record), fields(record.get("payload"))
         if kind == "session_meta":
             self._describe(payload)
             return
@@ -86,7 +85,7 @@ class _Rollout(Conversation):
                 uuid = digest("codex", self._root, self._before, "summary", summary)
                 yield building.by_user(uuid, place, "summary", summary)
         elif kind not in _WORDLESS:
-            count_type(tally, kind)
+            count_type(tally, kind or None)
 
     def _describe(self, meta: dict[str, Any]) -> None:
         """A fork names itself first, then copies its parent's file with the name in it."""
@@ -166,20 +165,6 @@ class _Rollout(Conversation):
         return uuid if times == 1 else f"{uuid}#{times}"
 
 
-def _unpacked(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Type and payload of a line, in today's shape and in the one before it."""
-    kind, payload = building.kind(record), record.get("payload")
-    if kind and isinstance(payload, dict):
-        return kind, payload
-    if kind in _ITEMS:
-        return "response_item", record
-    if not kind and "record_type" in record:
-        return "turn_context", record
-    if not kind and "instructions" in record:
-        return "session_meta", record
-    return kind or "(none)", {}
-
-
 def _typed(item: dict[str, Any]) -> str:
     """Return what a person typed in a message of the role user; "" where the client wrote all of it."""
     content = item.get("content")
@@ -240,12 +225,7 @@ def _outcome(output: Any) -> tuple[str, int | None, bool]:
 
 
 def _recognises(record: dict[str, Any]) -> bool:
-    kind = building.kind(record)
-    if isinstance(record.get("payload"), dict):
-        return kind in _TYPES
-    if not kind:
-        return "instructions" in record and isinstance(record.get("id"), str) and "timestamp" in record
-    return kind in _ITEMS and ("role" in record or "call_id" in record or "summary" in record)
+    return building.kind(record) in _TYPES and isinstance(record.get("payload"), dict)
 
 
 FORMAT = Format("codex", "Codex CLI", _recognises, _Rollout)

@@ -106,12 +106,8 @@ class _Events(Conversation):
 
 
 def _is_clients(data: dict[str, Any], chain: str) -> bool:
-    return (
-        short(data.get("source")) not in _HUMAN
-        or data.get("isAutopilotContinuation") is True
-        or data.get("inputOrigin") is not None
-        or chain != ""
-    )
+    by_program = data.get("isAutopilotContinuation") is True or data.get("inputOrigin") is not None
+    return by_program or chain != "" or short(data.get("source")) not in _HUMAN
 
 
 def _call(data: dict[str, Any], name: str) -> ToolCall:

@@ -46,15 +46,6 @@ _BUFFER = 1024 * 1024
 _HELD = 4 * 1024 * 1024
 #: Places are at least so many messages apart.
 _APART = 20
-#: How files begin that hold transcripts in a form that is not read, and what to do about it.
-_WRAPPED = (
-    (b"\x28\xb5\x2f\xfd", "is compressed; unpack it with `zstd -d` and ingest the result"),
-    (b"\x1f\x8b", "is compressed; unpack it with `gunzip` and ingest the result"),
-    (
-        b"SQLite format 3\0",
-        "is a database; for OpenCode's, write a session to a file with `opencode export` and ingest that",
-    ),
-)
 
 
 class UnknownTranscript(ValueError):
@@ -154,24 +145,16 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
     return found
 
 
-def read_messages(
-    path: str | PathLike[str],
-    *,
-    limit: int | None = None,
-    tally: Tally | None = None,
-    start: int = 0,
-) -> Iterator[Message]:
+def read_messages(path: str | PathLike[str], *, limit: int | None = None, start: int = 0) -> Iterator[Message]:
     """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
     limit   bytes to read at most: the file's size when its window was closed
-    tally   filled while reading: what was not understood
     start   where to begin, the offset of a place
 
     Raises as `scan` does, at the first step of the iteration.
     """
     with _opened(path) as transcript:
-        tally = Tally() if tally is None else tally
-        yield from transcript.messages(transcript.input(start, limit), transcript.format.converse(), tally)
+        yield from transcript.messages(transcript.input(start, limit), transcript.format.converse(), Tally())
 
 
 def agent_of(path: str | PathLike[str]) -> str:
@@ -255,7 +238,7 @@ def _sniffed(file: FileIO) -> tuple[Format, bool]:
         for record in _document(file, Tally()):
             if (format := _format_of(record)) and format is not CLAUDE_CODE:
                 return format, True
-    raise UnknownTranscript(_refusal(str(file.name), head, tally))
+    raise UnknownTranscript(f"{str(file.name)!r} {_refusal(tally)}")
 
 
 def formats() -> tuple[Format, ...]:
@@ -293,18 +276,16 @@ def _document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
     return records
 
 
-def _refusal(name: str, head: bytes, tally: Tally) -> str:
-    for magic, advice in _WRAPPED:
-        if head.startswith(magic):
-            return f"{name!r} {advice}"
+def _refusal(tally: Tally) -> str:
     if tally.lines == 0:
-        if not tally.unfinished_bytes:
-            return f"{name!r} is empty: it contains no records yet"
-        return f"{name!r} holds {tally.unfinished_bytes} bytes of an unfinished line: it contains no records yet"
+        return f"contains no records yet ({tally.unfinished_bytes} bytes of an unfinished line); try again later"
     looked_for = f"looked for records of {', '.join(format.name for format in (CLAUDE_CODE, *formats()))}"
-    if tally.records == 0:
-        return f"{name!r} is not a transcript: its beginning has no line that is a JSON object; {looked_for}"
-    return f"{name!r} is not a known transcript: none of its first {tally.records} records is one; {looked_for}"
+    if tally.records:
+        return f"is not a known transcript: none of its first {tally.records} records is one; {looked_for}"
+    return (
+        f"is not a transcript: its beginning has no line that is a JSON object; {looked_for}. Unpack a compressed "
+        "file, and write a session of OpenCode to a file with `opencode export`"
+    )
 
 
 class _Input(io.RawIOBase):

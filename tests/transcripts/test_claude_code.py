@@ -80,7 +80,6 @@ def test_a_session_reads_as_its_words_calls_and_results_in_file_order(path: Path
 
 
 def test_glued_and_torn_records_are_found(path: Path) -> None:
-    tally = Tally()
     write(
         path,
         [
@@ -90,8 +89,8 @@ def test_glued_and_torn_records_are_found(path: Path) -> None:
             line(assistant(4, "lost words"))[:120] + line(assistant(3, "kept")),
         ],
     )
-    assert [m.text for m in read_messages(path, tally=tally)] == ["go", "glued", "behind progress", "kept"]
-    assert (tally.glued, tally.malformed) == (2, 1)
+    assert [m.text for m in read_messages(path)] == ["go", "glued", "behind progress", "kept"]
+    assert (scan(path).tally.glued, scan(path).tally.malformed) == (2, 1)
 
 
 def test_a_file_that_shrinks_while_it_is_read_ends(path: Path) -> None:

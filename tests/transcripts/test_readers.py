@@ -11,7 +11,7 @@ import pytest
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import Scan, read_messages, scan
-from tests.transcripts.agents import SESSION, Codex, Copilot, Gemini, GeminiDocument, OpenCode, Pi, Session
+from tests.transcripts.agents import Codex, Copilot, Gemini, GeminiDocument, OpenCode, Pi, Session
 from tests.transcripts.records import shown, write
 
 PARENT = "0199a213-0000-7000-8000-000000000001"
@@ -340,24 +340,6 @@ def test_what_a_subagent_of_codex_inherits_is_left_to_its_parent(folder: Path) -
     for number, record in enumerate(session.records):
         record["ordinal"] = number
     assert cited(read(session, folder)) == ["pat-002"]
-
-
-def test_rollouts_from_before_payloads_are_read(folder: Path) -> None:
-    done = {"output": "a", "metadata": {"exit_code": 0}}
-    path = write(
-        folder / "old.jsonl",
-        [
-            {"id": SESSION, "timestamp": "2025-08-01T00:00:00.000Z", "instructions": None, "git": {}},
-            {"record_type": "state"},
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix it."}]},
-            {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "call_1"},
-            {"type": "function_call_output", "call_id": "call_1", "output": json.dumps(done)},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done: [pat-001]."}]},
-        ],
-    )
-    read = [shown(message) for message in read_messages(path)]
-    assert read == ["human Fix it.", "model Bash(command=ls)", "tool = a", "model Done: [pat-001]."]
-    assert scan(path).session_id == SESSION
 
 
 # Messages of Gemini CLI and OpenCode that grow
