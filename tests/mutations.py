@@ -50,11 +50,7 @@ EVIDENCE = ("tests/reflection/test_evidence.py",)
 SHOWN = ("tests/reflection/test_excerpt.py",)
 HOSTILE = ("tests/reflection/test_hostile.py::test_no_transcript_moves_a_counter_by_the_api",)
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
-RUNNER = (
-    "tests/reflection/test_runner.py",
-    "tests/reflection/test_gate.py",
-    "tests/reflection/test_spending.py",
-)
+RUNNER = ("tests/reflection/test_runner.py", "tests/reflection/test_gate.py")
 PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py")
 KEPT_FILE = (
     "tests/curation/test_file_in_any_hands.py",
@@ -99,9 +95,9 @@ UNDOING, PROPOSALS, PLAYBOOK_FILE = (
 CITATION, FINDINGS, PEOPLE, STEPS = (
     f"reflector/reflection/rules/{name}.py" for name in ("citation", "findings", "people", "steps")
 )
-WINDOW, STANDING, RUN, RECORDING, CONSENT, SPENDING, GROUNDS, PARSED, EXCERPT = (
+WINDOW, STANDING, RUN, RECORDING, CONSENT, GROUNDS, PARSED, EXCERPT = (
     f"reflector/reflection/{name}.py"
-    for name in ("window", "standing", "runner", "recording", "gate", "spending", "evidence", "answers", "excerpt")
+    for name in ("window", "standing", "runner", "recording", "gate", "evidence", "answers", "excerpt")
 )
 AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in ("agent", "consent", "agent_clients"))
 
@@ -430,8 +426,8 @@ MUTATIONS = [
     Mutation(CONSENT, "if not cited and not (is_model and self.config.uncited):", "if not cited:", RUNNER),
     Mutation(CONSENT, "        if forced:\n            return None\n", "", RUNNER),
     Mutation(CONSENT, 'if self.config.layer("backend") == "project":', "if False:", RUNNER),
-    Mutation(SPENDING, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
-    Mutation(SPENDING, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
+    Mutation(CONSENT, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
+    Mutation(CONSENT, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
     # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills nothing.
     Mutation(PROPOSALS, '[-1].state in ("waiting", "rejected", "kept"):', '[-1].state == "waiting":', PROPOSED),
     Mutation(PROPOSALS, "max((trust, *(one.by for one in evidence)), key=TRUSTS.index)", "trust", PROPOSED),

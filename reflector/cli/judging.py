@@ -24,11 +24,11 @@ from reflector.playbook.counting import Verdict
 from reflector.project import Project
 from reflector.reflection import standing
 from reflector.reflection.backends import backend_of
+from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.reflection.protocol import OUTAGES, Backend, BackendError, Reads, Request
 from reflector.reflection.recording import Reflected
 from reflector.reflection.reflection_events import failed
 from reflector.reflection.runner import Runner
-from reflector.reflection.spending import Spending, waiting_for_budget
 from reflector.reflection.standing import OpenCitation, reparse
 from reflector.sessions import last_session, locks
 from reflector.sessions.drain import Drained, runner_of

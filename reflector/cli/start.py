@@ -250,7 +250,7 @@ def _elsewhere() -> dict[str, int]:
 
 def _read_ledger(place: Place, project: Project, found: StatusJson) -> None:
     from reflector.events import event as ev
-    from reflector.reflection.spending import waiting_for_budget
+    from reflector.reflection.gate import waiting_for_budget
     from reflector.sessions import spool
 
     with project.open_ledger() as ledger:
@@ -304,7 +304,7 @@ def _failure(place: Place, window: WindowRow, trouble: Trouble, project: Project
 
 def month_of(ledger: Ledger | None, project: Project) -> MonthJson | None:
     """Return what models took this month; None where the record of it cannot be read."""
-    from reflector.reflection.spending import Spending
+    from reflector.reflection.gate import Spending
 
     try:
         tokens = Spending().total("", 0) if ledger is None else Spending().month(ledger)

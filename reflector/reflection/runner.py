@@ -18,10 +18,10 @@ from reflector.events.event import Event
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
 from reflector.reflection import reflection_events as events_of
+from reflector.reflection.gate import waiting_for_budget
 from reflector.reflection.protocol import REDACTED, AsksSeveral, Request, Trouble, trouble_of
 from reflector.reflection.recording import Recorder, Reflected
 from reflector.reflection.reflection_events import reflection_id_of
-from reflector.reflection.spending import waiting_for_budget
 from reflector.reflection.window import Session, names_in
 from reflector.transcripts.reading import UnknownTranscript
 
