@@ -13,7 +13,7 @@ PLAIN  := $(VENV)/.plain
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-scale mutations test-claude test-clients lint types docs bench wheel-check clean
+.PHONY: help demo test test-slow test-scale mutations test-claude test-clients lint docs site man papers bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -66,6 +66,19 @@ lint: $(STAMP)   ## ruff, formatting and types
 docs: $(STAMP)   ## write what is generated: pages of docs/, and the public surface, tests/surface.txt
 	$(BIN)/python -m tests.surface
 
+site: $(STAMP)   ## the documents as a site below site/, strictly: no dead link, no page outside its groups
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+man: $(STAMP)    ## a manual page of each command below build/man
+	$(BIN)/python .ci/man.py build/man
+
+papers: $(STAMP) ## what a release needs besides code: workflows, the next changes, the site
+	$(BIN)/zizmor --offline --quiet .
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/towncrier build --draft --version next >/dev/null
+	$(MAKE) site man
+
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor
 	$(BIN)/python -m benchmarks
 
@@ -73,4 +86,4 @@ wheel-check: $(STAMP) ## build wheel and sdist twice, install outside the checko
 	bash .ci/wheel-check
 
 clean:           ## remove what the targets made
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

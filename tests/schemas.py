@@ -252,6 +252,32 @@ could not be done, and 2 for usage and configuration. `reflector --user COMMAND`
 applies in every project ([reference.md](reference.md#playbooks))."""
 
 
+def cheat_sheet() -> str:
+    """Return docs/cheat-sheet.md: each command in its shortest useful form, on two printed pages."""
+    from reflector.cli.table import GROUPS, SUMMARIES
+    from reflector.playbook.bullet import SECTIONS
+
+    parts = ["<!-- generated -->\n", "# Cheat sheet\n", _CHEAT]
+    parts += ["**Sections**: " + ", ".join(f"`{slug}` {title.lower()}" for slug, title in SECTIONS.items()) + "\n"]
+    for title, group in GROUPS.items():
+        typed = [f"{name} {next(filter(None, entry.examples), '')}".rstrip() for name, entry in group.items()]
+        said = [SUMMARIES[name].rstrip(".") for name in group]
+        rows = [f"{one:<{max(map(len, typed))}}  # {about}" for one, about in zip(typed, said, strict=True)]
+        parts += [f"## {title}\n", "```text", *rows, "```\n"]
+    return "\n".join(parts)
+
+
+_CHEAT = """\
+`reflector` stands before each line, and `--help` behind it shows the rest. [Commands](commands.md) has more examples.
+
+**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--dataset NAME`, `--json` (a stable form),
+`--as-of 41`, `--as-of 2026-11-01` or `--as-of SESSION` (a moment), `--dry-run` (only show).
+
+**Names**: `pat-001` a bullet, `5f2a91c0` the beginning of a session's id, `41` an event's position.
+**Exit codes**: 0 all is well, 1 something is wrong, 2 wrong usage.
+"""
+
+
 def _event_types() -> list[str]:
     rows = [
         f"| `{name}` | {one.since} | {one.meaning} | {one.target.event if one.target else ''} |"
@@ -338,7 +364,8 @@ def written() -> dict[Path, str]:
     """Return each generated file with what it is to hold."""
     made = schema()
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    pages = {"keys": keys(made), "commands": commands(), "events": events(), "views": views(), "settings": settings()}
+    pages = {"keys": keys(made), "commands": commands(), "cheat-sheet": cheat_sheet(), "events": events()}
+    pages |= {"views": views(), "settings": settings()}
     return {DOCS / "schema.json": text, **{DOCS / f"{name}.md": page for name, page in pages.items()}}
 
 

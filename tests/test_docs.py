@@ -61,9 +61,11 @@ def with_sessions(you: Agent) -> Path:
 
 MOVING = section("team.md", "Moving a ledger")
 GATED = section("embedding.md", "Gated reflection")
+QUICK_START = PAGES["README.md"].partition("\n## Five minutes\n")[2].partition("\n## ")[0]
 PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "readme": (PAGES["README.md"].partition("\n## Install\n")[0], demo, 3),
     "editing": (PAGES["editing.md"].partition("\n## How the playbook grows\n")[0], empty, 11),
+    "playbooks": (section("reference.md", "Playbooks").partition("### The agent's tools")[0], empty, 3),
     "duplicates": (section("editing.md", "Proposals and duplicates"), empty, 1),
     "counting": (section("counting.md", "What it costs in context"), demo, 8),
     "troubleshooting": (PAGES["troubleshooting.md"], with_sessions, 9),
@@ -82,6 +84,23 @@ def you(tmp_path: Path) -> Agent:
     """A person with an empty home, and a project that is not there yet."""
     (tmp_path / "you").mkdir()
     return Agent(tmp_path / "you" / "shop", tmp_path / "you")
+
+
+#: What no test types: an installation by name, a model's address, a real agent and its tools.
+NOT_PLAYED = ("uv tool install", "pip install", "ANTHROPIC_BASE_URL", "run_reflector(", "claude mcp add", "3f9c2a71")
+
+
+def test_every_block_of_commands_is_played_but_for_those_that_need_a_registry_a_model_or_an_agent() -> None:
+    played = [page for page, _, _ in PLAYED.values()]
+    played += [PAGES["first-ten-minutes.md"], PAGES["git.md"], GATED, section("embedding.md", "Loops and graphs")]
+    left = [
+        f"{name}: {content}"
+        for name, page in PAGES.items()
+        for language, content in blocks(page)
+        if language in ("console", "python") and not any(content in one for one in (*played, QUICK_START))
+    ]
+    assert [one for one in left if not any(word in one for word in NOT_PLAYED)] == []
+    assert [word for word in NOT_PLAYED if not any(word in one for one in left)] == []
 
 
 @pytest.mark.parametrize("name", PLAYED)
@@ -173,9 +192,11 @@ def test_what_is_generated_and_the_public_surface_are_what_the_code_says() -> No
     assert not stale, f"{', '.join(stale)}: write them with `make docs`"
 
 
-def test_every_page_of_the_documents_is_in_the_readmes_index() -> None:
+def test_every_page_of_the_documents_is_in_the_readmes_index_and_in_a_group_of_the_site() -> None:
     index = PAGES["README.md"].partition("\n## Documentation\n")[2].partition("\n## ")[0]
     assert [page.name for page in DOCS.glob("*.md") if f"(docs/{page.name})" not in index] == []
+    groups = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    assert [page.name for page in DOCS.glob("*.md") if f": {page.name}\n" not in groups] == []
 
 
 def test_the_readme_links_to_files_that_exist() -> None:
