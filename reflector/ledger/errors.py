@@ -108,8 +108,7 @@ def _meant(code: str, text: str, context: str, where: str) -> LedgerError:
 _REFUSED: Final = "(?:19 |P0001|23...|XX000(?=.*(?:append-only|event_target_once|event_target_exists))).*"
 #: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
-_RESTORE: Final = "run `reflector verify`, and restore a backup"
-_AGAIN: Final = "then run the same command again"
+_WAIT: Final = "({text}); start that server or wait until it is back, then run the same command again"
 HEAD_MISPLACED: Final = (
     "the head of the playbook in {where} does not stand at its last event, and nothing was appended; find out who "
     "moved it with `reflector verify`, then run `reflector rebuild --mend`"
@@ -124,25 +123,19 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         r"(?:remote node (?:\S+@)?|to COPY to shard \d+ on |connections to the node |executing command on )"
         r"(?P<worker>\S+:\d+)",
         LedgerAway,
-        "{where} needs the Citus server {worker}, which does not answer ({text}); start that server or wait until it "
-        f"is back, {_AGAIN}",
+        f"{{where}} needs the Citus server {{worker}}, which does not answer {_WAIT}",
     ),
-    (
-        "XX000 could not commit transaction for shard",
-        LedgerAway,
-        f"{{where}} lost a server of its Citus ({{text}}); start that server or wait until it is back, {_AGAIN}",
-    ),
+    ("XX000 could not commit transaction for shard", LedgerAway, f"{{where}} lost a server of its Citus {_WAIT}"),
     (
         r'XX000 .*unrecognized RTE kind: 7|42P01 .*"event_\d+"',
         LedgerUnavailable,
-        "the triggers of {where} name other tables than Citus has, as after citus_schema_distribute or "
-        "citus_schema_undistribute ({text}), and nothing was appended; let the owner of the ledger run "
-        "`reflector rebuild --mend`",
+        "the triggers of {where} name other tables than Citus has ({text}), and nothing was appended; let the owner of "
+        "the ledger run `reflector rebuild --mend`",
     ),
     (
         r"XX000 .*nextval\(sequence\) calls in worker nodes",
         LedgerUnavailable,
-        "{where} is asked on a worker of Citus, which begins no playbook ({text}); name the coordinator in the URL",
+        "{where} begins no playbook on a worker of Citus ({text}); name the coordinator in the URL",
     ),
     (
         "RF001|XX000 .*a minute ahead",
@@ -155,11 +148,7 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         "this target is already retracted or redacted; nothing was appended. To undo it, retract the retraction",
     ),
     (f"{_REFUSED}moved to another ledger", LedgerMoved, "the playbook moved from {where}, and nothing was appended"),
-    (
-        f"{_REFUSED}(?:one above the last|event_pkey)",
-        LedgerCorrupt,
-        HEAD_MISPLACED,
-    ),
+    (f"{_REFUSED}(?:one above the last|event_pkey)", LedgerCorrupt, HEAD_MISPLACED),
     (
         rf"(?!.*(?:event\.playbook_id|event_id_once)){_REFUSED}unique",
         LedgerCorrupt,
@@ -178,64 +167,38 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         "`reflector log`",
     ),
     (_REFUSED, LedgerError, "{where} refused the events, nothing was appended: {text}"),
-    ("[56] |40|55P03", LedgerLocked, "{where} is locked by another process ({text}); try again"),
-    ("57014", LedgerLocked, "{where} did not answer in time ({text}); try again, or raise statement_timeout"),
     (
-        r"(?:11|26) |\d\d? .*(?:malformed|not a database|no such (?:table|column)|could not decode)",
-        LedgerCorrupt,
-        "{where} is not a sound ledger ({text}); nothing was changed. Run `reflector verify`, and restore a backup or "
-        "move the file away",
+        "[56] |40|55P03|57014",
+        LedgerLocked,
+        "{where} is locked by another process or did not answer in time ({text}); try again, or raise the server's "
+        "statement_timeout",
     ),
     (
-        "8 ",
-        LedgerUnavailable,
-        "{where} is read-only ({text}); check the permissions of its folder and of the file, and those of its -wal and "
-        "-shm, which keep what the file had",
+        r"(?:11|26) |\d\d? .*(?:malformed|not a database|no such (?:table|column)|could not decode)"
+        "|42703|42P01|22P02|XX00[12]",
+        LedgerCorrupt,
+        "{where} is not a sound ledger ({text}); nothing was changed. Run `reflector verify`, and restore a backup or "
+        "move a file away",
     ),
     ("13 |53100", LedgerUnavailable, "{where} has no space left ({text}); free some and run it again"),
     (
-        "14 ",
+        "8 |14 ",
         LedgerUnavailable,
-        "{where} cannot be opened ({text}); check that its folder exists, is yours and is writable. To read a ledger "
-        "on a read-only file system, copy its folder to a writable one",
+        "{where} cannot be opened or written ({text}); check that its folder exists and is yours, and that you may "
+        "write there, to the file and to its -wal and -shm. Copy a ledger on a read-only file system to another one",
     ),
     (
-        _NOT_LET_IN,
+        f"{_NOT_LET_IN}|28|3D000|3F000",
         LedgerUnavailable,
         "{where} is refused, which does not pass by itself ({text}); check the user, the password, the database and "
-        "the options of the URL, and the server's pg_hba.conf",
+        "the options of the URL, the search_path of the role, and the server's pg_hba.conf",
     ),
     (
-        "08",
+        "08|53300|57P|25006",
         LedgerAway,
-        "{where} has no connection to its server ({text}); check that it runs and takes connections, and the host, "
-        f"user, password and database of the URL; {_AGAIN}. After a failover another server takes over within a minute",
-    ),
-    (
-        "53300",
-        LedgerAway,
-        "{where} has no connection left ({text}); close some or raise max_connections, then try again",
-    ),
-    (
-        "57P",
-        LedgerAway,
-        "{where} is on a server that stops or starts ({text}); run the same command again when it is up",
-    ),
-    (
-        "25006",
-        LedgerAway,
-        "{where} may only be read ({text}); name the primary server, or see default_transaction_read_only",
-    ),
-    ("28", LedgerUnavailable, "{where} refuses the user ({text}); check user and password of the URL, and pg_hba.conf"),
-    (
-        "3D000",
-        LedgerUnavailable,
-        "{where} is not on the server ({text}); create it (`createdb --encoding=UTF8`), or correct the URL",
-    ),
-    (
-        "3F000",
-        LedgerUnavailable,
-        "{where} is in no schema that the user may use ({text}); correct the search_path of the URL or role",
+        "{where} has no connection to a server that may be written ({text}); check that it runs and takes connections "
+        "and writes, and the host, user, password and database of the URL; then run the same command again. After a "
+        "failover another server takes over within a minute",
     ),
     (
         "42501",
@@ -243,15 +206,11 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         "{where} refuses the user ({text}); let the ledger's owner run the command, or grant the user what "
         "`reflector ledger grants --role writer` prints",
     ),
-    ("42703", LedgerCorrupt, f"{{where}} lacks a column ({{text}}); {_RESTORE}"),
-    ("42P01", LedgerCorrupt, f"{{where}} lacks a table ({{text}}); {_RESTORE}"),
-    ("22P02", LedgerCorrupt, f"{{where}} holds data that is not JSON ({{text}}); {_RESTORE}"),
-    ("XX00[12]", LedgerCorrupt, f"{{where}} is damaged on the server ({{text}}); {_RESTORE}"),
     (
         "",
         LedgerUnavailable,
         "{where} could not be used: {text} (code {code}); check its disk, the space left there and its permissions, or "
-        f"see the server's log, {_AGAIN}",
+        "see the server's log, then run the same command again",
     ),
 )
 

@@ -132,7 +132,7 @@ def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language
         with suppress(psycopg.errors.InvalidParameterValue):  # not every server has every language
             postgres._run(f"SET lc_messages = '{language}'")
             standby = with_setting(standby, "lc_messages", language)
-        with Ledger.open(standby) as again, pytest.raises(LedgerUnavailable, match=r"may only be read .*; name the"):
+        with Ledger.open(standby) as again, pytest.raises(LedgerUnavailable, match=r"takes connections and writes"):
             again.append([added("pat-002")])
         assert capfd.readouterr() == ("", "")
 
@@ -161,7 +161,7 @@ _REFUSED = "is refused, .*check the user, the password, the database and the opt
         (
             {"options": "-csearch_path=nowhere"},
             False,
-            "is in no schema that the user may use.*correct the search_path of the URL or role",
+            f"{_REFUSED}, the search_path of the role",
         ),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_its
 def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_used(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     sql.run(ledger, "DROP TABLE record")
-    with pytest.raises(LedgerCorrupt, match=r"record.*un `reflector verify`, and restore a backup"):
+    with pytest.raises(LedgerCorrupt, match=r"record.*Run `reflector verify`, and restore a backup"):
         ledger.rebuild()
     assert "the table record is missing" in " ".join(map(str, verify(ledger)))
 
@@ -209,7 +209,7 @@ def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goe
     name = f"ended_{os.getpid()}"
     with postgres.database() as url, Ledger.open(with_setting(url, "application_name", name)) as ledger:
         ledger.append([added("pat-001")])
-        with pytest.raises(LedgerUnavailable, match=r"when it is up|check that it runs"), ledger.asking() as sql:  # noqa: PT012
+        with pytest.raises(LedgerUnavailable, match="check that it runs"), ledger.asking() as sql:  # noqa: PT012
             with postgres._connected() as administrator:
                 ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
                 while administrator.execute(ended, [name]).fetchall():
