@@ -41,7 +41,6 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
             take_out(sql, upto, covered, tally)
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
     whole = Group()
-    whole.add(tally.stray)
     for keys, counts in tally.groups.items():
         whole.add(counts)
         for kind, key in zip(KINDS, keys, strict=True):

@@ -1,21 +1,20 @@
 """Windows and answers: how many windows there are, what answers took, and the tags that were read from them.
 
 Invariant: each answer, each reflection and each tag is in one group. A reflection is in the group of the last answer
-before its completion, and so are the tags behind it; a tag of none is in no group. An answer that was erased takes its
-model and template from what else is known of the reflection. A count goes on from an earlier one: the reflections that
-have events since are counted out as they were and in as they are.
+before its completion, and so are the tags behind it; a tag of none is in no group. Which group something is in follows
+from what came before it, so a count goes on from an earlier one. An answer that was erased is in its backend's.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
-from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, STEP_TYPES, WINDOW_TYPES
+from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, WINDOW_TYPES
 from reflector.ledger.reader import between, events_where, one_of, whose
 from reflector.prices import spent_on
 
@@ -25,7 +24,10 @@ if TYPE_CHECKING:
 
 #: A group: model, template and day.
 Key = tuple[str, str, str]
+#: Where tags of no reflection are.
+_STRAY: Final = ("", "", "")
 _BETWEEN = "position > ? AND position <= ?"
+_TAGS = f"FROM tag WHERE playbook_id = ? AND {_BETWEEN}"
 
 
 @dataclass(slots=True)
@@ -64,30 +66,24 @@ class Group:
 
 @dataclass(slots=True)
 class Answers:
-    """Windows, their sessions, answers by group, and tags of no group."""
+    """Windows, their sessions, and answers by group."""
 
     windows: int = 0
     sessions: int = 0
-    stray: Group = field(default_factory=Group)
     groups: dict[Key, Group] = field(default_factory=lambda: defaultdict(Group))
 
     def dump(self) -> list[Any]:
         """Return the counts as lists, as JSON holds them, but for costs."""
         groups = [[*key, *astuple(group)[1:]] for key, group in sorted(self.groups.items()) if group != Group()]
-        return [self.windows, self.sessions, [*astuple(self.stray)[1:]], groups]
+        return [self.windows, self.sessions, groups]
 
     @classmethod
     def load(cls, state: Any) -> Answers:
         """Return the counts that `dump` gave."""
-        windows, sessions, stray, groups = state
-        found = cls(windows, sessions, _loaded(stray))
-        found.groups.update({(model, template, day): _loaded(counts) for model, template, day, *counts in groups})
+        found = cls(*state[:2])
+        for model, template, day, answers, reflections, tokens, cost, *more in state[2]:
+            found.groups[model, template, day] = Group("", answers, reflections, tokens, Decimal(cost), *more)
         return found
-
-
-def _loaded(counts: Sequence[Any]) -> Group:
-    answers, reflections, tokens, cost, *more = counts
-    return Group("", answers, reflections, tokens, Decimal(cost), *more)
 
 
 def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None) -> Answers:
@@ -95,33 +91,30 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
     after, known = since or (0, Answers())
     found = Answers.load(known.dump())
     _count_windows(sql, after, upto, found)
-    steps = [step for step in between(sql, STEP_TYPES, after, upto) if not step.fault]
+    steps = [step for step in between(sql, (*ANSWER_TYPES, *COMPLETION_TYPES), after, upto) if not step.fault]
     tags = sql.run(
-        "SELECT reflection_id, tag, count(*), min(position), max(position) FROM tag"  # noqa: S608
-        f" WHERE playbook_id = ? AND {_BETWEEN} GROUP BY reflection_id, tag",
+        f"SELECT reflection_id, tag, count(*), min(position), max(position) {_TAGS} GROUP BY reflection_id, tag",
         *(after, upto),
     ).fetchall()
-    ids = {identity(REFLECTION_COMPLETED, row[0]): row[0] for row in tags if row[0] is not None}
-    targets = {step.target_id for step in steps} | _targets(sql, ids, after)
-    if after:  # those that were not looked at as a whole
-        among, values = sql.among("target_id", {target for target in targets if target})
-        whole = events_where(sql, f"{whose(STEP_TYPES)} AND {among} AND position <= ?", values, upto)
-        by_position = {step.position: step for step in (*steps, *whole) if not step.fault}
-        steps = [step for _, step in sorted(by_position.items())]
-    reflections = _by_reflection(steps)
-    for given in reflections:
-        _take(found, [step for step in given if step.position <= after], -1)
-        _take(found, given, 1)
-    homes = _homes(reflections, ids)
+    completed = [step.event_id for step in steps if step.type in COMPLETION_TYPES]
+    homes = _homes(sql, [*completed, *(_completion(row[0]) for row in tags)], upto)
+    for step in steps:
+        if step.type in COMPLETION_TYPES:
+            found.groups[homes[step.event_id][1]].reflections += 1
+            continue
+        group, took = found.groups[_key(step)], spent_on(step.meta, _said(step, "model") or "")
+        group.answers += 1
+        group.tokens += took.tokens
+        group.cost += took.cost
+        group.unpriced += took.unpriced
     for reflection, tag, count, first, last in tags:
-        behind, home = homes.get(reflection, (last, None))
+        behind, home = homes.get(_completion(reflection), (last, _STRAY))
         stray = count if last <= behind else 0
         if first <= behind < last:
-            query = f"SELECT count(*) FROM tag WHERE playbook_id = ? AND {_BETWEEN} AND reflection_id = ? AND tag = ?"  # noqa: S608
+            query = f"SELECT count(*) {_TAGS} AND reflection_id = ? AND tag = ?"
             (stray,) = sql.run(query, after, behind, reflection, tag).fetchone()
-        found.stray.read(tag, stray)
-        if home is not None and stray < count:
-            found.groups[home].read(tag, count - stray)
+        found.groups[_STRAY].read(tag, stray)
+        found.groups[home].read(tag, count - stray)
     return found
 
 
@@ -130,32 +123,29 @@ def take_out(sql: Statements, upto: int, covered: Collection[int], found: Answer
     among, values = sql.among("position", covered)
     query = f"SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND {among}"  # noqa: S608
     tags = sql.run(query, values).fetchall()
-    ids = {identity(REFLECTION_COMPLETED, row[2]): row[2] for row in tags if row[2] is not None}
-    among, values = sql.among("target_id", {target for target in _targets(sql, ids, upto) if target})
-    steps = events_where(sql, f"{whose(STEP_TYPES)} AND {among} AND position <= ? ORDER BY position", values, upto)
-    homes = _homes(_by_reflection(step for step in steps if not step.fault), ids)
+    homes = _homes(sql, {_completion(row[2]) for row in tags}, upto)
     for position, tag, reflection in tags:
-        behind, home = homes.get(reflection, (position, None))
-        (found.stray if home is None or position <= behind else found.groups[home]).read(tag, -1)
+        behind, home = homes.get(_completion(reflection), (position, _STRAY))
+        found.groups[home if behind < position else _STRAY].read(tag, -1)
 
 
-def _by_reflection(steps: Iterable[Event]) -> Collection[list[Event]]:
-    """Return the answers and the completion of each reflection."""
-    of: dict[object, list[Event]] = defaultdict(list)
-    for step in steps:
-        if step.type in (*ANSWER_TYPES, *COMPLETION_TYPES):
-            is_whole = step.reflection_id and step.target_id
-            of[(step.reflection_id, step.target_id) if is_whole else step.event_id].append(step)
-    return of.values()
+def _completion(reflection_id: str | None) -> str:
+    return identity(REFLECTION_COMPLETED, reflection_id or "")
 
 
-def _homes(reflections: Iterable[list[Event]], ids: Mapping[str, str]) -> dict[str, tuple[int, Key]]:
-    """Return the position of each completion and its group, by the reflection; `ids` has these by the completion's."""
+def _homes(sql: Statements, completions: Collection[str], upto: int) -> dict[str, tuple[int, Key]]:
+    """Return the position and the group of each of these completions, by its id."""
+    among, ids = sql.among("event_id", completions)
+    completed = [one for one in events_where(sql, f"{among} AND position <= ?", ids, upto) if not one.fault]
+    among, ids = sql.among("target_id", {one.target_id for one in completed})
+    answered: dict[tuple[str | None, str | None], list[Event]] = defaultdict(list)
+    for one in events_where(sql, f"{whose(ANSWER_TYPES)} AND {among} AND position <= ? ORDER BY position", ids, upto):
+        if not one.fault:
+            answered[one.reflection_id, one.target_id].insert(0, one)
     return {
-        ids[step.event_id]: (step.position, _keys(given[: number + 1])[-1])
-        for given in reflections
-        for number, step in enumerate(given)
-        if step.type in COMPLETION_TYPES and step.event_id in ids
+        one.event_id: (one.position, _key(next((a for a in given if a.position < one.position), one)))
+        for one in completed
+        for given in [answered[one.reflection_id, one.target_id]]
     }
 
 
@@ -170,45 +160,15 @@ def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> No
     found.sessions += len(sessions) - again + sum(session is None for _, session in rows)
 
 
-def _take(found: Answers, given: Sequence[Event], times: int) -> None:
-    """Count the answers and the completion of one reflection, or count them out again."""
-    for step, key in zip(given, _keys(given), strict=True):
-        group = found.groups[key]
-        if step.type in COMPLETION_TYPES:
-            group.reflections += times
-            continue
-        models = (_said(one, "model") for one in (step, *reversed(given)))
-        took = spent_on(step.meta, next(filter(None, models), ""))
-        group.answers += times
-        group.tokens += times * took.tokens
-        group.cost += times * took.cost
-        group.unpriced += times * took.unpriced
-
-
-def _targets(sql: Statements, completions: Collection[str], upto: int) -> set[str | None]:
-    """Return the windows of the completions up to a position that are among these events."""
-    if not upto:
-        return set()
-    among, ids = sql.among("event_id", completions)
-    query = f"SELECT target_id FROM event WHERE playbook_id = ? AND {among} AND position <= ?"  # noqa: S608
-    return {row[0] for row in sql.run(query, ids, upto).fetchall()}
-
-
 def _said(event: Event, what: str) -> str | None:
     said = (event.data or {}).get(what)
     return said if isinstance(said, str) else None
 
 
-def _keys(given: Sequence[Event]) -> list[Key]:
-    """Return the group of each answer and of the completion of one reflection, in order."""
-    model = template = None
-    for one in given:
-        model, template = _said(one, "model") or model, _said(one, "template_sha256") or template
-    found: list[Key] = []
-    for one in given:
-        if found and one.type in COMPLETION_TYPES:
-            found.append(found[-1])
-        else:
-            of_template = _said(one, "template_sha256") or template or "none"
-            found.append((_said(one, "model") or model or one.actor, of_template[:12], one.recorded_at[:10]))
-    return found
+def _key(event: Event) -> Key:
+    """Return the group of an answer, or of a completion without one."""
+    return (
+        _said(event, "model") or event.actor,
+        (_said(event, "template_sha256") or "none")[:12],
+        event.recorded_at[:10],
+    )

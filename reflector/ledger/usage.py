@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
-_VERSION: Final = 4
+_VERSION: Final = 5
 #: So many events are counted at each question sooner than the row is written for them.
 _STEP: Final = 1000
 _ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
@@ -235,7 +235,7 @@ def counted(sql: Statements, upto: int, since: tuple[int, Any]) -> list[Any]:
 
 
 #: The state before the first event.
-EMPTY: Final[list[Any]] = [[0, {}], [0, 0, [0, 0, 0, "0", 0, 0, 0, 0], []]]
+EMPTY: Final[list[Any]] = [[0, {}], [0, 0, []]]
 
 
 def is_sound(sql: Statements) -> bool:

@@ -304,7 +304,6 @@ class Moment:
         total["sessions"] = len({window.session or window.id for window in self.windows.values()})
         by: dict[str, dict[str, Counter[str]]] = {key: defaultdict(Counter) for key in ("model", "template", "day")}
         homes: dict[str, tuple[str, str, str]] = {}
-        keys = ("model", "template_sha256")
 
         def add(key: str, reflection: str, amount: int = 1) -> None:
             total[key] += amount
@@ -312,12 +311,9 @@ class Moment:
                 parts[part][key] += amount
 
         for reflection, answers in self.answers.items():
-            done = self.completed.get(reflection)
-            said = [done.data if done else {}, *(answer.data for answer in answers if not answer.redacted)]
             for answer in answers:
-                # Of an answer that was erased the others of its reflection say it.
-                known = [answer.data] if not answer.redacted else said
-                model, template = (next((one[key] for one in known if one.get(key)), None) for key in keys)
+                said = {} if answer.redacted else answer.data
+                model, template = said.get("model"), said.get("template_sha256")
                 homes[reflection] = (model or answer.actor, (template or "none")[:12], answer.recorded_at[:10])
                 tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
                 add("answers", reflection)
