@@ -9,21 +9,27 @@ error, for that says nothing about the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final
 
-from reflector.ledger.canonical import digest, genesis, next_chain
+from reflector.events import event as ev
+from reflector.events.event import Projected
+from reflector.events.registry import EVENT_TYPES
+from reflector.ledger.canonical import CHAIN, PREFIX, digest, genesis, leaf, next_chain
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone
-from reflector.ledger.rows import Anchor, Head, Stored
+from reflector.ledger.reader import events_where, kept_of, one_of
+from reflector.ledger.rows import Anchor, Head, Stored, read
 from reflector.ledger.statements import LEDGER_TABLES, OWNERLESS, Statements
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
-from reflector.proof.reading import RESTORE, savepoint, unreadable
+from reflector.proof.reading import MALFORMED, MEND_HEAD, RESTORE, SET_ASIDE, savepoint, stream, unreadable
 from reflector.proof.schema import schema_findings
-from reflector.proof.walk import Walk
+from reflector.proof.tables import Rebuilt
 
 __all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening"]
 
@@ -165,3 +171,156 @@ def _damage(engine: Engine) -> list[Finding]:
 
 
 _RESTORE_FILE = "restore a backup of the ledger"
+
+
+_COLUMNS: Final = ", ".join(Stored._fields)
+_TARGETS: Final = (
+    "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"  # noqa: S608
+    # The literal lets the planner take the index of the rare types; without it every event is read once more.
+    f" AND type <> '{ev.BULLET_TAGGED}'"
+)
+
+
+class Walk:
+    """One pass over the events, all of them or those behind a head that is known to be good."""
+
+    def __init__(self, sql: Statements, anchors: Sequence[Anchor], since: Anchor | None = None) -> None:
+        self.sql = sql
+        self.anchors = anchors
+        self.since = since
+        #: The position of the event that is looked at.
+        self.position = since.position if since is not None else 0
+        #: The event before, if the playbook moved to another ledger with it.
+        self._moved: str | None = None
+        #: The tables as the events make them, where all of them can be read.
+        self.rebuilt: Rebuilt | None = None
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield every finding of the events, of the head, of the anchors and of the rows that stand beside events."""
+        sql = self.sql
+        folding = Rebuilt(sql) if self.since is None else None
+        head = sql.run("SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?").fetchone()
+        if head is None:
+            yield Finding("head", None, "the playbook's row is gone", RESTORE)
+            return
+        name, origin, *end = head
+        start, last = Anchor(0, genesis(name, origin)), ""
+        if self.since is not None and self.since.position:
+            for one in events_where(sql, "position = ?", self.since.position):
+                start, last = Anchor(one.position, one.chain), one.recorded_at
+                self._moved = one.event_id if one.type == ev.LEDGER_MOVED and not one.fault else None
+        if self.since is not None and self.since != start:
+            yield _not_there(self.since, end[0])
+            return
+        chain, position, link = start.chain, start.position, bytes.fromhex(start.chain.removeprefix(PREFIX))
+        there = {start}
+        # What is before a head that is known to be good follows from it: a look at the row is enough.
+        earlier = [anchor.position for anchor in self.anchors if anchor.position < start.position]
+        if earlier:
+            among, values = sql.among("position", earlier)
+            query = f"SELECT position, chain FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
+            there |= {Anchor(*row) for row in sql.run(query, values).fetchall()}
+            there.add(Anchor(0, genesis(name, origin)))
+        wanted = {anchor.position for anchor in self.anchors}
+        erased = {row[0] for row in sql.run(_TARGETS, ev.EVENT_REDACTED).fetchall()}
+        put = events_where(sql, f"{one_of((ev.EVIDENCE_RETRACTED,))} AND meta LIKE ?", f'{{"{ev.ASIDE}":%')
+        aside = {one.meta.get(ev.ASIDE) for one in put}
+        before, meta_hash = "{}", digest("{}")
+        unfit = False
+        for row in stream(sql, "event", _COLUMNS, f" AND position > {position:d}"):
+            at, event_id, type_, _, _, recorded_at, _, session_id, reflection_id, target_id, data, of, meta, chain = row
+            if at != position + 1:
+                yield Finding("order", at, f"position {at} follows {position}", RESTORE)
+            self.position = position = at
+            if self._moved is not None and (type_, target_id) != (ev.LEDGER_ARRIVED, self._moved):
+                what = f"this {type_} was appended after the playbook had moved to another ledger"
+                yield Finding("move", position, what, RESTORE)
+            self._moved = None
+            if data is None or (erased and event_id in erased):
+                yield from self._erased(row, erased)
+            is_tag = type_ == ev.BULLET_TAGGED
+            if data is not None and (_digest_of_tag(data) if is_tag else digest(data)) != of:
+                yield Finding("data", position, f"the data of this {type_} is not what was appended", RESTORE)
+            if meta != before:  # most events have the meta of the event before
+                before, meta_hash = meta, digest(meta)
+            link = sha256(b"\x03" + link + leaf(row[:10], of, meta_hash)).digest()
+            is_hash = isinstance(chain, str) and CHAIN.fullmatch(chain) is not None
+            # An absent field is hashed as an empty text, which no field is.
+            if not is_hash or f"{PREFIX}{link.hex()}" != chain or "" in (session_id, reflection_id, target_id):
+                yield Finding("chain", position, f"this {type_} or the event before it was changed", RESTORE)
+                link = bytes.fromhex(chain.removeprefix(PREFIX)) if is_hash else link
+            if recorded_at < last and event_id not in aside:
+                what = f"recorded at {recorded_at}, before its predecessor ({last})"
+                yield Finding("order", position, what, SET_ASIDE)
+            last = recorded_at
+            if position in wanted:
+                there.add(Anchor(position, f"{PREFIX}{link.hex()}"))
+            try:
+                yield from self._read(row, folding, aside)
+            except MALFORMED as error:
+                unfit = True
+                yield Finding("data", position, f"the data of this {type_} cannot be read ({error!r})", RESTORE)
+        if position != end[0]:
+            yield Finding("head", position, f"the events end at {position}, the head says {end[0]}", MEND_HEAD)
+        elif chain != end[1] or (position and last != end[2]):
+            yield Finding("head", position, "the head's chain or time is not the last event's", MEND_HEAD)
+        for anchor in dict.fromkeys(self.anchors):
+            if anchor not in there:
+                yield _not_there(anchor, position)
+        if folding is not None and not unfit:
+            self.rebuilt = folding
+
+    def unreadable_from(self) -> int | None:
+        """Return the position of the first event that SQLite cannot give; None if it is unknown.
+
+        A batch is given whole or not at all, and a driver reads one row ahead, so this asks for them one by one.
+        """
+        if self.sql.postgres or not isinstance(self.position, int):
+            return None
+        query = f"SELECT {_COLUMNS} FROM event WHERE playbook_id = ? AND position = ?"  # noqa: S608
+        for position in range(self.position + 1, self.position + 1002):
+            try:
+                self.sql.run(query, position).fetchone()
+            except Exception:  # noqa: BLE001 - the error that is being located, of any class
+                return position
+        return None
+
+    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None, aside: set[Any]) -> Iterator[Finding]:
+        """Read the data of an event, and fold it; yield what is wrong. Raises for a row that no event has."""
+        position, event_id, type_, text, meta = row[0], row[1], row[2], row[10], row[12]
+        kept = kept_of(self.sql, [event_id])[event_id] if text is None else None
+        data, fault = read(type_, row[5], text, meta, kept)
+        if folding is not None:
+            header = (position, event_id, type_, row[5], row[7], row[8], row[9])
+            if wrong := folding.take(Projected(*header, data, row[6], meta, fault)):
+                yield wrong
+        if type_ == ev.LEDGER_MOVED and not fault:
+            self._moved = event_id
+        if fault and event_id not in aside:
+            what = f"this {type_} cannot be read, so it changes nothing: {fault}"
+            yield Finding("data", position, what, SET_ASIDE)
+
+    def _erased(self, row: tuple[Any, ...], erased: set[str]) -> Iterator[Finding]:
+        position, event_id, type_ = row[:3]
+        if row[10] is not None:
+            yield Finding("redaction", position, f"the text of this {type_} is back, though it was redacted", _AGAIN)
+        elif event_id not in erased:
+            yield Finding("redaction", position, "the data was erased without an event.redacted", RESTORE)
+        elif type_ in EVENT_TYPES and EVENT_TYPES[type_].all_prose:
+            return
+        elif kept_of(self.sql, [event_id])[event_id] is None:
+            yield Finding("redaction", position, f"the facts of this {type_} were erased with its text", RESTORE)
+
+
+def _not_there(anchor: Anchor, end: int) -> Finding:
+    what = f"the published head {anchor.position} is not in this history, which ends at {end}"
+    return Finding("anchor", anchor.position, what, RESTORE)
+
+
+_AGAIN = "find out who put it back; restore a backup from after the redaction"
+
+
+@lru_cache(maxsize=8192)
+def _digest_of_tag(text: str) -> str:
+    """Return the digest of a tag's data, most of which were met before."""
+    return digest(text)

@@ -317,7 +317,7 @@ def test_verifying_is_not_disturbed_by_appends_meanwhile(told: Ledger, open_ledg
 
             return step
 
-        patched.setattr("reflector.proof.walk.leaf", appending(leaf))
+        patched.setattr("reflector.proof.verify.leaf", appending(leaf))
         assert list(verify(told)) == []
     assert told.head().position == len(history()) * 2
 
