@@ -19,8 +19,7 @@ from reflector.cli.changes import alike_to, asked, edited
 from reflector.cli.options import dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.curation import proposals as proposing
-from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import apply, planned
+from reflector.curation.changes import BulletRefused, apply, planned
 from reflector.curation.proposals import Proposal, ProposalRefused
 from reflector.curation.undoing import undone
 from reflector.ledger.store import Ledger

@@ -257,7 +257,7 @@ def _called_wrong(step: Step) -> str:
     return f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LoggedJson(Event):
     """An event of `log`, and the command that undoes it, or where it was undone; null for what changed nothing."""
 

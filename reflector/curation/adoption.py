@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 
-from reflector.curation.bullets import is_taken
+from reflector.curation.changes import is_taken
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.files import absolute, private_folder, read_ours, replace_file

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from reflector.curation.bullets import TYPE_OF, bullet_event, is_taken
+from reflector.curation.changes import TYPE_OF, bullet_event, is_taken
 from reflector.curation.erasure import brought_back
 from reflector.events import event as ev
 from reflector.events.event import NewEvent

@@ -31,7 +31,7 @@ from reflector.curation.adoption import (
     read,
     unfit,
 )
-from reflector.curation.bullets import advice_fault
+from reflector.curation.changes import advice_fault
 from reflector.curation.edit_events import Base, in_names_of, renamed, take_in_turn
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev

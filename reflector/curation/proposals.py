@@ -17,8 +17,7 @@ from hashlib import sha256
 from itertools import combinations
 from typing import Any, Final, Literal
 
-from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import Step, apply, fault, gone
+from reflector.curation.changes import BulletRefused, Step, apply, fault, gone
 from reflector.curation.undoing import approved, undoing
 from reflector.events import event as ev
 from reflector.events.changes import MAX_QUOTE, MOST_QUOTES, TRUSTS

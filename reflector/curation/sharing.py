@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from reflector.curation.bullets import bullet_event
+from reflector.curation.changes import bullet_event
 from reflector.curation.edit_events import GIT, come_back, is_older, is_so, merges_undone
 from reflector.events.event import NewEvent
 from reflector.files import read_bounded

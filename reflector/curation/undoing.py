@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reflector.curation.bullets import TYPE_OF, BulletRefused
-from reflector.curation.changes import merged_again
+from reflector.curation.changes import TYPE_OF, BulletRefused, merged_again
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES, names_in
 from reflector.events.state import REDACTED, Entry

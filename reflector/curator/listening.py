@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import PROMOTED
+from reflector.curation.changes import PROMOTED, BulletRefused
 from reflector.curation.proposals import Quote, propose
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from reflector.curation.bullets import BulletRefused
+from reflector.curation.changes import BulletRefused
 from reflector.curation.proposals import MOST_TEXT, Quote, propose
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity

@@ -18,7 +18,7 @@ from reflector.events.effects import (
     UndoesMerge,
 )
 from reflector.events.kinds import EventType, Merge, Target, said
-from reflector.events.state import REDACTED, Data, Entry, FoldedEvent
+from reflector.events.state import REDACTED, Data, Entry
 from reflector.playbook.names import section_slug
 
 _NAMED: Final = {"name": f.needed(f.NAME)}
@@ -65,15 +65,15 @@ def _without_baseline(data: Data) -> Sequence[Data]:
     return [{key: data[key] for key in ("name", "section", "text")}] if "name" in data else []
 
 
-def _revised(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
+def _revised(_: ev.Event, __: Entry, data: Data) -> dict[str, object]:
     return {"text": data.get("text", REDACTED)}
 
 
-def _moved(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
+def _moved(_: ev.Event, __: Entry, data: Data) -> dict[str, object]:
     return {"section": section_slug(data.get("section", ""))}
 
 
-def _removed(_: FoldedEvent, entry: Entry, data: Data) -> dict[str, object]:
+def _removed(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
     follows = data.get("follows")
     if entry.status == "merged" and follows is None:
         # It is gone already. What it had stays with its heir, and it stays gone if the merge is undone.
@@ -82,7 +82,7 @@ def _removed(_: FoldedEvent, entry: Entry, data: Data) -> dict[str, object]:
     return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
 
 
-def _restored(_: FoldedEvent, entry: Entry, __: Data) -> dict[str, object]:
+def _restored(_: ev.Event, entry: Entry, __: Data) -> dict[str, object]:
     gone = {"status": "live", "removed_into": None} if entry.status == "removed" else {}
     return {**gone, "reason": None}
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from reflector.events.state import Data, Entry, FoldedEvent, Playbook, verdict
+from reflector.events.event import Event
+from reflector.events.state import Data, Entry, Playbook, verdict
 from reflector.playbook.counting import is_counting
 
 
@@ -20,7 +21,7 @@ class Effect:
 
     changes: ClassVar[bool] = True
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
         """Fold the event into the playbook."""
 
 
@@ -30,25 +31,39 @@ class AddsBullets(Effect):
 
     bullets: Callable[[Data], Sequence[Data]]
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
         book.baselines_at[event.event_id] = event.position
         book.add(event, self.bullets(data))
 
 
 class MergesBullets(AddsBullets):
-    """Adds a bullet that has the evidence of its `sources`."""
+    """Adds a bullet that has the evidence of those of its `sources` that are live. A name that is taken changes
+    nothing."""
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
         book.baselines_at[event.event_id] = event.position
+        entries = book.entries
         for bullet in self.bullets(data):
-            book.merge(event, bullet, data.get("sources", ()))
+            if bullet["name"] in entries:
+                continue
+            live = [entries[n] for n in data.get("sources", ()) if n in entries and entries[n].status == "live"]
+            book.add(event, [bullet])
+            for entry in live:
+                book.put(replace(entry, status="merged", removed_into=bullet["name"], reason=None))
 
 
 class UndoesMerge(Effect):
-    """Gives the sources of the merged bullet that the data names their evidence back."""
+    """Makes the sources of a merge what they would be without it, and removes the merged bullet if it is live."""
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
-        book.unmerge(data.get("name", ""))
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+        name = data.get("name", "")
+        for source in book.sources(name):
+            one = book.entries[source]
+            # A reason is that of a removal since.
+            book.put(replace(one, status="removed" if one.reason else "live", removed_into=None))
+        entry = book.entries.get(name)
+        if entry is not None and entry.status == "live":
+            book.put(replace(entry, status="removed", removed_into=None, reason="unmerged"))
 
 
 @dataclass(frozen=True)
@@ -56,20 +71,26 @@ class ChangesBullet(Effect):
     """Changes fields of the bullet that the data names; `values` returns them. A name without a bullet changes
     nothing."""
 
-    values: Callable[[FoldedEvent, Entry, Data], dict[str, object]]
+    values: Callable[[Event, Entry, Data], dict[str, object]]
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
         entry = book.entries.get(data.get("name", ""))
         if entry is not None:
             book.put(replace(entry, **self.values(event, entry, data)))  # type: ignore[arg-type]
 
 
 class Recounts(Effect):
-    """Sets the counters of the bullet that the data names, or undoes that."""
+    """Sets the counters of the bullet that the data names, or counts it again from the baseline of the event that an
+    undoing names with `since`."""
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
-        book.recount(event, data)
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+        at = book.baselines_at.get(data.get("since", ""), event.position)
         book.baselines_at[event.event_id] = event.position
+        entry = book.entries.get(data.get("name", ""))
+        if entry is not None:
+            of = "baseline_" if at < event.position else ""
+            counters = {f"baseline_{key}": data.get(f"{of}{key}", 0) for key in ("helpful", "harmful")}
+            book.put(replace(entry, **counters, recounted_at=min(at, event.position)))
 
 
 class TagsBullet(Effect):
@@ -77,10 +98,11 @@ class TagsBullet(Effect):
 
     changes: ClassVar[bool] = False
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
         if judged := verdict(data):
             tag = (event.position, event.event_id, data["tag"], event.session_id, event.reflection_id)
-            book.take_tag(judged[0], tag, event.recorded_at)
+            book.tags.setdefault(judged[0], []).append(tag)
+            book.updated_at = event.recorded_at
 
 
 class RecordsWindow(Effect):
@@ -111,21 +133,23 @@ class GivesAnswer(MovesWindow):
 class CompletesReflection(MovesWindow):
     """Completes the target window, and binds the tags behind it to the reflection."""
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
-        book.complete(event)
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+        if event.reflection_id:
+            book.completed[event.reflection_id] = (event.position, event.event_id, event.target_id)
 
 
 class Retracts(Effect):
     """Takes the target out of the count, or puts back what a retraction took out."""
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
-        book.retract(event)
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+        if event.target_id:
+            book.retracted_by.setdefault(event.target_id, event.event_id)
 
 
 class AdoptsPolicy(Effect):
     """Puts a counting policy in force."""
 
-    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, data: Data) -> None:
         if is_counting(data.get("counting")):
             book.adopted = data["counting"]
 

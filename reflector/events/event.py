@@ -108,7 +108,7 @@ class NewEvent:
     schema_version: int = SCHEMA_VERSION
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, a million of them would take six times as long to make
 class Event:
     """An event as the ledger holds it; docs/ledger-format.md says what `data` holds by type.
 
@@ -133,22 +133,6 @@ class Event:
     chain: str
     recorded_by: str | None = field(default=None, compare=False)
     fault: str = field(default="", compare=False, repr=False)
-
-
-class Projected(NamedTuple):
-    """The part of an appended event that the fold and the projection read."""
-
-    position: int
-    event_id: str
-    type: str
-    recorded_at: str
-    session_id: str | None
-    reflection_id: str | None
-    target_id: str | None
-    data: Mapping[str, Any] | None
-    actor: str = ""
-    meta: str = "{}"
-    fault: str = ""
 
 
 class Appended(NamedTuple):

@@ -22,9 +22,9 @@ from reflector.events.effects import (
     Tells,
     UndoesMerge,
 )
-from reflector.events.event import BULLET_REVISED
+from reflector.events.event import BULLET_REVISED, Event
 from reflector.events.kinds import EventType, Field
-from reflector.events.state import Data, FoldedEvent, Playbook
+from reflector.events.state import Data, Playbook
 from reflector.playbook.counting import Counting
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
@@ -108,7 +108,7 @@ def _names(fields: Mapping[str, Field], value: Data) -> list[str]:
 _APPLIED: Final = {name: one.effect for name, one in EVENT_TYPES.items() if type(one.effect).apply is not Effect.apply}
 
 
-def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Playbook:
+def fold(events: Iterable[Event], counting: Counting | None = None) -> Playbook:
     """Return the playbook after `events`, in order, under `counting` (None: the policy they adopt)."""
     playbook = Playbook(counting=counting)
     for event in events:
@@ -116,7 +116,7 @@ def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Pla
     return playbook
 
 
-def apply(book: Playbook, event: FoldedEvent) -> None:
+def apply(book: Playbook, event: Event) -> None:
     """Fold one event in. One that says nothing about bullets or counts, or cannot be read, only moves the position; but
     what a completion binds its tags to is no part of its data."""
     book.position = event.position

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reflector.events.event import Event, Projected
+from reflector.events.event import Event
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import DEFAULT, Counting, member
 from reflector.playbook.names import section_slug
@@ -26,9 +26,6 @@ MAX_TAGS = 10_000
 
 #: The data of an event.
 Data = Mapping[str, Any]
-
-
-FoldedEvent = Event | Projected
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +80,11 @@ class Playbook:
     updated_at: str | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     last_ordinal: int = 0
-    _tags: dict[str, list[CountedTag]] = field(default_factory=dict)
-    _completed: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
-    _retracted_by: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, list[CountedTag]] = field(default_factory=dict)
+    #: Position, id and window of each reflection's completion, by the reflection.
+    completed: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
+    #: The retraction of each event that has one, by its id.
+    retracted_by: dict[str, str] = field(default_factory=dict)
     #: The positions of the events that may set baselines, by their ids.
     baselines_at: dict[str, int] = field(default_factory=dict)
     #: The bullets that were merged into one, by its name.
@@ -106,7 +105,7 @@ class Playbook:
         if entry.heir is not None:
             self._sources.setdefault(entry.heir, {})[entry.name] = None
 
-    def add(self, event: FoldedEvent, bullets: Sequence[Data]) -> None:
+    def add(self, event: Event, bullets: Sequence[Data]) -> None:
         """Add the bullets that an event brings. A name means one bullet forever: a second one changes nothing."""
         first = self.last_ordinal + 1
         for ordinal, bullet in enumerate(bullets, start=first):
@@ -116,38 +115,6 @@ class Playbook:
                 at = event.position
                 self.put(Entry(name, section, bullet["text"], at, ordinal, at, *baseline))
                 self.last_ordinal = ordinal
-
-    def recount(self, event: FoldedEvent, data: Data) -> None:
-        """Set a bullet's counters, or count again from the baseline of the event that an undoing names with `since`."""
-        entry = self.entries.get(data.get("name", ""))
-        if entry is None:
-            return
-        at = self.baselines_at.get(data.get("since", ""), event.position)
-        of = "baseline_" if at < event.position else ""
-        helpful, harmful = data.get(f"{of}helpful", 0), data.get(f"{of}harmful", 0)
-        self.put(
-            replace(entry, baseline_helpful=helpful, baseline_harmful=harmful, recounted_at=min(at, event.position))
-        )
-
-    def merge(self, event: FoldedEvent, bullet: Data, sources: Sequence[str]) -> None:
-        """Add a bullet that has the evidence of those of its sources that are live. A name that is taken changes
-        nothing."""
-        name = bullet["name"]
-        if name not in self.entries:
-            live = [self.entries[one] for one in sources if one in self.entries and self.entries[one].status == "live"]
-            self.add(event, [bullet])
-            for entry in live:
-                self.put(replace(entry, status="merged", removed_into=name, reason=None))
-
-    def unmerge(self, name: str) -> None:
-        """Make the sources of a merge what they would be without it, and remove the merged bullet if it is live."""
-        for source in self.sources(name):
-            one = self.entries[source]
-            # A reason is that of a removal since.
-            self.put(replace(one, status="removed" if one.reason else "live", removed_into=None))
-        entry = self.entries.get(name)
-        if entry is not None and entry.status == "live":
-            self.put(replace(entry, status="removed", removed_into=None, reason="unmerged"))
 
     def family(self, name: str) -> dict[str, int]:
         """Return the bullets whose evidence counts for one: itself and all that lead to it. Of each only what is behind
@@ -186,51 +153,29 @@ class Playbook:
             found.append(entry.name)
         return found
 
-    def take_tag(self, name: str, tag: CountedTag, recorded_at: str) -> None:
-        """Add a tag that counts, as its `verdict` says."""
-        self.position, self.updated_at = tag[0], recorded_at
-        if name in self._tags:
-            self._tags[name].append(tag)
-        else:
-            self._tags[name] = [tag]
-
-    def complete(self, event: FoldedEvent) -> None:
-        """Bind the tags of a reflection to its completion and its window."""
-        if event.reflection_id:
-            self._completed[event.reflection_id] = (event.position, event.event_id, event.target_id)
-
-    def retract(self, event: FoldedEvent) -> None:
-        """Take the event's target out of the count, or put it back if it is itself a retraction."""
-        if event.target_id:
-            self._retracted_by.setdefault(event.target_id, event.event_id)
-
     def active(self, event_id: str) -> bool:
         """Return whether no active retraction covers the event."""
         # Each event is retracted at most once, so the retractions of retractions are a line.
         active = True
-        by = self._retracted_by.get(event_id)
+        by = self.retracted_by.get(event_id)
         met: set[str] = set()
         while by is not None and by not in met:
             met.add(by)  # a forged ledger may hold a circle
             active = not active
-            by = self._retracted_by.get(by)
+            by = self.retracted_by.get(by)
         return active
-
-    def retractions(self) -> dict[str, str]:
-        """Return the id of each retraction by the id of its target."""
-        return dict(self._retracted_by)
 
     def counted(self, name: str) -> Sequence[CountedTag]:
         """Return the tags of a bullet itself that count, in order of position."""
-        tags = self._tags.get(name, [])
+        tags = self.tags.get(name, [])
         entry = self.entries.get(name)
         if entry is not None and tags and tags[0][0] <= entry.recounted_at:
             tags = [tag for tag in tags if tag[0] > entry.recounted_at]
-        return [tag for tag in tags if self._is_uncovered(tag)] if self._retracted_by else tags
+        return [tag for tag in tags if self._is_uncovered(tag)] if self.retracted_by else tags
 
     def _is_uncovered(self, tag: CountedTag) -> bool:
         position, event_id, _, _, reflection_id = tag
-        completed = self._completed.get(reflection_id or "")
+        completed = self.completed.get(reflection_id or "")
         if completed is None or not completed[0] < position <= completed[0] + MAX_TAGS:
             return self.active(event_id)
         return all(self.active(on) for on in (event_id, *completed[1:]) if on)

@@ -14,8 +14,8 @@ every machine retracts the same ones, and a retraction of them is an event like 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from reflector.events import event as ev
@@ -23,9 +23,9 @@ from reflector.events.event import (
     MAX_INT,
     MERGED,
     RESTATED,
+    Event,
     Moment,
     NewEvent,
-    Projected,
     came_through,
     first_moment,
     identity,
@@ -69,41 +69,35 @@ class Clock:
 
 def agreed(sql: Statements, origin: str) -> Playbook:
     """Return the playbook of all events of this ledger, in the order in which they were first recorded anywhere."""
-    history: list[tuple[Projected, Mapping[str, Any]]] = []
-    while page := history_page(sql, history[-1][0].position if history else 0, MAX_INT):
-        history += [(event, _meta_of(event)) for event in page]
+    history: list[Event] = []
+    while page := history_page(sql, history[-1].position if history else 0, MAX_INT):
+        history += page
     elsewhere = _recorded_elsewhere(history)
     clock = Clock()
-    events: list[tuple[Moment, str, Projected]] = []
+    events: list[tuple[Moment, str, Event]] = []
     #: Where each event was first recorded, by its position here: the ledger's origin, and the position there.
     first: dict[int, tuple[str, int]] = {}
-    for event, meta in history:
-        if MERGED in meta:
-            moment = first_moment(meta, NEVER)
+    for event in history:
+        if MERGED in event.meta and not event.fault:
+            moment = first_moment(event.meta, NEVER)
             clock.came(moment)
         else:
             moment = (clock.own(event.recorded_at), origin, event.position)
         first[event.position] = moment[1:]
-        if RESTATED not in meta:
+        if RESTATED not in event.meta:
             events.append((min(moment, elsewhere.get(event.event_id, moment)), event.event_id, event))
     events.sort(key=lambda one: one[:2])
     course = _under_later_names([event for *_, event in events], first)
-    return fold(event._replace(position=number) for number, event in enumerate(course, start=1))
+    return fold(replace(event, position=number) for number, event in enumerate(course, start=1))
 
 
-def _meta_of(event: Projected) -> Mapping[str, Any]:
-    """Return the meta of an event that a merge brought or wrote, {} for any other one."""
-    is_of_merge = not event.fault and any(f'"{key}":' in event.meta for key in (MERGED, RESTATED))
-    return json.loads(event.meta) if is_of_merge else {}
-
-
-def _recorded_elsewhere(history: Iterable[tuple[Projected, Mapping[str, Any]]]) -> dict[str, Moment]:
+def _recorded_elsewhere(history: Iterable[Event]) -> dict[str, Moment]:
     """Return by events' ids when other ledgers first recorded those that were here already."""
     #: What records of merges say, by how many ledgers lie between that merge and this one: ids are that ledger's.
     told: dict[int, list[tuple[str, Moment]]] = {}
-    for event, meta in history:
+    for event in history:
         if event.type == ev.LEDGER_MERGED and event.data is not None:
-            record, depth = event.data, len(list(came_through(meta)))
+            record, depth = event.data, len(list(came_through(event.meta)))
             ids = renamed_ids(record["renamed"])
             here = told.setdefault(depth, [])
             here += [(id, (time, record["origin"], position)) for position, id, time, *_ in record["here"]]
@@ -114,7 +108,7 @@ def _recorded_elsewhere(history: Iterable[tuple[Projected, Mapping[str, Any]]]) 
     return elsewhere
 
 
-def _under_later_names(events: list[Projected], first: Mapping[int, tuple[str, int]]) -> Iterator[Projected]:
+def _under_later_names(events: list[Event], first: Mapping[int, tuple[str, int]]) -> Iterator[Event]:
     """Yield the events, those about a bullet that git renamed in their ledger under its later name.
 
     Where git gives a name to other advice, a ledger adds its bullet under another name, with a baseline. What was
@@ -138,12 +132,12 @@ def _under_later_names(events: list[Projected], first: Mapping[int, tuple[str, i
         if _renamed_into(event):
             name = data["name"]
             advice = {"name": name, "section": name.partition("-")[0], "text": texts.get((origin, name), REDACTED)}
-            yield event._replace(type=ev.BULLET_ADDED, data=advice)
+            yield replace(event, type=ev.BULLET_ADDED, data=advice)
             if event.type == ev.BULLET_REMOVED:
                 yield event
         else:
             there = renamed(event.type, data, names)
-            yield event if there == data else event._replace(data=there)
+            yield event if there == data else replace(event, data=there)
 
 
 def _later_name(left: Mapping[tuple[str, str], list[tuple[int, str]]], origin: str, name: str, position: int) -> str:
@@ -153,7 +147,7 @@ def _later_name(left: Mapping[tuple[str, str], list[tuple[int, str]]], origin: s
     return name
 
 
-def _renamed_into(event: Projected) -> str | None:
+def _renamed_into(event: Event) -> str | None:
     """Return the name that a bullet has from an event on, because git gave its name to other advice or to none."""
     data = event.data or {}
     is_left = event.type == ev.BULLET_RECOUNTED or (event.type == ev.BULLET_REMOVED and data.get("reason") == "merged")

@@ -19,13 +19,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, Projected, identity
+from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, Event, NewEvent, identity
 from reflector.events.registry import EVENT_TYPES, new_bullets
 from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, patience
 from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NoSuchTarget
-from reflector.ledger.lock import Lock
+from reflector.ledger.lock import file_lock
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import line_of
 from reflector.ledger.redaction import Takes, everything, redaction_of
@@ -157,7 +157,6 @@ class Writer:
         self._playbook_id = playbook_id
         self._postgres = engine.dialect == "postgresql"
         self._turn = threading.Lock()
-        self._lock = Lock(engine.url)
         self._kept = ExitStack()
         self._connection: Any = None
         self._sql: Statements | None = None
@@ -168,7 +167,7 @@ class Writer:
 
         Raises the driver's errors and LedgerLocked.
         """
-        with self._turn, self._lock.held():
+        with self._turn, file_lock(self._engine.url):
             connection, sql = self._ready()
             try:
                 with self._pipelined(connection, len(event_ids)):
@@ -182,11 +181,10 @@ class Writer:
                 raise
 
     def close(self) -> None:
-        """Give the connection back and let go of the lock's file."""
+        """Give the connection back."""
         with self._turn:
             self._connection = self._sql = None
             self._kept.close()
-            self._lock.close()
 
     def _begun(self, sql: Statements, event_ids: Sequence[str]) -> Writing:
         head: Sequence[Any]
@@ -242,7 +240,7 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
     recorded_at = later_than(writing.recorded_at)
     answers: list[Appended] = []
     rows: list[Stored] = []
-    projected: list[Projected] = []
+    projected: list[Event] = []
     for item in prepared:
         event = item.event
         if (first := known.get(event.event_id)) is not None:
@@ -267,13 +265,7 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
         rows.append(stored)
         known[event.event_id] = (position, item.data_hash)
         answers.append(Appended(event.event_id, position, added=True))
-        projected.append(
-            Projected(
-                *(position, event.event_id, event.type, recorded_at),
-                *(event.session_id, event.reflection_id, event.target_id),
-                *(item.facts, event.actor, item.meta),
-            )
-        )
+        projected.append(Event(*header, item.facts, item.data_hash, event.meta, chain))
     if rows:
         if not merged:
             _refuse_taken_names(sql, projected)
@@ -319,7 +311,7 @@ def assert_counters(writing: Writing, name: str, helpful: int, harmful: int, act
     return answer
 
 
-def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:
+def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     new = [(event, bullet["name"]) for event in events for bullet in new_bullets(event.type, event.data or {})]
     if not new:
         return

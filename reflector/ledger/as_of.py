@@ -101,7 +101,7 @@ class Past:
         """The id of a retraction that takes a tag out of the count, by the position of the tag. Of one that was undone
         and done again it is the last, which is in force."""
         if self._covered is None:
-            by = self._book.retractions()
+            by = self._book.retracted_by
             gone = {target: _in_force(by, target) for target in by if not self._book.active(target)}
             with self.ledger.asking() as sql:
                 self._covered = _covered(sql, gone, self.position) if gone else {}

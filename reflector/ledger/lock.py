@@ -10,7 +10,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,81 +29,47 @@ NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 @contextmanager
 def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
-    """Hold a SQLite ledger's lock once. Raises as `Lock.held` does."""
-    with closing(Lock(url)) as lock, lock.held(wait=wait):
+    """Hold the lock of a SQLite ledger's writers, and nothing for other ledgers. Who waits for it does not wait
+    forever, for its holder may be stopped.
+
+    Raises LedgerLocked, LedgerUnavailable.
+    """
+    if url.dialect != "sqlite" or url.in_memory:
+        yield
+        return
+    file, doing = Path(f"{url.database}.lock"), "opened"
+    with ExitStack() as stack:
+        try:
+            with folder_of(file) as folder:
+                handle = folder.open(file.name, os.O_RDWR | os.O_CREAT)
+            stack.callback(os.close, handle)  # which lets go of the lock
+            doing = "locked"
+            _take(url.database, handle, BUSY_TIMEOUT_MS / 1000 if wait else 0.0)
+        except OSError as error:
+            raise _refused(file, doing, error) from error
         yield
 
 
-class Lock:
-    """The lock of a SQLite ledger's writers; nothing for other ledgers.
-
-    Its file stays open from one use to the next; used by one thread at a time.
-    """
-
-    def __init__(self, url: Url) -> None:
-        self._database = url.database
-        self._has_file = url.dialect == "sqlite" and not url.in_memory
-        self._handle: int | None = None
-
-    @contextmanager
-    def held(self, *, wait: bool = True) -> Iterator[None]:
-        """Hold the lock. Who waits for it does not wait forever, for its holder may be stopped.
-
-        Raises LedgerLocked, LedgerUnavailable.
-        """
-        if not self._has_file:
-            yield
-            return
-        if self._handle is None:
-            self._handle = self._opened()
-        self._take(self._handle, BUSY_TIMEOUT_MS / 1000 if wait else 0.0)
-        try:
-            yield
-        finally:
-            import fcntl
-
-            fcntl.flock(self._handle, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        """Close the lock's file."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-
-    def _take(self, handle: int, seconds: float) -> None:
-        until, pause = time.monotonic() + seconds, _PAUSE
-        try:
-            while not lock(handle, wait=False):
-                if time.monotonic() >= until:
-                    raise LedgerLocked(
-                        f"another process holds the ledger {self._database} for {seconds:g} s; "
-                        "see which one hangs, and try again"
-                    )
-                time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-        except OSError as error:
-            self.close()
-            raise self._refused("locked", error) from error
-
-    def _opened(self) -> int:
-        file = Path(f"{self._database}.lock")
-        try:
-            with folder_of(file) as folder:
-                return folder.open(file.name, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise self._refused("opened", error) from error
-
-    def _refused(self, what: str, error: OSError) -> LedgerUnavailable:
-        way_out = "check that its folder exists and that you may write there"
-        if error.errno in NO_LOCKS:
-            way_out = (
-                "no file can be locked on that file system: name a ledger on a local disk "
-                "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+def _take(database: str, handle: int, seconds: float) -> None:
+    until, pause = time.monotonic() + seconds, _PAUSE
+    while not lock(handle, wait=False):
+        if time.monotonic() >= until:
+            raise LedgerLocked(
+                f"another process holds the ledger {database} for {seconds:g} s; see which one hangs, and try again"
             )
-        elif error.errno in {errno.EMFILE, errno.ENFILE}:
-            way_out = "close programs or raise the limit (`ulimit -n`), then run the same command again"
-        elif error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            way_out = "free some space, then run the same command again"
-        return LedgerUnavailable(
-            f"the ledger's lock {self._database}.lock cannot be {what} ({error.strerror}); {way_out}"
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
+    way_out = "check that its folder exists and that you may write there"
+    if error.errno in NO_LOCKS:
+        way_out = (
+            "no file can be locked on that file system: name a ledger on a local disk "
+            "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
         )
+    elif error.errno in {errno.EMFILE, errno.ENFILE}:
+        way_out = "close programs or raise the limit (`ulimit -n`), then run the same command again"
+    elif error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        way_out = "free some space, then run the same command again"
+    return LedgerUnavailable(f"the ledger's lock {file} cannot be {doing} ({error.strerror}); {way_out}")

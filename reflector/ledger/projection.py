@@ -35,7 +35,7 @@ from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
 from reflector.playbook.counting import DEFAULT, is_counting
 
 if TYPE_CHECKING:
-    from reflector.events.event import Projected
+    from reflector.events.event import Event
     from reflector.ledger.statements import Statements
 
 #: The tables that a rebuild empties and fills again.
@@ -97,7 +97,7 @@ class Projector:
         self._book = Playbook()
         self._stored: dict[str, Entry] = {}
 
-    def project(self, events: Sequence[Projected]) -> None:
+    def project(self, events: Sequence[Event]) -> None:
         """Fold events into the tables, in order; one that cannot be read changes nothing."""
         events = [event for event in events if not event.fault]
         updated_at = None
@@ -128,7 +128,7 @@ class Projector:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
 
-    def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
+    def _tagged(self, event: Event, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""
         judged = verdict(data)
         waiting = self._waiting
@@ -142,7 +142,7 @@ class Projector:
             waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
         return True
 
-    def _is_covered(self, event: Projected) -> bool:
+    def _is_covered(self, event: Event) -> bool:
         """Return whether a retraction that came first covers this tag's reflection or its window."""
         if event.reflection_id not in self._covers:
             self._covers[event.reflection_id] = self._completion(event.reflection_id)
@@ -201,7 +201,7 @@ class Projector:
         query = f"SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND {among} LIMIT 1"  # noqa: S608
         return self.sql.run(query, *targets).fetchone() is not None
 
-    def _read_bullets(self, events: Sequence[Projected]) -> None:
+    def _read_bullets(self, events: Sequence[Event]) -> None:
         """Look up the bullets that events name, all at once."""
         names: set[str] = set()
         for event in events:
@@ -218,7 +218,7 @@ class Projector:
         at = dict(self.sql.run(query, ids).fetchall()) if since else {}
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
 
-    def _change_bullets(self, event: Projected, effect: Effect, data: Mapping[str, Any]) -> None:
+    def _change_bullets(self, event: Event, effect: Effect, data: Mapping[str, Any]) -> None:
         """Fold the effect into the bullets that the event names."""
         names, book = names_in(event.type, data), self._book
         if isinstance(effect, UndoesMerge):
@@ -274,20 +274,20 @@ class Projector:
             for tag in (1, -1):
                 waiting.counted.pop((name, tag), None)
 
-    def _opened(self, event: Projected, data: Mapping[str, Any]) -> None:
+    def _opened(self, event: Event, data: Mapping[str, Any]) -> None:
         row = (event.position, event.event_id, event.session_id)
         self._waiting.windows[event.event_id] = _Window("pending", 0, event.recorded_at, row)
         if event.type == ev.SESSION_RECORDED and isinstance(keys := data.get("window", {}).get("keys"), str):
             self._waiting.keys.extend(unpack_keys(keys))
 
-    def _moved(self, event: Projected, state: str, attempts: int) -> None:
+    def _moved(self, event: Event, state: str, attempts: int) -> None:
         windows, target = self._waiting.windows, event.target_id
         if target in windows:
             windows[target].move(state, attempts, event.recorded_at)
         elif target is not None:
             windows[target] = _Window(state, attempts, event.recorded_at)
 
-    def _retracted(self, event: Projected) -> None:
+    def _retracted(self, event: Event) -> None:
         target = event.target_id
         if target is None:
             return

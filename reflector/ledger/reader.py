@@ -13,9 +13,9 @@ from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event, Projected
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerMoved, translated
-from reflector.ledger.rows import PROJECTED, BulletRow, Head, WindowRow, event_of, projected_of, read
+from reflector.ledger.rows import BulletRow, Head, WindowRow, event_of, read
 from reflector.ledger.statements import TABLES, Statements
 from reflector.playbook.names import SECTIONS
 
@@ -34,8 +34,6 @@ _BULLETS = f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM 
 _WINDOWS = f"SELECT {', '.join(WindowRow._fields)} FROM session_window WHERE playbook_id = ?"  # noqa: S608
 _HEAD = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE playbook_id = ? AND position = ?"
-_HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"  # noqa: S608
-_HISTORY += f" LIMIT {_PAGE}"
 _REDACTIONS = (
     "SELECT target_id, event_id, recorded_at, data, meta FROM event"  # noqa: S608
     f" WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG}"
@@ -110,8 +108,8 @@ class Reader:
                 return
             values[0] = page[-1].position
 
-    def history(self, upto: int = MAX_INT) -> Iterator[Projected]:
-        """Yield what a fold reads of every event up to a position, in order and page by page."""
+    def history(self, upto: int = MAX_INT) -> Iterator[Event]:
+        """Yield every event up to a position, those that cannot be read as well, in order and page by page."""
         after: int | None = 0
         while after is not None:
             with self._reading() as sql:
@@ -327,11 +325,9 @@ def line_of(sql: Statements, event_id: str) -> list[Event]:
     return line
 
 
-def history_page(sql: Statements, after: int, upto: int) -> list[Projected]:
+def history_page(sql: Statements, after: int, upto: int) -> list[Event]:
     """Return the next events behind a position, at most `_PAGE` and none behind `upto`."""
-    rows = sql.run(_HISTORY, after, upto).fetchall()
-    kept = kept_of(sql, [row[1] for row in rows if row[7] is None])
-    return [projected_of(row, kept) for row in rows]
+    return events_where(sql, f"position > ? AND position <= ? ORDER BY position LIMIT {_PAGE}", after, upto)
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reflector.events.event import BULLET_TAGGED, Event, Projected, came_through, is_place
+from reflector.events.event import BULLET_TAGGED, Event, came_through, is_place
 from reflector.events.registry import EVENT_TYPES
 from reflector.playbook.bullet import Bullet
 
@@ -153,14 +153,3 @@ class Stored(NamedTuple):
     data_hash: str
     meta: str
     chain: str
-
-
-#: The columns of a `Projected`, `data` as text.
-PROJECTED = "position, event_id, type, recorded_at, session_id, reflection_id, target_id, data, actor, meta"
-
-
-def projected_of(row: Sequence[Any], kept: Mapping[str, Any]) -> Projected:
-    """Return a row of `PROJECTED`; `kept` has what redactions left, by target."""
-    *header, text, actor, meta = row
-    data, fault = read(header[2], header[3], text, meta, kept.get(header[1]))
-    return Projected(*header, data, actor, meta, fault)  # type: ignore[call-arg]

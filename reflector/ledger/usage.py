@@ -214,7 +214,9 @@ def _at(
         head, position, state = _known(sql) if upto is None else (upto, 0, EMPTY)
         if upto is not None or head - position < _STEP:
             return count(sql, head, (position, load(state[number])))
-    return load(_advanced(ledger)[number])
+        state = counted(sql, head, (position, state))
+    _keep(ledger, head, state)
+    return load(state[number])
 
 
 def told_texts(ledger: Reader) -> int:
@@ -259,11 +261,8 @@ def _known(sql: Statements) -> tuple[int, int, list[Any]]:
     return head, 0, EMPTY
 
 
-def _advanced(ledger: Reader) -> list[Any]:
-    """Return the state at the head, and write the row if that can be done at once."""
-    with ledger.asking() as sql:
-        head, position, before = _known(sql)
-        state = counted(sql, head, (position, before))
+def _keep(ledger: Reader, head: int, state: list[Any]) -> None:
+    """Write the row, if that can be done at once."""
     with (
         suppress(LedgerError),
         translated(ledger.engine.url.shown),
@@ -276,4 +275,3 @@ def _advanced(ledger: Reader) -> list[Any]:
             " position = excluded.position, state = excluded.state",
             *(_VERSION, head, json.dumps(state, ensure_ascii=False, separators=(",", ":"), default=str)),
         )
-    return state

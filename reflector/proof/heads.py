@@ -104,40 +104,21 @@ def published(project: Path, spec: str, limit: int) -> bytes:
 
     `limit` is in bytes. Raises NoAnchor.
     """
-    if not spec or spec.startswith("-") or not spec.isprintable():
-        raise NoAnchor(f"{_NEITHER}, and no branch, tag or commit is called so")
-    if _ask(project, "rev-parse", "--is-inside-work-tree") is None:
-        raise NoAnchor(f"{_NEITHER}, and {project} is in no git repository that could have such a ref")
-    ref, colon, path = spec.partition(":")
-    if ref and _ask(project, "cat-file", "-t", ref) is None:
-        raise NoAnchor(f"{_NEITHER}, nor is {ref!r} a branch, tag or commit here; see `git branch -a`")
-    names = [spec] if colon else [f"{ref}:./{usual}" for usual in USUAL_PATHS]
-    kinds = {name: kind for name in names if (kind := _ask(project, "cat-file", "-t", name)) is not None}
-    if not kinds and colon:
-        where, commit = (repr(ref), ref) if ref else ("the index", "HEAD")
-        raise NoAnchor(f"{path!r} is not in {where}; see `git ls-tree -r --name-only {commit}`")
-    if not kinds:
-        raise NoAnchor(f"it has none of {', '.join(USUAL_PATHS)}; name the file as {spec}:PATH")
-    name = next(iter(kinds))
-    if kinds[name].strip() != b"blob":
-        raise NoAnchor("it is a folder, and a file is wanted")
-    size = int(_ask(project, "cat-file", "-s", name) or 0)
-    if size > limit:
-        raise NoAnchor(f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have")
-    content = _ask(project, "cat-file", "blob", name)
-    if content is None:
-        raise NoAnchor("git cannot read it; run `git fsck`")
-    return content
-
-
-def _ask(project: Path, *arguments: str) -> bytes | None:
-    """Return git's output, None if it refuses. Raises NoAnchor if it cannot be run."""
     from reflector.git import GitUnavailable, ask_git  # most anchors are heads and files
 
+    names = [spec] if ":" in spec else [f"{spec}:./{usual}" for usual in USUAL_PATHS]
     try:
-        return ask_git(project, *arguments)
+        for name in names if spec and spec.isprintable() and not spec.startswith("-") else ():
+            if (ask_git(project, "cat-file", "-t", name) or b"").strip() == b"blob":
+                if (size := int(ask_git(project, "cat-file", "-s", name) or 0)) > limit:
+                    raise NoAnchor(f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have")
+                return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and no ref can be looked up: {error}") from error
+    raise NoAnchor(
+        f"{_NEITHER}, and git has no such file here; name one as REV:PATH (`git ls-tree -r --name-only REV`), or a "
+        f"branch, tag or commit (`git branch -a`) with one of {', '.join(USUAL_PATHS)}"
+    )
 
 
 def mend(ledger: Ledger, why: str | None = None) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from reflector.events.event import (
@@ -17,7 +18,7 @@ from reflector.events.event import (
     BULLET_TAGGED,
     EVIDENCE_RETRACTED,
     POLICY_ADOPTED,
-    Projected,
+    Event,
 )
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
@@ -73,13 +74,13 @@ class Rebuilt:
         self._counts_again = ledger.run(_COUNTS_AGAIN).fetchone() is not None
         set_checkpoint(self.sql, TABLES, DEFAULT, 0, "")
         self._projector = Projector(self.sql)
-        self._page: list[Projected] = []
+        self._page: list[Event] = []
 
     def close(self) -> None:
         """Let the scratch database go."""
         self._connection.close()
 
-    def take(self, event: Projected) -> Finding | None:
+    def take(self, event: Event) -> Finding | None:
         """Take an event; return what is wrong with an assertion. Raises for data that no event has."""
         self._page.append(event)
         if event.type == BULLET_ASSERTED and event.data:
@@ -92,7 +93,7 @@ class Rebuilt:
     def _project(self) -> None:
         page, self._page = self._page, []
         rare = page if self._counts_again else [event for event in page if event.type != BULLET_TAGGED]
-        self.sql.insert("event", _HEADER, [(e.position, e.event_id, e.type, *e[4:7]) for e in rare])
+        self.sql.insert("event", _HEADER, [attrgetter(*_HEADER)(event) for event in rare])
         self._projector.project(page)
 
     def _assertion(self, position: int, data: Any) -> Finding | None:

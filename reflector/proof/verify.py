@@ -17,13 +17,12 @@ from hashlib import sha256
 from typing import Any, Final
 
 from reflector.events import event as ev
-from reflector.events.event import Projected
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import CHAIN, PREFIX, digest, genesis, leaf, next_chain
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone
 from reflector.ledger.reader import events_where, kept_of, one_of
-from reflector.ledger.rows import Anchor, Head, Stored, read
+from reflector.ledger.rows import Anchor, Head, Stored, event_of
 from reflector.ledger.statements import LEDGER_TABLES, OWNERLESS, Statements
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
@@ -287,18 +286,14 @@ class Walk:
 
     def _read(self, row: tuple[Any, ...], folding: Rebuilt | None, aside: set[Any]) -> Iterator[Finding]:
         """Read the data of an event, and fold it; yield what is wrong. Raises for a row that no event has."""
-        position, event_id, type_, text, meta = row[0], row[1], row[2], row[10], row[12]
-        kept = kept_of(self.sql, [event_id])[event_id] if text is None else None
-        data, fault = read(type_, row[5], text, meta, kept)
-        if folding is not None:
-            header = (position, event_id, type_, row[5], row[7], row[8], row[9])
-            if wrong := folding.take(Projected(*header, data, row[6], meta, fault)):
-                yield wrong
-        if type_ == ev.LEDGER_MOVED and not fault:
-            self._moved = event_id
-        if fault and event_id not in aside:
-            what = f"this {type_} cannot be read, so it changes nothing: {fault}"
-            yield Finding("data", position, what, SET_ASIDE)
+        event = event_of((*row, None), kept_of(self.sql, [row[1]])[row[1]] if row[10] is None else None)
+        if folding is not None and (wrong := folding.take(event)):
+            yield wrong
+        if event.type == ev.LEDGER_MOVED and not event.fault:
+            self._moved = event.event_id
+        if event.fault and event.event_id not in aside:
+            what = f"this {event.type} cannot be read, so it changes nothing: {event.fault}"
+            yield Finding("data", event.position, what, SET_ASIDE)
 
     def _erased(self, row: tuple[Any, ...], erased: set[str]) -> Iterator[Finding]:
         position, event_id, type_ = row[:3]

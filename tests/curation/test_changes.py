@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.curation.bullets import BulletRefused
-from reflector.curation.changes import apply, fault
+from reflector.curation.changes import BulletRefused, apply, fault
 from reflector.curation.proposals import approve, find, proposals, propose, reopen
 from reflector.curation.undoing import last_change, undoing, undone
 from reflector.events import event as ev

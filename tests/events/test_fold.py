@@ -196,7 +196,7 @@ def test_events_of_other_types_change_nothing_but_the_position(events: list[Even
 
 @given(_HISTORIES, st.integers(0, 12))
 def test_a_retraction_and_its_own_retraction_leave_every_count_as_it_was(events: list[Event], number: int) -> None:
-    targets = [e.event_id for e in events if e.event_id not in fold(events).retractions()]
+    targets = [e.event_id for e in events if e.event_id not in fold(events).retracted_by]
     if not targets:
         return
     target = targets[number % len(targets)]
