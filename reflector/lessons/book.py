@@ -15,6 +15,7 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events.event import Event, Moment, first_moment, identity
 from reflector.events.lessons import POLARITY
+from reflector.events.registry import fold
 from reflector.events.state import REDACTED, Playbook
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
@@ -217,12 +218,10 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
     """Return the book that events make, in whatever order they stand; other types are passed over."""
     policy = policy or LessonPolicy()
     taken = sorted(events, key=lambda event: (event.occurred_at, _arrived(event)))
-    covers = Playbook()
     by_type: dict[str, list[Event]] = defaultdict(list)
     for event in taken:
         by_type[event.type].append(event)
-    for event in by_type[ev.EVIDENCE_RETRACTED]:
-        covers.retract(event)
+    covers = fold(by_type[ev.EVIDENCE_RETRACTED])
     recorded = {event.event_id: event for event in by_type[ev.LESSON_RECORDED]}
     lessons = {id: Lesson.of(event) for id, event in recorded.items()}
     bank: dict[str, list[Lesson]] = defaultdict(list)
