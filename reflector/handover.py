@@ -22,6 +22,13 @@ STOPS = ("Stop", "AfterAgent")
 INJECTION_FORM = b"reflector-injection/5"
 #: In a person's own folder of the project: what each session was told by its start hook, a line each; its most bytes.
 TOLD, MAX_TOLD = "told.txt", 1 << 17
+#: There, while a trial runs: its key, share and end, and the bullets that are withheld; the text that the sessions get
+#: that go without; and the heads that were noted meanwhile.
+TRIAL, WITHOUT, TRIAL_HEADS = "trial.txt", "injection-without.txt", "trial-heads.txt"
+#: There: the text that every other session gets.
+INJECTION = "injection.txt"
+#: There: the sessions that began as a fork while a trial ran, a line each.
+FORKS = "forks.txt"
 #: There: what the last session brought, in words, and its id in a second line.
 LAST_SESSION = "last-session.txt"
 #: There: how many proposals wait, in words; no file where none does.

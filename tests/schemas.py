@@ -68,6 +68,8 @@ ANSWERS = {
     "ledger policy": "ledger.PolicyJson",
     "lessons": "list[book.Lesson]",
     "lessons recall": "list[lessons.RecalledJson]",
+    "trial plan": "plan.Plan",
+    "trial status": "trials.TrialJson | None",
 }
 #: What has a form of its own in a document: see `output.json_of`.
 _FORMS: dict[str, dict[str, Any]] = {
@@ -146,6 +148,7 @@ def _modules() -> dict[str, Any]:
         **{name: f"reflector.audit.{name}" for name in ("blame", "doubles", "session")},
         "book": "reflector.lessons.book",
         "drain": "reflector.sessions.drain",
+        "plan": "reflector.trials.plan",
         "event": "reflector.events.event",
         "standing": "reflector.reflection.standing",
     }

@@ -29,15 +29,42 @@ _LAYERS = {
     "exchange": {"playbook", "events", "ledger", "proof"},
     "quality": {"text", "transcripts"},
     "reflection": {"text", "playbook", "transcripts", "events", "ledger", "quality"},
+    "trials": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection"},
     "revision": {"text", "playbook", "events", "ledger", "quality", "reflection", "lessons"},
     "gating": {"text", "playbook", "transcripts", "events", "ledger", "quality", "reflection", "lessons"},
     "curation": {"text", "playbook", "events", "ledger"},
     "lessons": {"text", "playbook", "events", "ledger", "proof", "quality"},
     "curator": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},
-    "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation", "curator", "lessons"},
+    "sessions": {
+        *(
+            "text",
+            "playbook",
+            "transcripts",
+            "events",
+            "ledger",
+            "reflection",
+            "curation",
+            "curator",
+            "lessons",
+            "trials",
+        ),
+    },
     "audit": {"text", "playbook", "events", "ledger", "proof", "quality", "reflection"},
     "demo": set(),  # bundled sessions, no code
-    "hooks": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection", "curation", "sessions"},
+    "hooks": {
+        *(
+            "text",
+            "playbook",
+            "transcripts",
+            "events",
+            "ledger",
+            "proof",
+            "reflection",
+            "curation",
+            "sessions",
+            "trials",
+        ),
+    },
 }
 _LAYERS["cli"] = set(_LAYERS)
 #: Modules of the package itself that any layer may use: they know of no layer above the exchange of ledgers.

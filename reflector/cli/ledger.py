@@ -45,6 +45,8 @@ from reflector.proof.verify import LEFT_OUT, verify_opening
 from reflector.sessions import locks
 from reflector.sessions.seen_head import seen
 from reflector.text.secrets import quote
+from reflector.trials.running import check as trials_wrong
+from reflector.trials.running import noted
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20
@@ -219,7 +221,8 @@ def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: b
     """Prove that the ledger is what was appended; silent when it is.
 
     Checks the chain, the order, the triggers and views, SQLite's own integrity, that every counter is what the events
-    say, and that a server still has the newest event that this machine saw. Exits 1 with one line per finding.
+    say, that a server still has the newest event that this machine saw, and that trials were drawn and closed as they
+    say. Exits 1 with one line per finding.
 
     With --since, reads only what is new: the chain from a known head (of a file the last one) to the head of today, and
     the schema. A note says what was left out.
@@ -229,8 +232,12 @@ def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: b
     known = () if since is None else _published_in(since, project, "--since")
     start = max(known, key=lambda anchor: anchor.position, default=None)
     needs_ledger(project)
+    published += [anchor for anchor, _ in noted(project.root)]
     verified = verify_opening(project.open_ledger, *published, seen=lambda ledger: seen(project, ledger), since=start)
-    findings = verified.findings
+    findings = [*verified.findings]
+    if not findings and start is None:
+        with project.open_ledger() as opened:
+            findings += trials_wrong(opened)
     head = str(verified.head) if verified.head is not None else ""
     if as_json:
         found = [shaped(FindingJson, finding, position=finding.where) for finding in findings]

@@ -114,6 +114,7 @@ class StatusJson:
     told           null until a text was rendered
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
+    trial          what a trial that runs says by now; null without one
     """
 
     project: str
@@ -130,6 +131,7 @@ class StatusJson:
     month: MonthJson | None = None
     waiting_for_budget: int = 0
     failures: list[FailureJson] = field(default_factory=list)
+    trial: str | None = None
 
 
 @dataclass
@@ -271,6 +273,11 @@ def _read_ledger(place: Place, project: Project, found: StatusJson) -> None:
 
             troubles = ((one, trouble_of(ledger.targeting(one.event_id))) for one in ledger.windows_in(*_TROUBLED))
             found.failures = [_failure(place, one, trouble, project) for one, trouble in troubles if trouble]
+        if ledger.has(ev.TRIAL_OPENED):
+            from reflector.trials.status import standing
+
+            if (trial := standing(ledger)) is not None and trial.state != "closed":
+                found.trial = trial.sentence
         if not spool.was_seen(project, spool.seen(project, ledger)):  # else the last question took the file as it is
             from reflector.curation.playbook_file import untaken
 
@@ -340,6 +347,8 @@ def _print(place: Place, found: StatusJson) -> None:
             lines.append(("", f"{found.waiting_for_budget} of the skipped wait for a budget: {again}"))
     if found.proposals:
         lines.append(("waiting", f"{counted(found.proposals, 'proposal')}: {place.command('proposals')}"))
+    if found.trial is not None:
+        lines.append(("trial", f"{found.trial}; {place.command('trial status')}"))
     if month is None or month.tokens or found.waiting_for_budget:
         lines.append(("tokens", month_words(month)))
     if user := found.user:

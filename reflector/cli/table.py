@@ -51,6 +51,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "stats": Entry("figures", "stats"),
         "double-counts": Entry("figures", "double_counts", ("", "pat-001")),
         "diff": Entry("figures", "diff", ("2026-11-01..", "10..42")),
+        "trial": Entry("trials", "trial", ("plan", "start --bullet pat-001", "status", "stop")),
         "sql": Entry("figures", "sql", ("'SELECT name, helpful FROM bullets'", "")),
     },
     "Ledger": {
@@ -105,6 +106,7 @@ SUMMARIES: Final = {
     "stats": "Show tokens, cost and tags: by model, by prompt template, by day (UTC); with --json, all days.",
     "double-counts": "Explain tags that were counted more than once.",
     "diff": "Show how the playbook changed between two moments.",
+    "trial": "Find out whether the playbook helps in your own sessions.",
     "sql": "Query the ledger with SQL, read-only.",
     "redact": "Erase prose for ever; the counts stay.",
     "import": "Import a playbook or Markdown from a file, or another machine's ledger.",

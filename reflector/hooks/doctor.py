@@ -45,6 +45,7 @@ from reflector.sessions import locks, spool
 from reflector.sessions.drain import drain
 from reflector.sessions.seen_head import missed
 from reflector.text.secrets import found
+from reflector.trials.sessions import running
 
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_NS = 3600 * 1_000_000_000
@@ -221,6 +222,10 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check("triggers", f"missing or changed: {', '.join(wrong)}", "reflector rebuild --mend", is_error=True)
     else:
         yield Check("triggers", "changes of history are refused by the database")
+    if (trial := running(ledger)) is not None:
+        what = ", ".join(trial.data["bullets"]) or "the playbook"
+        text = f"a trial runs: {trial.share:.0%} of sessions go without {what} until {trial.data['until'][:10]}"
+        yield Check("trial", text)
     for mirror in mirrors(ledger, project):
         mend = "correct the file" if mirror.trouble else ""
         yield Check("mirror", f"{mirror.name}: {mirror.trouble or mirror.state}", mend)

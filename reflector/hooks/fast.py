@@ -16,6 +16,7 @@ The state folder that it fills is described in `reflector.sessions.spool`.
 
 import posix as system
 import sys
+from time import time_ns
 
 if __name__ == "__main__":
     sys.path.insert(0, __file__.rsplit("/", 3)[0])
@@ -130,9 +131,9 @@ def keeper_of(project: str) -> str:
         return ""
 
 
-def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return what a start prints: the person's line about the playbook, what is told in short, the JSON object for a
-    subagent, and its text; b"" for what there is not."""
+def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return what a start prints for a session: the person's line about the playbook, what is told in short, the JSON
+    object for a subagent, and its text; b"" for what there is not."""
     for keeper in (project, locate.user_folder()):  # without a playbook of the project, the user's own
         try:
             stamp = handover.injection_stamp(keeper)
@@ -141,19 +142,48 @@ def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
             continue
     else:
         return b"", b"", b"", b""
-    content = kept(keeper, "injection.txt", MAX_INJECTION)
+    trial = kept(keeper, handover.TRIAL, MAX_INJECTION)
+    name = handover.WITHOUT if trial and goes_without(keeper, payload, trial) else handover.INJECTION
+    content = kept(keeper, name, MAX_INJECTION)
     if not content.startswith(stamp + b"\n") or content.count(b"\n") < 4:
         try:
             from reflector.sessions.injection import write_injection
 
-            content = write_injection(keeper)
+            content = write_injection(keeper, name=name)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
             handover.complain(f"the playbook is not shown: {files.error_words(error)}")
             return f"playbook: not shown: {files.error_words(error)}".encode("utf-8", "replace"), b"", b"", b""
     _, line, told, as_json, text = content.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
-    is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
+    is_sound = not (as_json or text) or (as_json.startswith(SUBAGENT) and text[:1] != b"{")
     return (line, told, as_json, text) if is_sound else (b"", b"", b"", b"")
+
+
+def goes_without(keeper: str, payload: dict[str, object], trial: bytes) -> bool:
+    """Return whether the trial that runs withholds advice from a session.
+
+    A fork begins with what its original was told, and its start does not name it: nothing is told again. Later starts
+    of a fork go by the beginning of its transcript.
+    """
+    session = handover.words(payload, "session_id")
+    try:
+        key, share, until, *names = trial.decode().split()
+        if time_ns() > int(until) or not session:
+            return False
+        forks, note = kept(keeper, handover.FORKS, 2 * handover.MAX_TOLD), session.encode() + b"\n"
+        if payload.get("source") == "fork":
+            attempt(append, handover.open_own(keeper), handover.FORKS, note, forks, handover.MAX_TOLD)
+            return True
+        if note in forks:
+            begins = files.read_file(handover.words(payload, "transcript_path"), 1 << 16).split(b"] helpful=")[:-1]
+            told = {part.rpartition(b"[")[2].decode("ascii", "replace") for part in begins}
+            without = kept(keeper, handover.WITHOUT, MAX_INJECTION).split(b"\n", 3)[2].decode().split(" ")
+            return told.issubset(without) if names[0] == "*" else told.isdisjoint(names)
+        from reflector.trials.draw import is_withheld
+
+        return is_withheld(key, int(share), session)
+    except (OSError, ValueError, IndexError, ImportError):
+        return False
 
 
 def kept(project: str, name: str, most: int) -> bytes:
@@ -300,11 +330,11 @@ def hook() -> None:
             files.write_all(1, b'{"systemMessage":' + handover.quoted(said).encode() + b"}")
         return
     if event == "SubagentStart":
-        files.write_all(1, context_form(injection(project)[2]))
+        files.write_all(1, context_form(injection(project, payload)[2]))
         attempt(note_fired, project, event)
         return
     if event == "SessionStart":
-        line, told, as_json, plain = injection(project)
+        line, told, as_json, plain = injection(project, payload)
         files.write_all(1, start_form(project, payload, line, as_json, plain))
         attempt(note_told, keeper_of(project), payload, told)
         spool = files.state_folder(project) + "/spool"

@@ -33,8 +33,9 @@ from reflector.ledger.errors import LedgerError
 from reflector.locate import agent_folder, user_folder
 from reflector.project import Project
 from reflector.sessions import last_session, locks, seen_head, spool
-from reflector.sessions.injection import told_by_hook, write_injection
+from reflector.sessions.injection import is_fork, told_by_hook, write_injection
 from reflector.sessions.ranks import keep_ranks
+from reflector.trials.running import keep_note
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
@@ -277,11 +278,12 @@ class Pipeline:
         """
         from reflector.sessions.intake import take_in
 
-        source = replace(source, told=partial(told_by_hook, self.project.root))
+        root = self.project.root
+        source = replace(source, told=partial(told_by_hook, root), is_fork=partial(is_fork, root))
         taken = take_in(self.ledger, source, window=window)
         if taken.event_id is not None:
             self.heard[taken.event_id] = taken.found.people
-            self._held[taken.event_id] = taken.found.messages
+            self._held[taken.event_id] = taken.found.messages if taken.found.cited else ()
         if self.users is not None:
             self.users.take(source, taken.found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
@@ -329,6 +331,7 @@ class Pipeline:
 
                 book = lesson_book(self.ledger)
             keep_ranks(root, self.ledger, self.project.config, book)
+            keep_note(root, self.ledger)
         if self.project.playbook_json.exists():
             try:
                 write_injection(root, partial(known, self.ledger, self.project))

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.files import error_words, open_ours, read_file, write_durably
-from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp, open_own
+from reflector.handover import FORKS, INJECTION, MAX_TOLD, TOLD, TRIAL, WITHOUT, complain, injection_stamp, open_own
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
@@ -139,9 +139,11 @@ def _cost(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2
 
 
-def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | None] | None = None) -> bytes:
-    """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of
-    injection.txt.
+def write_injection(
+    project: str | os.PathLike[str], ask: Callable[[], Known | None] | None = None, name: str = INJECTION
+) -> bytes:
+    """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of the file
+    `name`: injection.txt or, while a trial runs, that for the sessions that go without.
 
     `ask` says what the project's ledger knows, where it is open. Entries that are no bullets, or have no name
     yet that could be cited, are passed over: the import says why. A playbook of the user's that cannot be opened does
@@ -155,11 +157,11 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
     stamp = injection_stamp(os.fspath(project), told.state)
     bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
+    names = {bullet.name for bullet in bullets}
     try:
         if folder != users:
             path = str(users / ".claude" / "playbook.json")
             beside = _told(users, path, USER_FIRST)
-            names = {bullet.name for bullet in bullets}
             bullets += [bullet for bullet in beside.bullets if bullet.name not in names]
             troubles += beside.troubles
             files.append(path)
@@ -169,17 +171,34 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
         complain(f"the user's playbook is not shown: {error_words(error)}")
     standing, lessons = kept_standing(folder, users)
     bullets += lessons
-    rendered = render(bullets, _template(folder) if bullets else "", files, troubles, standing)
+    form = _template(folder) if bullets else ""
+    texts = {INJECTION: render(bullets, form, files, troubles, standing)}
     line = "; ".join(what for what, _ in troubles)
-    line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else rendered.line
-    forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
-    content = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
+    line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else texts[INJECTION].line
+    if withheld := _withheld(folder):
+        line += " · a trial runs" if line else ""
+        left = [one for one in bullets if not withheld(one, one.name in names or isinstance(one, Told))]
+        texts[WITHOUT] = render(left, form, files, troubles, standing)
+    contents = {}
+    for file, rendered in texts.items():
+        forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
+        contents[file] = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
+        try:
+            write_durably(open_own(os.fspath(project)), contents[file], file)
+        except (OSError, ValueError) as error:
+            if own_folder(os.fspath(project)):  # `doctor` says what a person without a home lacks
+                complain(f"the rendered playbook was not stored; the next start renders it again: {error_words(error)}")
+    return contents.get(name, contents[INJECTION])
+
+
+def _withheld(folder: Path) -> Callable[[Bullet, bool], bool] | None:
+    """Return whether the trial that runs withholds a bullet, which is the project's own or not; None without one."""
     try:
-        write_durably(open_own(os.fspath(project)), content, "injection.txt")
-    except (OSError, ValueError) as error:
-        if own_folder(os.fspath(project)):  # `doctor` says what a person without a home lacks
-            complain(f"the rendered playbook was not stored; the next start renders it again: {error_words(error)}")
-    return content
+        note = read_file(f"{own_folder(os.fspath(folder))}/{TRIAL}", MAX_TOLD).decode()
+    except (OSError, ValueError):
+        return None
+    names = set(note.split()[3:])
+    return lambda bullet, is_own: bullet.name in names or ("*" in names and is_own and f"-{bullet.name}" not in names)
 
 
 def _in_short(text: str) -> str:
@@ -202,6 +221,15 @@ def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
             bullets, lessons = [n for n in names if not _ID.fullmatch(n)], [n for n in names if _ID.fullmatch(n)]
             found.append(Telling(tuple(bullets), tuple(lessons), digest, seed.strip("-")))
     return tuple(found)
+
+
+def is_fork(project: Path, session_id: str) -> bool:
+    """Return whether the hook saw a session begin as a fork of another one, while a trial ran."""
+    try:
+        noted = read_file(f"{own_folder(os.fspath(project))}/{FORKS}", 2 * MAX_TOLD).splitlines()
+    except (OSError, ValueError):
+        return False
+    return session_id.encode("utf-8", "replace") in noted
 
 
 class _Told(NamedTuple):

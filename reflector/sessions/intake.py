@@ -30,7 +30,8 @@ from reflector.text.secrets import quote
 from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
 from reflector.transcripts.discovery import find_transcript
 from reflector.transcripts.message import Tally
-from reflector.transcripts.reading import Place, Scan, UnknownTranscript, scan
+from reflector.transcripts.reading import Place, Scan, UnknownTranscript, read_messages, scan
+from reflector.trials.outcome import outcome_event, read_outcome
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = _MAX_WHY = 200
@@ -53,6 +54,7 @@ class Source:
 
     limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
     told returns what the hook printed for a session by its own record, for a transcript that has no echo of it.
+    is_fork returns whether the hook saw a session begin as another one's fork.
     """
 
     path: Path
@@ -62,6 +64,7 @@ class Source:
     agent_id: str | None = None
     reason: str | None = None
     told: Callable[[str], Sequence[Telling]] = lambda _: ()
+    is_fork: Callable[[str], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,11 @@ def _take_in(
         )
         for one in told
     ]
-    appended, *_ = ledger.append([event, *tellings])
+    came = []
+    if agent_id is None and window == "new":
+        root = _root(ledger, source, found, session_id, seen)
+        came.append(_outcome(source, found, own, event, root, answered=bool(before)))
+    appended, *_ = ledger.append([event, *tellings, *came])
     if not appended.added:
         return nothing
     return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), found)
@@ -295,6 +302,30 @@ def _told(
         return [], "hook"  # the echo is in what was read before
     known = {data.get("digest") for data in events}
     return [one for one in printed if one.digest not in known][:_MOST_TELLINGS], "hook"
+
+
+def _outcome(
+    source: Source, found: Scan, keys: frozenset[int], event: NewEvent, root: str | None, *, answered: bool
+) -> NewEvent:
+    """Return what came of the records with these keys; of a large transcript they are read once more."""
+    messages = found.messages or read_messages(source.path, limit=found.bytes, start=found.start)
+    came = read_outcome((one for one in messages if one.key in keys), answered=answered)
+    came.began, came.ended = iso_time(came.began), iso_time(came.ended)
+    return outcome_event(event, root, came)
+
+
+def _root(ledger: Ledger, source: Source, found: Scan, session_id: str, seen: Collection[int]) -> str | None:
+    """Return the session in which a conversation began: its own or, of a fork, its original's, where that is known."""
+    known = next(ledger.events(session_id=session_id, types=(ev.SESSION_OUTCOME,)), None)
+    if known is not None:
+        return (known.data or {}).get("root")
+    if not found.start and found.keys[0] in seen:
+        windows = ledger.events(types=(ev.SESSION_RECORDED,))
+        of = next((one.session_id for one in windows if found.keys[0] in keys_of(one)), None)
+        outcome = next(ledger.events(session_id=of, types=(ev.SESSION_OUTCOME,)), None) if of else None
+        if of != session_id and (root := (outcome.data or {}).get("root") if outcome else of):
+            return str(root)
+    return None if source.is_fork(session_id) else session_id
 
 
 def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:

@@ -59,6 +59,8 @@ class _Session(Conversation):
         #: Prompts in the queue, each with its key: a message where a person typed it.
         self._queue: deque[tuple[int, Message | None]] = deque(maxlen=256)
         self._removed: deque[int] = deque(maxlen=32)
+        #: The answer that was read last, and its tokens: each of its records has them.
+        self._answer: tuple[Any, int] = (None, 0)
 
     def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         """Yield no message, the record's own, or that of a queued prompt which this record says was taken."""
@@ -191,7 +193,17 @@ class _Session(Conversation):
             calls=tuple(calls),
             synthetic=record.get("isApiErrorMessage") is True or body.get("model") == "<synthetic>",
             truncated=body.get("stop_reason") in _CUT_OFF,
+            tokens=self._spent(body),
         )
+
+    def _spent(self, body: dict[str, Any]) -> int:
+        """Return the tokens that the model wrote, as far as no earlier record of the same answer said so."""
+        tokens, answer = fields(body.get("usage")).get("output_tokens"), body.get("id")
+        if type(tokens) is not int or not 0 <= tokens < 1 << 31:
+            return 0
+        said = self._answer[1] if answer is not None and answer == self._answer[0] else 0
+        self._answer = (answer, max(said, tokens))
+        return self._answer[1] - said
 
     def _user(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
         content = fields(record.get("message")).get("content")

@@ -53,6 +53,7 @@ class Message(NamedTuple):
     thinking  thinking blocks joined by newlines (mostly empty in real transcripts)
     offset    byte offset of the record's line in the file
     truncated whether the model's answer was cut off, where the agent says so
+    tokens    that the model wrote, where the agent says so; of an answer in several records each has what it adds
     """
 
     key: int
@@ -67,6 +68,7 @@ class Message(NamedTuple):
     results: tuple[ToolResult, ...] = ()
     offset: int = 0
     truncated: bool = False
+    tokens: int = 0
 
 
 class Tally(SimpleNamespace):

@@ -83,7 +83,7 @@ class Scan:
     ended_at     the largest timestamp as written (their order in the file is not by time)
     places       where a later reading can begin
     people       what people said; None where the messages are too many to be kept
-    messages     all of them where one cites and they are few enough to be kept, else none
+    messages     all of them where they are few enough to be kept, else none
     """
 
     agent: str
@@ -140,8 +140,6 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
         found.bytes, found.sha256 = given.tell(), given.digest.hexdigest()
     if not conversation.brief:
         found.people = [one for one in found.messages if one.origin in ("human", "refusal")]
-    if not found.cited:
-        found.messages.clear()
     return found
 
 

@@ -225,7 +225,7 @@ def test_a_ledger_that_the_settings_leave_behind_is_named_with_the_way_to_its_co
     agent.call("drain")
     (_, check) = found(agent, "ledger")
     assert check["state"] == "warning"
-    assert check["text"].startswith(f"{agent.ledger} has 5 events, and its history is not in the ledger")
+    assert check["text"].startswith(f"{agent.ledger} has 6 events, and its history is not in the ledger")
     assert "reflector export --format ndjson > old.ndjson, then reflector import old.ndjson" in check["mend"]
     assert sorted(path.name for path in agent.state.glob("ledger.db*")) == ["ledger.db", "ledger.db.lock"]
 

@@ -11,6 +11,7 @@ from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
+from reflector.trials.outcome import Outcome, outcome_event
 
 
 def added(name: str = "pat-001", text: str = "Read the error first", helpful: int = 0, harmful: int = 0) -> NewEvent:
@@ -197,6 +198,13 @@ def told(*lessons: NewEvent, via: str = "retrieval", key: str | int = 1, bullets
     return NewEvent(ev.ADVICE_TOLD, identity(ev.ADVICE_TOLD, via, key, *ids), data, "engine", session_id="s1")
 
 
+def trial(*bullets: str, key: str = "pl1:" + "0" * 64, share: int = 500_000, **more: Any) -> NewEvent:
+    data = {"bullets": [*bullets], "exempt": [], "share": share, "outcome": "correction-free", "stop": {}, "key": key}
+    return NewEvent(
+        ev.TRIAL_OPENED, identity(ev.TRIAL_OPENED, key), data | {"until": "2027-11-01T00:00:00Z"} | more, "human"
+    )
+
+
 def learned() -> list[NewEvent]:
     """A trajectory with its reflection, and a lesson with everything that can happen to one."""
     run = trajectory()
@@ -219,5 +227,21 @@ def learned() -> list[NewEvent]:
             {"initial": 0.4, "retried": 0.76, "improved": True, "reason": "it read the sign"},
             "engine",
             target_id=of_run.event_id,
+        ),
+        outcome_event(run, run.session_id, Outcome(turns=2, words=1, corrections=1, tests="passes")),
+        opened := trial("pat-001"),
+        NewEvent(
+            ev.TRIAL_CLOSED,
+            identity(ev.TRIAL_CLOSED, opened.event_id),
+            {
+                "verdict": "helps",
+                "told": {"sessions": 30, "good": 24},
+                "without": {"sessions": 30, "good": 12},
+                "difference": "0.400000",
+                "interval": {"low": "0.031000", "high": "0.700000"},
+                "sessions": "0" * 64,
+            },
+            "human",
+            target_id=opened.event_id,
         ),
     ]

@@ -47,6 +47,7 @@ QUESTIONS = {
     "double-counts": ["", "pat-001 --json", "--as-of 30"],
     "stats": ["", "--json"],
     "diff": ["0..", "5..20 --json"],
+    "trial": ["status", "status --json", "plan"],
     "sql": ["SELECT*FROM(bullets)", "SELECT*FROM(tags)"],
     "redact": ["--where error --json --why x"],
     "rebuild": ["--check"],

@@ -154,5 +154,5 @@ def test_an_event_happened_at_an_iso_time_or_when_it_was_recorded(ledger: Ledger
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     path.write_text(re.sub(r'"timestamp": ?"[^"]*"', f'"timestamp": "{said}"', path.read_text("utf-8")), "utf-8")
     taken(ledger, path)
-    (event,) = ledger.events()
+    event, _ = ledger.events()
     assert event.occurred_at == (said if said.startswith("2026") else event.recorded_at)

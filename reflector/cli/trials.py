@@ -1,0 +1,154 @@
+"""`reflector trial`: whether the playbook helps, found out in one's own sessions or on tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import NAME, agreed, find_bullet, json_option, yes_option
+from reflector.cli.output import counted, note, print_facts, print_json, safe, shaped, short_time
+from reflector.curation.mirrors import mirrors
+from reflector.ledger.store import Ledger
+from reflector.trials.exempt import exempt as exempt_in
+from reflector.trials.outcome import OUTCOMES
+from reflector.trials.plan import Plan, plan
+from reflector.trials.running import noted, start, stop
+from reflector.trials.status import TrialStatus, standing
+
+#: A trial that nothing ends is over after a year.
+_LONGEST = timedelta(days=365)
+_bullet = click.option("--bullet", "names", multiple=True, type=NAME, metavar="NAME", help="Withhold only this bullet.")
+_share = click.option(
+    "--share",
+    type=click.FloatRange(0.1, 0.9),
+    default=0.5,
+    show_default=True,
+    help="Share of sessions that go without.",
+)
+
+
+@click.group()
+def trial() -> None:
+    """Find out whether the playbook helps in your own sessions."""
+
+
+@trial.command("plan")
+@_bullet
+@_share
+@json_option
+@click.pass_obj
+def plan_(place: Place, names: tuple[str, ...], share: float, as_json: bool) -> None:
+    """Show how long a trial would take here; opens none."""
+    with place.reading() as ledger:
+        found = plan(ledger, bullets=_checked(ledger, names), share=share)
+    if as_json:
+        print_json(found)
+    else:
+        _print_plan(found)
+
+
+@trial.command("start", short_help="Open a trial: some sessions go without.")
+@_bullet
+@_share
+@click.option(
+    "--outcome", type=click.Choice([*OUTCOMES]), default="correction-free", show_default=True, help="A good session."
+)
+@yes_option
+@click.pass_obj
+def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes: bool) -> None:
+    """Open a trial: from now on some sessions go without the playbook, or without one bullet.
+
+    Pinned bullets, and those that the agent reads in a file by itself, are never withheld.
+    """
+    project = place.project()
+    with place.reading() as ledger:
+        bullets = _checked(ledger, names)
+        read = exempt_in(ledger.bullets(), project.root)
+        kept = sorted({*project.config.pinned, *read})
+        if mirrored := [one.name for one in mirrors(ledger, project)] if not bullets else []:
+            raise click.UsageError(
+                f"{', '.join(mirrored)} has the whole playbook, and the agent reads it by itself: end the mirror with "
+                f"`{place.command('uninstall --mirror', mirrored[0])}`, or name a --bullet"
+            )
+        if taken := [name for name in bullets if name in kept]:
+            where = f"stands in {read[taken[0]]}" if taken[0] in read else "is pinned"
+            raise click.UsageError(f"{taken[0]} {where}, so it cannot be withheld; take it out there first")
+        found = plan(ledger, bullets=bullets, share=share, outcome=outcome)
+    _print_plan(found)
+    if found.is_long:
+        agreed("Open it all the same?", "such a trial takes more than half a year here", yes=yes)
+    until = datetime.now(UTC) + _LONGEST
+    with place.changing() as ledger:
+        start(ledger, bullets=bullets, exempt=kept, share=share, outcome=outcome, until=until)
+    for name, path in read.items():
+        note(f"{name} is told in every session: it stands in {path}")
+    what = ", ".join(bullets) or "the playbook"
+    click.echo(f"From now on {share:.0%} of sessions go without {safe(what)}; see `{place.command('trial status')}`")
+
+
+@dataclass(frozen=True, slots=True)
+class TrialJson(TrialStatus):
+    """Where a trial stands, and the newest head that was noted while it ran; null where none was."""
+
+    anchor: str | None
+
+
+@trial.command("status")
+@json_option
+@click.pass_obj
+def status_(place: Place, as_json: bool) -> None:
+    """Show what the trial says by now; look as often as you like."""
+    with place.reading() as ledger:
+        found = standing(ledger)
+    heads = noted(place.project().root)
+    anchor = f"{heads[-1][0].position}:{heads[-1][0].chain}" if heads else None
+    if as_json:
+        print_json(shaped(TrialJson, found, anchor=anchor) if found else None)
+    elif found is None:
+        note(f"No trial was opened; `{place.command('trial plan')}` says what one would take.")
+    else:
+        _print_status(found)
+        if anchor:
+            print_facts([("head", f"{anchor[:28]}…, noted {short_time(heads[-1][1])}")], 9)
+
+
+@trial.command("stop")
+@click.pass_obj
+def stop_(place: Place) -> None:
+    """Close the trial, and record what it shows."""
+    with place.changing() as ledger:
+        stop(ledger)
+        found = standing(ledger)
+    assert found is not None  # the one that was closed
+    _print_status(found)
+
+
+def _checked(ledger: Ledger, names: tuple[str, ...]) -> list[str]:
+    return [find_bullet(ledger, name, live=True).name for name in dict.fromkeys(names)]
+
+
+def _print_plan(found: Plan) -> None:
+    if not found.sessions:
+        note("No session is recorded yet, so nothing is known of a trial here; begin with `reflector import-history`.")
+    sessions = f"{counted(found.sessions, 'session')} looked at, {found.weekly:g} a week"
+    ended = f"{found.rate:.0%} of them are {found.outcome}; of {found.known:.0%} anything is known"
+    used = f", used in {found.used:.0%} of them" if found.used < 1 else ""
+    click.echo(f"{sessions}; {ended}{used}. With {found.share:.0%} going without:")
+    for one in found.lengths:
+        click.echo(f"  {one.sentence}")
+    if found.sessions and found.lengths[-1].weeks is None:
+        note("Too few sessions show it; `reflector trial run` compares on tasks instead.")
+
+
+def _print_status(found: TrialStatus) -> None:
+    rows = [("shows", found.sentence)]
+    for what, arm in (("told", found.told), ("without", found.without)):
+        rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
+        rows.append((what, f"{counted(arm.sessions, 'session')}, {rate}"))
+    rows.append(("waiting", f"{found.unsettled} of less than a day, {found.unknown} without an outcome"))
+    what = safe(", ".join(found.bullets)) or "the playbook"
+    rows.append(("trial", f"{found.state}; {found.share:.0%} of sessions go without {what}"))
+    print_facts(rows, 9)

@@ -1,0 +1,147 @@
+"""What came of a session: the facts of its records, the same with and without a playbook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.events import event as ev
+from reflector.ledger.store import Ledger
+from reflector.sessions.intake import Source, take_in
+from reflector.transcripts.message import Message, ToolResult
+from reflector.trials.outcome import OUTCOMES, Outcome, joined, read_outcome
+from tests.reflection.rules.test_rules import calls, done, edits, person, reads, refuses, runs, says
+from tests.road.sessions import Session
+
+
+def came(*said: Any) -> dict[str, Any]:
+    """Return the facts of these messages that differ from those of nothing."""
+    found = asdict(read_outcome(_flat(said)))
+    return {name: value for name, value in found.items() if value != getattr(Outcome(), name)}
+
+
+def _flat(said: Any) -> Iterator[Message]:
+    for one in said:
+        yield from (one if isinstance(one, list) else [one])
+
+
+BEGUN = [person("Fix the total of the cart."), says("It is fixed.")]
+ASKS = person("And which tests cover it?")
+STOPS = Message(0, "", "user", "refusal", "", "", "")
+REFUSED = refuses("No, never delete the build.")._replace(results=(ToolResult("1", "", is_error=True),))
+CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "nobody says a word after the answer": (BEGUN, {"turns": 1}),
+    "a first word cannot object to what is to come": ([person("No, it is still broken.")], {"turns": 1}),
+    "a person objects": (
+        [*BEGUN, person("No, that is wrong, the total is still broken.")],
+        {"turns": 2, "words": 1, "corrections": 1, "last": "objects"},
+    ),
+    "a no that answers a question is none": (
+        [*BEGUN, says("Shall I push it?"), person("No.")],
+        {"turns": 2, "words": 1, "last": "other"},
+    ),
+    "a person is content": (
+        [*BEGUN, person("Perfect, thanks!")],
+        {"turns": 2, "words": 1, "approvals": 1, "last": "approves"},
+    ),
+    "words that cannot be read are no correction": (
+        [*BEGUN, person("Das ist nicht richtig, die Summe stimmt immer noch nicht.")],
+        {"turns": 2, "unread": 1, "last": "unread"},
+    ),
+    "an interruption without a word": ([*BEGUN, STOPS], {"turns": 1, "interruptions": 1, "last": "interrupts"}),
+    "a call is refused with a reason": (
+        [*BEGUN, calls("Bash", command="rm -r build"), REFUSED],
+        {"turns": 1, "words": 1, "corrections": 1, "refusals": 1, "last": "objects"},
+    ),
+    "the last run of the tests counts": (
+        [*BEGUN, runs("pytest", "2 failed in 1s", error=True), runs("pytest", "3 passed in 1s")],
+        {"turns": 1, "tests": "passes"},
+    ),
+    "the last run of the build counts": (
+        [*BEGUN, runs("npm run build", "built in 3s"), runs("npm run build", "error TS2304: no name", error=True)],
+        {"turns": 1, "build": "fails"},
+    ),
+    "work is thrown away": ([*BEGUN, runs("git checkout -- cart.py", "")], {"turns": 1, "reverts": 1}),
+    "a file counts once, and reading it is no change": (
+        [*BEGUN, edits("/app/cart.py"), edits("/app/cart.py"), edits("/app/tax.py"), reads("/app/rest.py")],
+        {"turns": 1, "files": 2},
+    ),
+    "what a subagent does is not said by a person": (
+        [*BEGUN, done(calls("Bash", "side", command="pytest"), "1 failed in 1s", error=True, chain="side")],
+        {"turns": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_came_of_a_session(case: str) -> None:
+    messages, facts = CASES[case]
+    assert came(*messages) == facts
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_citation_and_no_name_of_a_bullet_bears_on_it(case: str) -> None:
+    """Of the agent's words and of the person's: both stand in one arm's transcripts alone."""
+    messages, facts = CASES[case]
+    cited = [
+        one._replace(text=f"{one.text} [pat-001] [pat-002 wrong: it did not help] [lesson 8caa5bfa]")
+        if one.origin in ("model", "human")
+        else one
+        for one in _flat(messages)
+    ]
+    assert came(*cited) == facts
+
+
+def test_a_session_is_good_or_not_by_the_rule_that_a_trial_names() -> None:
+    good = {
+        name: [rule(asdict(Outcome(**bad))) for bad in ({}, {"corrections": 1}, {"tests": "fails"}, {"reverts": 1})]
+        for name, rule in OUTCOMES.items()
+    }
+    assert good == {
+        "correction-free": [True, False, True, True],
+        "tests-green": [True, True, False, True],
+        "kept": [True, True, True, False],
+    }
+
+
+def outcomes(ledger: Ledger) -> list[tuple[str | None, Any]]:
+    return [(one.session_id, one.data) for one in ledger.events(types=[ev.SESSION_OUTCOME])]
+
+
+def test_each_window_of_a_root_session_has_one_and_a_subagent_none(ledger: Ledger, tmp_path: Path) -> None:
+    session = Session("s-1").user("Fix the total.").agent("Done.")
+    path = session.write(tmp_path / "t.jsonl")
+    for _ in range(2):
+        take_in(ledger, Source(path, "SessionEnd"))
+    session.user("No, that is wrong, the total is still broken.").agent("I see.").write(path)
+    take_in(ledger, Source(path, "SessionEnd"))
+    sub = Session("s-1", agent_id="a-1").agent("Looked.").write(tmp_path / "sub.jsonl")
+    take_in(ledger, Source(sub, "SubagentStop", session_id="s-1", agent_id="a-1"))
+    found = outcomes(ledger)
+    assert [(id, data["root"], data["turns"], data["corrections"]) for id, data in found] == [
+        ("s-1", "s-1", 1, 0),
+        ("s-1", "s-1", 1, 1),
+    ]
+    whole = joined(data for _, data in found)
+    assert (whole["turns"], whole["corrections"], whole["last"]) == (2, 1, "objects")
+    assert whole["began"] == found[0][1]["began"] < whole["ended"] == found[1][1]["ended"]
+
+
+@pytest.mark.parametrize(
+    ("known", "is_noted", "root"), [(True, False, "s-1"), (True, True, "s-1"), (False, True, None)]
+)
+def test_a_fork_is_of_the_session_that_it_was_forked_from(
+    ledger: Ledger, tmp_path: Path, known: bool, is_noted: bool, root: str | None
+) -> None:
+    session = Session("s-1").user("Fix the total.").agent("Done.")
+    original, fork = session.write(tmp_path / "1.jsonl"), session.fork("s-2").user("And the tax?").agent("Done, too.")
+    if known:
+        take_in(ledger, Source(original, "SessionEnd"))
+    source = Source(fork.write(tmp_path / "2.jsonl"), "SessionEnd", is_fork=lambda id: is_noted and id == "s-2")
+    take_in(ledger, source)
+    take_in(ledger, Source(session.user("Thanks, perfect!").write(tmp_path / "1.jsonl"), "SessionEnd"))
+    assert {id: data["root"] for id, data in outcomes(ledger)} == {"s-1": "s-1", "s-2": root}

@@ -1,0 +1,110 @@
+"""How sure a comparison is: the closed form against numerical integration, one look against Newcombe's interval."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.trials import statistics
+from reflector.trials.statistics import Arm, ends, interval, log_wealth, verdict
+
+ARMS = st.builds(lambda good, bad: Arm(good + bad, good), st.integers(0, 400), st.integers(0, 400))
+
+
+@pytest.mark.parametrize(("s", "n", "mean"), [(0, 1, 0.5), (7, 10, 0.5), (31.25, 50, 0.4), (130, 200, 0.62)])
+def test_the_players_wealth_is_the_integral_over_all_their_bets(s: float, n: int, mean: float) -> None:
+    a, steps = statistics._PRIOR, 20_000
+    places = [(place + 0.5) / steps for place in range(steps)]
+    prior = [(a - 1) * log(t * (1 - t)) for t in places]
+    won = [exp(p + s * log(t / mean) + (n - s) * log((1 - t) / (1 - mean))) for p, t in zip(prior, places, strict=True)]
+    assert exp(log_wealth(s, n, mean)) == pytest.approx(sum(won) / sum(map(exp, prior)), rel=1e-6)
+
+
+def test_the_player_expects_to_win_nothing_of_the_truth_whatever_the_share_and_the_rates() -> None:
+    """The mean wealth after one session is at most what it was, for any sum before it."""
+    for share in (0.5, 0.2, 0.7):
+        weight = statistics._weight(share)
+        for told, without, s, n in [(0.9, 0.4, 6.0, 10), (0.3, 0.35, 20.0, 50), (0.5, 0.5, 0.0, 0)]:
+            mean = 0.5 + (told - without) / (2 * statistics._most(share))
+            chances = [
+                (weight(is_told, is_good), (1 - share if is_told else share) * (rate if is_good else 1 - rate))
+                for is_told, rate in ((True, told), (False, without))
+                for is_good in (True, False)
+            ]
+            assert sum(x * p for x, p in chances) == pytest.approx(mean - 0.5)
+            after = sum(p * exp(log_wealth(s + 0.5 + x, n + 1, mean, share)) for x, p in chances)
+            assert after <= exp(log_wealth(s, n, mean, share)) * (1 + 1e-9)
+
+
+def _newcombe(told: Arm, without: Arm) -> tuple[float, float]:
+    def wilson(arm: Arm, z: float = 1.959964) -> tuple[float, float]:
+        n, p = arm.sessions, arm.good / arm.sessions
+        middle, half = p + z * z / (2 * n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+
+    (low1, high1), (low2, high2) = wilson(told), wilson(without)
+    p1, p2 = told.good / told.sessions, without.good / without.sessions
+    low = p1 - p2 - sqrt((p1 - low1) ** 2 + (high2 - p2) ** 2)
+    return low, p1 - p2 + sqrt((high1 - p1) ** 2 + (p2 - low2) ** 2)
+
+
+@pytest.mark.parametrize(("told", "without"), [(70, 50), (60, 60), (45, 62), (80, 40)])
+def test_an_interval_for_every_look_holds_that_of_one_look_and_is_less_than_twice_as_wide(
+    told: int, without: int
+) -> None:
+    low, high = interval(Arm(100, told), Arm(100, without), 0.5)
+    once = _newcombe(Arm(100, told), Arm(100, without))
+    assert low < once[0] < once[1] < high
+    assert high - low < 2 * (once[1] - once[0])
+
+
+@given(ARMS, ARMS, st.sampled_from([0.5, 0.3, 0.8]))
+def test_an_interval_is_one_and_swapping_the_arms_turns_it_around(told: Arm, without: Arm, share: float) -> None:
+    low, high = interval(told, without, share)
+    assert -1 <= low <= high <= 1
+    turned = interval(without, told, 1 - share)
+    assert turned == pytest.approx((-high, -low), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("told", "without", "low", "high", "shown"),
+    [
+        (Arm(20, 20), Arm(19, 0), 0.2, 1.0, "early"),
+        (Arm(20, 20), Arm(20, 0), 0.2, 1.0, "helps"),
+        (Arm(20, 0), Arm(20, 20), -1.0, -0.2, "harms"),
+        (Arm(20, 10), Arm(20, 10), -0.15, 0.15, "no-difference"),
+        (Arm(20, 10), Arm(20, 10), -0.15, 0.16, "undecided"),
+        (Arm(20, 10), Arm(20, 10), 0.0, 0.1, "no-difference"),
+    ],
+)
+def test_what_a_trial_shows(told: Arm, without: Arm, low: float, high: float, shown: str) -> None:
+    assert verdict(told, without, low, high) == shown
+
+
+def test_simulated_trials_find_what_is_there_sooner_the_larger_it_is_and_go_on_from_what_was_seen() -> None:
+    halves = [ends(effect, 0.6, 0.5, 2000)[200] for effect in (0.1, 0.2, 0.3, -0.2)]
+    assert halves[0] > halves[1] > halves[2] >= statistics.LEAST
+    assert halves[3] == pytest.approx(halves[1], rel=0.15)
+    assert sum(end <= 2000 for end in ends(0.0, 0.6, 0.5, 2000)) <= 20
+    begun = (Arm(50, 40), Arm(50, 25))
+    assert all(end > 100 for end in ends(0.2, 0.6, 0.5, 2000, begun=begun))
+    assert ends(0.3, 0.8, 0.5, 2000, begun=begun)[200] < halves[1]
+
+
+def test_a_simulated_trial_ends_where_the_interval_leaves_zero_out() -> None:
+    draw = Random(7)
+    bounds = statistics._bounds(0.3, 400)
+    counts = {True: [0, 0], False: [0, 0]}
+    for n in range(1, 401):
+        is_told = draw.random() >= 0.3
+        counts[is_told][0] += 1
+        counts[is_told][1] += draw.random() < (0.8 if is_told else 0.3)
+        told, without = Arm(*counts[True]), Arm(*counts[False])
+        low, high = interval(told, without, 0.3)
+        s = abs(statistics._sum(told, without, 0.3))
+        assert (s >= bounds[n - 1]) <= (low > -1e-6 or high < 1e-6)
+        assert (low > 0 or high < 0) <= (s >= bounds[n - 1] - 0.125)

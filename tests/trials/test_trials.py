@@ -1,0 +1,296 @@
+"""A trial in a project: who is told what, what is said of it, and what `verify` finds."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
+from reflector.trials.draw import is_withheld
+from reflector.trials.outcome import Outcome, outcome_event
+from reflector.trials.plan import plan
+from reflector.trials.running import check, start, stop
+from reflector.trials.status import standing
+from tests.ledger.events import window
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+KEY = "pl1:" + "5a" * 32
+
+
+@given(st.text(min_size=1), st.integers(1, 999_999))
+def test_an_arm_is_what_anybody_computes_from_the_key_and_the_session(root: str, share: int) -> None:
+    drawn = blake2b(root.encode("utf-8", "surrogatepass"), digest_size=8, key=bytes.fromhex(KEY[4:])).digest()
+    assert is_withheld(KEY, share, root) == (int.from_bytes(drawn, "big") / 2**64 < share / 1_000_000)
+
+
+def test_the_share_of_sessions_goes_without_and_another_key_draws_others() -> None:
+    roots = [f"session-{number}" for number in range(4000)]
+    drawn = [is_withheld(KEY, 300_000, root) for root in roots]
+    assert 1080 < sum(drawn) < 1320
+    others = [is_withheld("pl1:" + "5b" * 32, 300_000, root) for root in roots]
+    assert 1500 < sum(one != other for one, other in zip(drawn, others, strict=True)) < 1860
+
+
+# -- what sessions are told ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    agent = Agent.in_folder(tmp_path)
+    agent.call("add", "pref", "Answer in French.")
+    return agent
+
+
+def sessions_by_arm(agent: Agent, count: int = 12) -> dict[bool, list[str]]:
+    (opened,) = agent.events("trial.opened")
+    found: dict[bool, list[str]] = {True: [], False: []}
+    for number in range(count):
+        found[is_withheld(opened["data"]["key"], opened["data"]["share"], f"s-{number}")].append(f"s-{number}")
+    return found
+
+
+def told(agent: Agent, session: str, source: str = "startup", event: str = "SessionStart", **more: Any) -> set[str]:
+    return set(re.findall(r"\[(\w+-\d+)\] helpful=", agent.hook(event, source=source, session_id=session, **more)))
+
+
+ALL = {"pat-001", "pat-002", "mis-001", "pref-001"}
+
+
+@pytest.mark.parametrize(
+    ("options", "pinned", "without"),
+    [
+        ((), [], set()),
+        ((), ["pat-002"], {"pat-002"}),
+        (("--bullet", "mis-001"), [], ALL - {"mis-001"}),
+    ],
+)
+def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_of_a_session(
+    agent: Agent, options: tuple[str, ...], pinned: list[str], without: set[str]
+) -> None:
+    (agent.claude / "reflector.toml").write_text(f"pinned = {json.dumps(pinned)}\n")
+    agent.call("trial", "start", "--yes", *options)
+    arms = sessions_by_arm(agent)
+    assert all(arms.values())
+    for withheld, sessions in arms.items():
+        for session in sessions:
+            for source in ("startup", "resume", "compact"):
+                assert told(agent, session, source) == (without if withheld else ALL)
+            assert told(agent, session, event="SubagentStart", agent_id="a-1") == (without if withheld else ALL)
+    agent.call("trial", "stop")
+    assert told(agent, arms[True][0]) == ALL
+    assert not [path.name for path in agent.own.glob("*") if path.name in ("trial.txt", "injection-without.txt")]
+
+
+def test_a_fork_is_told_nothing_new_and_later_goes_by_what_its_original_was_told(agent: Agent, tmp_path: Path) -> None:
+    agent.call("trial", "start", "--yes")
+    for original, name in (({"pat-001"}, "f-1"), (set(), "f-2")):
+        assert told(agent, name, "fork") == set()
+        session = Session("s-0")
+        for one in original:
+            session.starts(f"[{one}] helpful=0 harmful=0 :: Write the failing test first.")
+        path = session.user("Fix it.").agent("Done.").fork(name).write(tmp_path / f"{name}.jsonl")
+        assert bool(told(agent, name, "compact", transcript_path=str(path))) == bool(original)
+
+
+def test_a_new_bullet_is_withheld_too_and_what_changed_since_is_rendered_for_both_arms(agent: Agent) -> None:
+    agent.call("trial", "start", "--yes")
+    arms = sessions_by_arm(agent)
+    agent.call("add", "ctx", "The shop is in Lyon.")
+    agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Keep modules small."))
+    assert (told(agent, arms[True][0]), told(agent, arms[False][0])) == (set(), ALL | {"ctx-001"})
+    assert "Keep modules small." in agent.hook("SessionStart", session_id=arms[False][0])
+
+
+def test_the_persons_line_is_the_same_in_both_arms_and_says_that_a_trial_runs(agent: Agent) -> None:
+    agent.call("trial", "start", "--yes")
+    arms, lines = sessions_by_arm(agent), set()
+    agent.environ["CLAUDE_ENV_FILE"] = "x"
+    for sessions in arms.values():
+        lines.add(json.loads(agent.hook("SessionStart", session_id=sessions[0]))["systemMessage"])
+    assert lines == {"playbook: 4 bullets · a trial runs"}
+    assert "a trial runs: 50% of sessions go without the playbook" in agent.call("doctor", code=None).out
+    assert "trial     0 of 40 sessions" in agent.call("status").out
+
+
+def test_a_broken_note_withholds_nothing(agent: Agent) -> None:
+    agent.call("trial", "start", "--yes")
+    for note in (
+        b"",
+        b"\xff",
+        b"pl1:zz 500000 9 *\n",
+        b"pl1:00\n",
+        (agent.own / "trial.txt").read_bytes().replace(b" *", b""),
+    ):
+        (agent.own / "trial.txt").write_bytes(note)
+        assert told(agent, sessions_by_arm(agent)[True][0]) in (ALL, set())
+
+
+def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_about_it(agent: Agent) -> None:
+    (agent.project / "CLAUDE.md").write_text("Rules: @docs/rules.md\n")
+    (agent.project / "docs").mkdir()
+    (agent.project / "docs" / "rules.md").write_text("* keep functions  SMALL!\n")
+    assert "pat-002 is told in every session" in agent.call("trial", "start", "--yes").err
+    (opened,) = agent.events("trial.opened")
+    assert opened["data"]["exempt"] == ["pat-002"]
+    assert told(agent, sessions_by_arm(agent)[True][0]) == {"pat-002"}
+    assert "a trial runs already" in agent.call("trial", "start", "--yes", code=2).err
+    agent.call("trial", "stop")
+    assert "stands in" in agent.call("trial", "start", "--bullet", "pat-002", "--yes", code=2).err
+    agent.call("install", "--mirror", "AGENTS.md")
+    assert "AGENTS.md has the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
+
+
+def test_a_long_trial_is_asked_about_and_without_a_terminal_nothing_is_opened(agent: Agent) -> None:
+    assert "more than half a year here: add --yes" in agent.call("trial", "start", code=2).err
+    assert agent.events("trial.opened") == []
+    assert "no trial runs" in agent.call("trial", "stop", code=2).err
+    assert agent.json("trial", "status") is None
+
+
+def test_a_second_machine_draws_the_same_after_a_merge(agent: Agent, tmp_path: Path) -> None:
+    agent.call("trial", "start", "--yes")
+    other = Agent.in_folder(tmp_path / "other", {})
+    other.call("add", "oth", "Use the other machine's cache.")
+    (tmp_path / "ledger.ndjson").write_text(agent.call("export", "--format", "ndjson").out)
+    other.call("import", tmp_path / "ledger.ndjson")
+    assert other.call("trial", "status").out.partition("\n")[0] == agent.call("trial", "status").out.partition("\n")[0]
+    arms = sessions_by_arm(agent)
+    assert {bool(told(other, one)) for one in arms[True]} == {False}
+    assert {bool(told(other, one)) for one in arms[False]} == {True}
+    assert other.call("verify").out == ""
+
+
+# -- what a trial says -----------------------------------------------------------------------------------------------
+
+
+def ended(
+    number: int, *, root: str | None = None, began: datetime, actor: str = "hook:SessionEnd", **facts: Any
+) -> list[NewEvent]:
+    """Return the events of a session that ended."""
+    session = f"s-{number}"
+    recorded = window(number, session, keys=[number])
+    recorded = NewEvent(recorded.type, recorded.event_id, recorded.data, actor, None, session)
+    came = Outcome(began=began.isoformat(), ended=began.isoformat(), turns=2, words=1, **facts)
+    return [recorded, outcome_event(recorded, root or session, came)]
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> list[timedelta]:
+    """Let so much time have passed since the ledger's last event."""
+    passed = [timedelta(0)]
+    from reflector.ledger import append
+
+    now = append.utc_now
+    monkeypatch.setattr(append, "utc_now", lambda: _moved(now(), passed[0]))
+    return passed
+
+
+def _moved(time: str, by: timedelta) -> str:
+    return (datetime.fromisoformat(time) + by).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def opened(ledger: Ledger, **more: Any) -> datetime:
+    given = {"bullets": [], "exempt": [], "share": 0.5, "outcome": "correction-free"} | more
+    start(ledger, until=datetime.now(UTC) + timedelta(days=365), **given)
+    return datetime.now(UTC) + timedelta(seconds=1)
+
+
+def test_a_trial_compares_the_sessions_that_were_drawn_and_says_so_in_a_sentence(
+    ledger: Ledger, later: list[timedelta]
+) -> None:
+    assert standing(ledger) is None
+    began = opened(ledger)
+    key = standing(ledger)
+    assert key is not None
+    (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
+    draw = Random(3)
+    good = {True: 0, False: 0}
+    for number in range(160):
+        withheld = is_withheld(trial.data["key"], 500_000, f"s-{number}")
+        bad = draw.random() < (0.75 if withheld else 0.15)
+        good[withheld] += not bad
+        ledger.append(ended(number, began=began, corrections=int(bad)))
+    before = standing(ledger)
+    assert before is not None
+    assert (before.unsettled, before.verdict) == (160, "early")
+    left_out = [
+        *ended(900, began=began - timedelta(days=1)),
+        *ended(901, began=began, actor="ingest"),
+        *ended(902, began=began, root="s-1", corrections=1),
+    ]
+    ledger.append(left_out)
+    later[0] = timedelta(days=2)
+    ledger.append(ended(903, began=began))
+    found = standing(ledger)
+    assert found is not None
+    assert (found.told.sessions + found.without.sessions, found.unsettled) == (160, 1)
+    assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1  # s-1 and its fork are one
+    assert (found.verdict, (found.low or 0) > 0) == ("helps", True)
+    assert re.fullmatch(r"helps by \d+ points, \d+ to \d+", found.sentence)
+    stop(ledger)
+    closed = standing(ledger)
+    assert closed is not None
+    assert (closed.state, closed.sentence) == ("closed", found.sentence)
+    assert check(ledger) == []
+    with pytest.raises(Mistake, match="no trial runs"):
+        stop(ledger)
+
+
+def test_an_outcome_is_settled_after_a_day(ledger: Ledger, later: list[timedelta]) -> None:
+    began = opened(ledger)
+    ledger.append(ended(1, began=began))
+    later[0] = timedelta(hours=25)
+    ledger.append(ended(2, began=began, root="s-1", corrections=1))
+    found = standing(ledger)
+    assert found is not None
+    assert (found.told.good + found.without.good, found.told.sessions + found.without.sessions) == (1, 1)
+
+
+def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_of_them_use(ledger: Ledger) -> None:
+    now = datetime.now(UTC)
+    for number in range(60):
+        ledger.append(ended(number, began=now - timedelta(days=28 - number / 2), corrections=int(number % 3 == 0)))
+    found = plan(ledger)
+    assert (found.sessions, found.rate, found.known) == (60, 0.667, 1.0)
+    assert 13 < found.weekly < 16
+    halves = {one.points: one.weeks for one in found.lengths}
+    assert (halves[5] is None and halves[10] is None) or halves[10] > 40
+    assert 10 < halves[20] < 17
+    assert 5 < halves[30] < 9
+    assert found.is_long is False
+    assert all(one.weeks is None for one in plan(ledger, bullets=["pat-009"]).lengths)
+
+
+# -- what verify finds -----------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_was_chosen_and_a_result_that_does_not_follow_are_found(
+    ledger: Ledger, later: list[timedelta]
+) -> None:
+    began = opened(ledger)
+    ledger.append([event for number in range(50) for event in ended(number, began=began)])
+    later[0] = timedelta(days=2)
+    ledger.append(ended(99, began=began))
+    (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
+    forged = {"verdict": "helps", "told": {"sessions": 30, "good": 30}, "without": {"sessions": 20, "good": 1}}
+    data = forged | {"difference": "0.9000", "interval": {"low": "0.5", "high": "1"}, "sessions": "0" * 64}
+    ledger.append([NewEvent(ev.TRIAL_CLOSED, identity("x"), data, "human", target_id=trial.event_id)])
+    chosen = dict(trial.data or {}) | {"key": KEY}
+    ledger.append([NewEvent(ev.TRIAL_OPENED, identity("y"), chosen, "human")])
+    assert [one.message.partition(",")[0] for one in check(ledger)] == [
+        "the trial's result does not follow from the key",
+        "the trial's key is not the chain of the event before it",
+    ]
