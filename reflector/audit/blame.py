@@ -6,20 +6,22 @@ that does not count is listed too, with the reason it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
+from reflector.events.bullets import DROPPED
 from reflector.events.event import RESTATED, Event, identity
 from reflector.events.sessions import quoted_in, rationale_of, said_wrong
 from reflector.handover import words
 from reflector.ledger.as_of import Past
 
 if TYPE_CHECKING:
-    from reflector.ledger.store import BulletRow, Ledger
+    from reflector.ledger.store import Ledger
 
 #: Why a tag does not count by itself whose bullet a merge recounted.
 IN_A_MERGE = "what the merge counted holds it, unless counters set by hand had taken it out"
@@ -94,6 +96,19 @@ class Step:
     uncounted_by: Cause | None = None
     said_wrong: str | None = None
 
+    @property
+    def uncounted(self) -> str:
+        """Why it does not count; "" of one that does, and of a neutral one, which never could."""
+        if self.counted or self.disposition == "neutral":
+            return ""
+        told = f"not counted: {DROPPED.get(self.disposition) or self.disposition.replace('_', ' ')}"
+        by = self.uncounted_by
+        if by is None:
+            return told
+        if self.disposition == "double":
+            return f"{told}, position {by.position} counts"
+        return f"{told} by {by.actor} at {by.position}{f': {by.reason}' if by.reason else ''}"
+
 
 def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
     """The steps of a bullet's counters, oldest first, as of now or of a moment. Raises UnknownBullet, LedgerError."""
@@ -103,50 +118,65 @@ def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
         if past is None and ledger.row(name) is not None:
             then.family(name)  # raises: a table alone has the bullet
         raise UnknownBullet(name)
-    return _Blame(ledger, row, then).steps()
+    return blames(ledger, [name], then)[name]
+
+
+def blames(ledger: Ledger, names: Collection[str], then: Past) -> dict[str, list[Step]]:
+    """The steps of each of these bullets, which are all there at the moment. Raises LedgerError."""
+    known = _Known(ledger, then, {name: then.family(name) for name in names})
+    return {name: _Blame(known, name).steps() for name in names}
+
+
+class _Known:
+    """What the ledger says of the bullets of some families, asked for once: a question each would be a hundred."""
+
+    def __init__(self, ledger: Ledger, then: Past, families: Mapping[str, Mapping[str, int]]) -> None:
+        self.then, self.families = then, families
+        self.standing = Standing(then)
+        members = {name for family in families.values() for name in family}
+        self.births = {name: then.entries[name].position for name in members}
+        self.tags: dict[str, list[Verdict]] = defaultdict(list)
+        with ledger.asking() as sql:
+            for tag in verdicts_in(sql, then.position, members):
+                self.tags[tag.name].append(tag)
+        recounts = ledger.events(
+            types=[ev.BULLET_RECOUNTED], after=min(self.births.values(), default=0), upto=then.position
+        )
+        named = [(event, str((event.data or {}).get("name"))) for event in recounts]
+        self.recounts = [(event, of) for event, of in named if event.position > self.births.get(of, then.position)]
+        # All in one question; an import may hold as many bytes as the tags together and is read once.
+        positions = {tag.position for tags in self.tags.values() for tag in tags}
+        self.events = ledger.all_at(positions | {*self.births.values()})
+        self.judged = _judged(ledger, self.events.values())
+        self.retractions = {one.event_id: one for one in ledger.having(set(self.standing.retractions.values()))}
 
 
 class _Blame:
     """The steps of a bullet, and of all whose evidence counts for it because they were merged into it."""
 
-    def __init__(self, ledger: Ledger, row: BulletRow, then: Past) -> None:
-        self.ledger = ledger
-        self.then = then
-        self.family = then.family(row.name)
-        self.name = row.name
-        self.standing = Standing(then)
+    def __init__(self, known: _Known, name: str) -> None:
+        self.known, self.name = known, name
+        self.then, self.standing = known.then, known.standing
+        self.family = known.families[name]
         self.totals = {1: 0, -1: 0}
         self.baselines: dict[str, tuple[int, int]] = {}
-        self.recounts: list[tuple[Event, str]] = []
-        self.undone: dict[str | None, Event] = {}
-        self.judged: dict[str, _Judged] = {}
-
-    def steps(self) -> list[Step]:
-        with self.ledger.asking() as sql:
-            tags = verdicts_in(sql, self.then.position, self.family)
-        births = {name: self.then.entries[name].position for name in self.family}
-        recounts = self._recounts()
+        recounts = [(event, of) for event, of in known.recounts if of in self.family]
+        self.all_recounts = recounts
         #: Those that were not undone: a bullet counts from the last of them.
         self.recounts = [(e, of) for e, of in recounts if e.position <= self.then.entries[of].recounted_at]
         self.undone = {event.target_id: event for event, _ in recounts if "since" in (event.data or {})}
-        # All in one question; an import may hold as many bytes as the tags together and is read once.
-        self.events = self.ledger.all_at([*(tag.position for tag in tags), *births.values()])
-        self.judged = _judged(self.ledger, self.events.values())
-        self.retractions = {one.event_id: one for one in self.ledger.having(set(self.standing.retractions.values()))}
-        found: list[tuple[Event, str | Verdict]] = [(self.events[tag.position], tag) for tag in tags]
-        found += [(self.events[position], name) for name, position in births.items()]
-        found = sorted([*found, *recounts], key=lambda one: one[0].position)
+
+    def steps(self) -> list[Step]:
+        known = self.known
+        found: list[tuple[Event, str | Verdict]] = [
+            (known.events[tag.position], tag) for name in self.family for tag in known.tags[name]
+        ]
+        found += [(known.events[known.births[name]], name) for name in self.family]
+        found = sorted([*found, *self.all_recounts], key=lambda one: one[0].position)
         steps = (
             self._baseline(event, of) if isinstance(of, str) else self._judgement(event, of) for event, of in found
         )
         return [step for step in steps if step is not None]
-
-    def _recounts(self) -> list[tuple[Event, str]]:
-        births = {name: self.then.entries[name].position for name in self.family}
-        after, upto = min(births.values()), self.then.position
-        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=after, upto=upto)
-        named = [(event, str((event.data or {}).get("name"))) for event in recounts]
-        return [(event, name) for event, name in named if event.position > births.get(name, upto)]
 
     def _judgement(self, event: Event, verdict: Verdict) -> Step:
         data = dict(event.data or {})
@@ -156,7 +186,7 @@ class _Blame:
             disposition, cause = self._standing_of(verdict)
         if counts := disposition == "counted":
             self.totals[verdict.tag] += 1
-        judged = self.judged.get(event.reflection_id or "", _NOBODY)
+        judged = self.known.judged.get(event.reflection_id or "", _NOBODY)
         return self._made(
             event,
             name=verdict.name,
@@ -186,9 +216,9 @@ class _Blame:
             # What a merge says in the end has both machines' tags in it; else the first that set the counters did it.
             return fault, later[-1] if RESTATED in later[-1].meta else later[0]
         if fault == "retracted":
-            return fault, self.retractions.get(self.standing.retractions[verdict.position])
+            return fault, self.known.retractions.get(self.standing.retractions[verdict.position])
         if fault is None and (first := self.standing.repeats(self.name, verdict)) is not None:
-            return "double", self.events[first]
+            return "double", self.known.events[first]
         return fault or "counted", None
 
     def _baseline(self, event: Event, name: str) -> Step | None:

@@ -223,7 +223,16 @@ def blame(asked: Question, name: str) -> None:
             *(step.position, short_time(step.occurred_at), short_id(step.session_id), step.tag or step.disposition),
             f"{step.helpful}/{step.harmful}",
             " ".join(
-                filter(None, (_uncounted(step), step.model, step.rationale, _evidence(step), _called_wrong(step)))
+                filter(
+                    None,
+                    (
+                        f"[{step.uncounted}]" if step.uncounted else "",
+                        step.model,
+                        step.rationale,
+                        _evidence(step),
+                        _called_wrong(step),
+                    ),
+                )
             ),
         )
         for step in steps
@@ -237,18 +246,6 @@ def _evidence(step: Step) -> str:
     """Return whose words a verdict rests on, and which; and that the bullet was not followed."""
     said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
     return " ".join(filter(None, ("(not followed)" if step.followed == "no" else "", said)))
-
-
-def _uncounted(step: Step) -> str:
-    if step.counted or step.disposition == "neutral":
-        return ""
-    told = f"not counted: {DROPPED.get(step.disposition) or step.disposition.replace('_', ' ')}"
-    by = step.uncounted_by
-    if by is None:
-        return f"[{told}]"
-    if step.disposition == "double":
-        return f"[{told}, position {by.position} counts]"
-    return f"[{told} by {by.actor} at {by.position}{f': {by.reason}' if by.reason else ''}]"
 
 
 def _called_wrong(step: Step) -> str:
