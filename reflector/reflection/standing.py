@@ -19,6 +19,7 @@ about trajectories, which are insights and verdicts, each to a question of its o
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -32,7 +33,16 @@ from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read
 from reflector.reflection.backends import REREADING
 from reflector.reflection.evidence import Ground, grounds
 from reflector.reflection.protocol import Answer, Backend
-from reflector.reflection.window import Given, Session, is_retracted, names_in, own_messages, retractions, tags_of
+from reflector.reflection.window import (
+    STORY,
+    Given,
+    Session,
+    is_retracted,
+    names_in,
+    own_messages,
+    retractions,
+    tags_of,
+)
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message
@@ -149,24 +159,38 @@ def citations(
     LedgerError.
     """
     known = {row.name for row in ledger.rows() if row.counts}
+    # Of all sessions in a few questions: several for each would take seconds.
+    stories: dict[str | None, list[Event]] = defaultdict(list)
+    for event in ledger.events(session_id=session_id, types=STORY):
+        stories[event.session_id].append(event)
+    windows = {event.event_id: event for story in stories.values() for event in story}
+    taken_back = {event.target_id for event in ledger.events(types=(ev.EVIDENCE_RETRACTED,))}
+
+    def is_out(of: Ledger, event_id: str) -> bool:
+        return event_id in taken_back and is_retracted(of, event_id)
+
     found: list[OpenCitation] = []
     seen: set[tuple[str | None, str | None, str]] = set()
     for row in reversed(ledger.windows(session_id)):
         # A verdict on a window that still waits for its own reflection would end that wait, for every bullet.
         is_over = row.state in ("completed", "given_up")
-        recorded = ledger.event(row.event_id) if is_over else None
+        recorded = windows.get(row.event_id) if is_over else None
         if recorded is None or recorded.data is None or recorded.type != ev.SESSION_RECORDED:
             continue
-        if is_retracted(ledger, recorded.event_id):
+        if is_out(ledger, recorded.event_id):
             continue
         names = [name for name in recorded.data.get("cited", ()) if name in known]
-        given = Session.read(ledger, recorded).given if names else ()
+        given = Session.read(ledger, recorded, stories[recorded.session_id], is_out).given if names else ()
         for name in names:
             key = (recorded.session_id, recorded.data.get("agent_id"), name)
             if key in seen:
                 continue
             seen.add(key)
-            said = [one for one in given if one.name == name and _counts(ledger, one)]
+            said = [
+                one
+                for one in given
+                if one.name == name and not any(is_out(ledger, of.event_id) for of in (one.tag, one.completed))
+            ]
             if not judged and any(one.tag.actor == ev.HUMAN for one in said):
                 continue
             if judged or decided or not any(one.is_decided for one in said):

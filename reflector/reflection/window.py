@@ -15,7 +15,7 @@ before the first record of the session are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _NO_BRACKETS = str.maketrans("", "", "[]")
 #: Dispositions of a tag that says something of a bullet: as a verdict, or as one that was dropped.
 _JUDGED = {"counted", "neutral", *DROPPED} - {"not_asked"}
-_STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
+STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,22 @@ class Session:
     settled: Mapping[tuple[str, str], Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, ledger: Ledger, recorded: Event) -> Session:
-        """Read the session of a recorded window."""
+    def read(
+        cls,
+        ledger: Ledger,
+        recorded: Event,
+        story: Iterable[Event] | None = None,
+        is_out: Callable[[Ledger, str], bool] | None = None,
+    ) -> Session:
+        """Read the session of a recorded window; `story` are its events and `is_out` says which are retracted, where
+        these are known already."""
+        is_out = is_out or is_retracted
         windows: dict[str, Event] = {}
         completed: dict[str, Event] = {}
         given: list[Given] = []
         settled: dict[tuple[str, str], Mapping[str, Sequence[str]]] = {}
         agent_id = (recorded.data or {}).get("agent_id")
-        for event in ledger.events(session_id=recorded.session_id, types=_STORY):
+        for event in ledger.events(session_id=recorded.session_id, types=STORY) if story is None else story:
             data = event.data or {}
             if event.type == ev.SESSION_RECORDED and event.data is not None:
                 windows[event.event_id] = event
@@ -127,8 +135,8 @@ class Session:
             elif data.get("disposition") in _JUDGED and event.reflection_id in completed:
                 of = completed[event.reflection_id]
                 ids = (event.event_id, of.event_id) if event.actor == ev.HUMAN else ()
-                given.append(Given(of.target_id or "", of, event, any(is_retracted(ledger, id) for id in ids)))
-        retracted = frozenset(event_id for event_id in windows if is_retracted(ledger, event_id))
+                given.append(Given(of.target_id or "", of, event, any(is_out(ledger, id) for id in ids)))
+        retracted = frozenset(event_id for event_id in windows if is_out(ledger, event_id))
         return cls(recorded, windows, retracted, given, settled)
 
     @property
