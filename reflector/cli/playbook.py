@@ -106,7 +106,7 @@ def worth(row: BulletRow, shown: Observed) -> str:
 
 
 #: How `list` may be ordered.
-_ORDERS: dict[str, Callable[[ListedJson], Any]] = {
+ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "best": lambda one: (-one.low, best_first(one.bullet)),
     "name": lambda one: one.name,
     "harmful": lambda one: (-one.harmful, best_first(one.bullet)),
@@ -119,7 +119,7 @@ _ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option("--search", metavar="WORDS", help="Only bullets with one of these words, those with most of them first.")
 @click.option("--section", type=SECTION, help="Only this section.")
 @click.option("--stale", type=click.IntRange(1), metavar="DAYS", help="Only bullets that were not used for so long.")
-@click.option("--sort", type=click.Choice(list(_ORDERS)), help="The order; default: the best first.")
+@click.option("--sort", type=click.Choice(list(ORDERS)), help="The order; default: the best first.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many bullets.")
 @click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="Count under this policy; changes nothing.")
@@ -159,7 +159,7 @@ def list_(
         places = {bullet.name: place for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))}
         rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
     if sort is not None or (search is None and not asked.as_json):
-        rows.sort(key=_ORDERS[sort or "best"])
+        rows.sort(key=ORDERS[sort or "best"])
     rows = rows[:limit]
     if asked.answers(rows):
         return

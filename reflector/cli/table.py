@@ -53,6 +53,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "diff": Entry("figures", "diff", ("2026-11-01..", "10..42")),
         "trial": Entry("trials", "trial", ("plan", "start --bullet pat-001", "status", "stop")),
         "sql": Entry("figures", "sql", ("'SELECT name, helpful FROM bullets'", "")),
+        "report": Entry("report", "report", ("--open", "--since 2026-11-01 --share --out playbook.html")),
     },
     "Ledger": {
         "redact": Entry("transfer", "redact", ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR")),
@@ -108,6 +109,7 @@ SUMMARIES: Final = {
     "diff": "Show how the playbook changed between two moments.",
     "trial": "Find out whether the playbook helps in your own sessions.",
     "sql": "Query the ledger with SQL, read-only.",
+    "report": "Write a page that shows the playbook: what moved, what is contested, what it costs.",
     "redact": "Erase prose for ever; the counts stay.",
     "import": "Import a playbook or Markdown from a file, or another machine's ledger.",
     "export": "Print the playbook as json, md or csv, or the events as ndjson.",

@@ -48,6 +48,7 @@ QUESTIONS = {
     "stats": ["", "--json"],
     "diff": ["0..", "5..20 --json"],
     "trial": ["status", "status --json", "plan"],
+    "report": ["--out /dev/null", "--as-of 30 --share --out /dev/null"],
     "sql": ["SELECT*FROM(bullets)", "SELECT*FROM(tags)"],
     "redact": ["--where error --json --why x"],
     "rebuild": ["--check"],

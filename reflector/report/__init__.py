@@ -1,0 +1,1 @@
+"""How a playbook looks: one HTML page of what `audit` answers."""

@@ -1,0 +1,109 @@
+"""The page as one HTML file.
+
+Invariant: every value that the templates print passes `Words`: on one line, bounded, without secrets and without what
+a reader cannot see; then it is escaped. The policy in the file allows the one style and the one script that are in it,
+by their hash, so a mistake of ours would run nothing either. The file names no address, and reads without its script.
+What is shared has no quote, reason, path, project, author or session's id in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from reflector.playbook.names import SECTIONS
+from reflector.report import pictures
+from reflector.report.page import MOST_ROWS, Page
+from reflector.text.secrets import quote
+
+_TEMPLATES = Path(__file__).parent / "templates"
+#: Characters of a text, and of all reasons and quotes together.
+_MOST: Final = 600
+_ROOM: Final = 1_600_000
+_PATH: Final = re.compile(r"(?:(?<![\w/.])(?:~|\.{1,2})?/|\b[A-Za-z]:\\)[\w.@~+-][^\s\"'`<>|()]*")
+_ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{9,27}\b|\b[0-9a-f]{32,64}\b")
+
+
+class Words:
+    """Makes texts from outside fit for a page; of one to `share`, without paths, ids and the project's name."""
+
+    def __init__(self, project: str, *, share: bool) -> None:
+        self.share = share
+        self.project = re.compile(rf"(?<!\w){re.escape(project)}(?!\w)") if share and len(project) > 2 else None
+        self.cut = lru_cache(maxsize=1 << 16)(self._cut)
+
+    def _cut(self, text: str, limit: int = _MOST) -> str:
+        found = quote(text, limit)
+        if self.share:
+            found = _ID.sub("[id]", _PATH.sub("[path]", found))
+            found = self.project.sub("[project]", found) if self.project else found
+        return found
+
+    def shown(self, value: Any) -> Any:
+        """Return a value as a template may print it."""
+        return self.cut(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def page_html(page: Page, *, share: bool = False) -> str:
+    """Return the whole file."""
+    style, script = (_TEMPLATES.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    words = Words(page.project, share=share)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        finalize=words.shown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": _number, "day": _day, "percent": _percent, "cut": words.cut}
+    drawn = pictures.drawn(page, lambda text: words.cut(text, 40))
+    rows = sum(len(one.newest) for one in page.bullets)
+    hand = (pictures.bar, pictures.course, pictures.worth, pictures.share)
+    return environment.get_template("page.html").render(
+        page=page,
+        share=share,
+        pictures={name: [Markup(one) for one in both] for name, both in drawn.items()},
+        draw={one.__name__: _marked(one) for one in hand},
+        most=max((one.row.helpful + one.row.harmful for one in page.bullets), default=0),
+        room=max(80, min(300, _ROOM // (2 * rows + 1))),
+        rows=MOST_ROWS,
+        sections=SECTIONS,
+        kinds={"helpful": "good", "harmful": "bad"},
+        style=Markup(style),
+        script=Markup(script),
+        policy=Markup(f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"),
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _marked(draw: Any) -> Any:
+    return lambda *values: Markup(draw(*values))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _day(stamp: str | None) -> str:
+    """Return `21 Nov 2026` of a time, in this machine's zone; of a day the day."""
+    try:
+        found = datetime.fromisoformat(stamp or "")
+        return f"{(found.astimezone() if found.tzinfo else found):%d %b %Y}".lstrip("0")
+    except (ValueError, OverflowError):
+        return stamp or "–"

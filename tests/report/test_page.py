@@ -1,0 +1,116 @@
+"""The report: its numbers are those of the commands, and what it says of a moment was so."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.made import BEGIN, at, life
+from tests.report.reading import Reader, whole
+from tests.road.agent import Agent
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Agent:
+    """A project after a simulated quarter."""
+    agent = Agent.in_folder(tmp_path_factory.mktemp("report"), {})
+    with at(BEGIN), agent.open_ledger() as ledger:
+        life(ledger, 240, 30, 84)
+    agent.call("list")
+    return agent
+
+
+def report(agent: Agent, *options: str) -> str:
+    """The report's markup."""
+    path = agent.project.parent / "report.html"
+    assert agent.call("report", "--out", path, *options).err == f"wrote {path}\n"
+    return path.read_text("utf-8")
+
+
+def said(agent: Agent, *words: str) -> Any:
+    return json.loads(agent.call(*words, "--json", code=None).out)
+
+
+@pytest.mark.parametrize("moment", ["", "700"])
+def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
+    as_of = ["--as-of", moment] if moment else []
+    page = Reader(report(agent, "--since", "2025-12-20", *as_of))
+    listed = said(agent, "list", "--sort", "best", *as_of)
+    assert [*page.bullets] == [one["name"] for one in listed]
+    for one in listed:
+        shown = page.bullets[one["name"]]
+        assert [int(n) for n in re.findall(r"\d+", shown["count"])] == [one["helpful"], one["harmful"]]
+        assert re.search(rf"used {one['used']}(?!\d)", shown["use"])
+        assert f" of {one['told_sessions']:,}" in shown["use"] or one["told_sessions"] is None
+        if one["share"] is not None:
+            assert shown["of"].split()[0] == f"{one['share']:.0%}"
+            assert f"{one['low'] * 100:.0f}–{one['high']:.0%}" in shown["of"]
+        steps = said(agent, "blame", one["name"], *as_of)
+        rows = page.tables.get(f"{one['name']}: its newest counts, the newest first", [])
+        assert [row[3] for row in rows] == [f"{s['helpful']}/{s['harmful']}" for s in steps[:-21:-1]]
+        assert [row[1] for row in rows] == [(s["session_id"] or "–")[:8] for s in steps[:-21:-1]]
+        assert all((s["quote"] or "") in row[-1] for s, row in zip(steps[:-21:-1], rows, strict=True))
+        if len(steps) > 20:
+            assert f"{len(steps) - 20} earlier counts: reflector blame {one['name']}" in page.text
+    stats = said(agent, "stats", *as_of)
+    judges = [[row[0], *map(whole, (*row[1:4], row[6]))] for row in page.tables["Verdicts by judge"]]
+    keys = ("model", "helpful", "harmful", "undecided", "answers")
+    assert judges == [[one[key] for key in keys] for one in stats["by_model"]]
+    spent = page.tables["Tokens and cost by week and model"]
+    for column, key in ((2, "answers"), (3, "tokens")):
+        assert sum(whole(row[column]) for row in spent) == stats[key]
+    assert sum(float(row[4]) for row in spent) == pytest.approx(float(stats["cost_usd"]), abs=0.01 * len(spent))
+    weeks = [list(map(whole, row[1:])) for row in page.tables["Sessions by week"]]
+    assert sum(row[0] for row in weeks) == stats["sessions"]
+    assert sum(row[4] for row in weeks) == stats["tokens"]
+    until = moment or ""
+    changed = said(agent, "diff", f"2025-12-20..{until}")["bullets"]
+    totals = {one["name"]: [one[side] or {} for side in ("before", "after")] for one in changed}
+    assert {row[0]: row[2:4] for row in page.tables["Bullets that changed"]} == {
+        name: [f"{of['helpful']}/{of['harmful']}" if of else "–" for of in both] for name, both in totals.items()
+    }
+    lessons = said(agent, "lessons", *as_of)
+    shown_lessons = sorted((row[0], row[3]) for row in page.tables.get("Lessons by worth", []))
+    assert shown_lessons == sorted((one["data"]["text"], f"{one['effectiveness']:.2f}") for one in lessons)
+
+
+def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
+    rows = Reader(report(agent)).tables["Sessions by week"]
+    query = "SELECT count(*) AS n, sum(helpful) AS up, sum(harmful) AS down, sum(tokens) AS tokens FROM sessions"
+    (of,) = json.loads(agent.call("sql", query, "--json").out)
+    sums = [sum(whole(row[column]) for row in rows) for column in (1, 2, 3, 5)]
+    assert sums == [of["n"], of["up"], of["down"], of["tokens"]]
+    corrections = said(agent, "log", "-n", "0", "--type", "wish.heard")
+    assert sum(whole(row[4]) for row in rows) == len(corrections)
+
+
+def test_what_waits_is_named_with_the_command_that_decides_it(agent: Agent) -> None:
+    page = Reader(report(agent))
+    waits = {
+        "undecided citations": (len(said(agent, "judge")), "judge"),
+        "proposals": (len(said(agent, "proposals")), "proposals decide"),
+        "failures": (len(said(agent, "status")["failures"]), "reflect"),
+    }
+    assert all(many for many, _ in waits.values())
+    for kind, (many, command) in waits.items():
+        assert f"{many} {kind}: reflector {command}" in page.text
+    first = page.tables["Failures"][0]
+    assert first[3] == f"reflector reflect {first[1]}"
+    assert said(agent, "show", first[1])["session_id"].startswith(first[1])
+    assert page.tables["Verdicts that a person took out of the count"]
+    assert "Undecided citations" not in Reader(report(agent, "--as-of", "700")).tables
+
+
+def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    monkeypatch.delitem(__import__("sys").modules, "reflector.report.html", raising=False)
+    assert "the extra 'report': " in agent.call("report", code=1).err
+
+
+def test_an_empty_playbook_has_a_page(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path, {})
+    assert "No session has judged it yet" in report(agent) or Reader(report(agent)).bullets == {}
