@@ -122,7 +122,6 @@ class WindowQuality:
     truncated: bool
     failure_patterns: bool
     empty: bool
-    signals: QualitySignals = field(repr=False)
 
 
 @dataclass(slots=True)
@@ -166,7 +165,7 @@ def window_quality(messages: Iterable[Message]) -> WindowQuality:
     signals = quality_signals_for_response(chain.answer, results, chain.rounds, 0, chain.truncated)
     tools = (len(results), statuses.count("error"), statuses.count("skipped"), rounded(signals.tool_error_rate))
     answer = (signals.was_truncated, signals.has_failure_patterns, signals.is_empty_response)
-    return WindowQuality(signals.score(), *tools, chain.rounds, *answer, signals)
+    return WindowQuality(signals.score(), *tools, chain.rounds, *answer)
 
 
 def detect_failure_patterns(text: str) -> bool:
@@ -242,9 +241,9 @@ class Signs:
         return {name: getattr(self, name) for name in _FACTS}
 
     @classmethod
-    def of(cls, signals: QualitySignals, tool_failures: int = 0, *, is_final: bool = False) -> Signs:
+    def of(cls, signals: QualitySignals, tool_failures: int = 0) -> Signs:
         """Return the signs of an answer whose signals are known: its score is the confidence."""
-        return cls(signals.score(), tool_failures=tool_failures, is_final_step=is_final, signals=signals)
+        return cls(signals.score(), tool_failures=tool_failures, signals=signals)
 
 
 #: The largest whole number that an event holds.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reflector.events.event import Event
 from reflector.ledger.store import Ledger
-from reflector.quality.signals import QualitySignals, WindowQuality, window_quality
+from reflector.quality.signals import WindowQuality, window_quality
 from reflector.reflection.window import quality_of
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.reading import read_messages
@@ -27,30 +27,30 @@ def test_errors_skipped_calls_and_rounds_are_counted(tmp_path: Path) -> None:
     session.agent("All is well.")
     found = quality(session, tmp_path)
     assert (found.tool_calls, found.tool_errors, found.tool_skipped, found.iterations) == (4, 1, 2, 4)
-    assert found.signals == QualitySignals(0.25, 4, 0)
-    assert found.signals.score() == 0.9
+    assert (found.tool_error_rate, found.score) == (0.25, 0.9)
 
 
 def test_the_answer_is_what_the_model_says_last(tmp_path: Path) -> None:
     session = Session().user("Why?").agent("I cannot say.").user("Try again.").agent("Seven.")
-    assert quality(session, tmp_path).signals == QualitySignals(0.0, 2, 0)
+    found = quality(session, tmp_path)
+    assert (found.iterations, found.failure_patterns) == (2, False)
     session.user("And this?").runs("ls", "a b")
-    assert quality(session, tmp_path).signals.is_empty_response
+    assert quality(session, tmp_path).empty
     session.user("Hello?")
-    assert quality(session, tmp_path).signals.is_empty_response
+    assert quality(session, tmp_path).empty
 
 
 def test_an_answer_that_the_api_cut_off_is_truncated(tmp_path: Path) -> None:
     session = Session().user("Tell me all.").agent("It all began")
     session.records[-1]["message"]["stop_reason"] = "max_tokens"
-    assert quality(session, tmp_path).signals.was_truncated
+    assert quality(session, tmp_path).truncated
 
 
 def test_a_subagents_words_are_not_the_main_chains_answer(tmp_path: Path) -> None:
     session, aside = Session().user("Fix it.").agent("Done."), Session("s-1", agent_id="a-1").agent("I cannot.")
     session.records += aside.records
-    assert not quality(session, tmp_path).signals.has_failure_patterns
-    assert quality(aside, tmp_path).signals.has_failure_patterns
+    assert not quality(session, tmp_path).failure_patterns
+    assert quality(aside, tmp_path).failure_patterns
 
 
 def recorded(ledger: Ledger, path: Path, trigger: str = "Stop") -> Event:
@@ -67,7 +67,7 @@ def test_a_window_has_the_quality_of_its_own_records(tmp_path: Path) -> None:
         session.user("Once more.").runs("make", "ok").agent("Done, as [pat-001] says.")
         second = recorded(ledger, session.write(tmp_path / "t.jsonl"))
         found = [quality_of(event) for event in (first, second)]
-        assert [one.signals.score() for one in found if isinstance(one, WindowQuality)] == [0.35, 1.0]
+        assert [one.score for one in found if isinstance(one, WindowQuality)] == [0.35, 1.0]
         (tmp_path / "t.jsonl").unlink()
         assert str(quality_of(first)).startswith("the transcript cannot be read")
 
