@@ -17,7 +17,7 @@ from reflector.events.lessons import POLARITY
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.lessons import recall as recalling
-from reflector.lessons.book import BACKGROUND, Lesson, LessonPolicy, lesson_book
+from reflector.lessons.book import BACKGROUND, Lesson, lesson_book
 from reflector.lessons.recording import observe_outcome
 from reflector.playbook.change import Change
 from reflector.text.bounds import visible
@@ -169,19 +169,18 @@ def recall(asked: Question, query: str, k: int) -> None:
 def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any]]:
     """Return the lessons whose worth or state two positions differ in, as JSON has them."""
 
-    def view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
-        told = one.is_tellable and one.confidence >= policy.threshold
-        judged = {"worth": one.effectiveness, "banked": one.banked, "told": told, "due": one.due}
-        return {**judged, "state": one.state}
+    def seen(at: int) -> dict[str, tuple[str, dict[str, Any] | None]]:
+        book = lesson_book(Past(ledger, at))
+        told = {one.id for one in book.best()}
+        views = {one.id: {"worth": one.effectiveness, "banked": one.banked, "told": one.id in told} for one in book}
+        return {one.id: (one.text, {**views[one.id], "due": one.due, "state": one.state}) for one in book}
 
-    before, after = (lesson_book(Past(ledger, at)) for at in (first, last))
-    found = []
-    for one in after:
-        then, now = before.lessons.get(one.id), view(one, after.policy)
-        was = view(then, before.policy) if then is not None else None
-        if was != now:
-            found.append({"id": one.id, "text": one.text, "before": was, "after": now})
-    return found
+    before, after = seen(first), seen(last)
+    return [
+        {"id": id, "text": text, "before": was, "after": now}
+        for id, (text, now) in after.items()
+        if (was := before.get(id, (text, None))[1]) != now
+    ]
 
 
 def print_changed(lessons: list[dict[str, Any]]) -> None:

@@ -203,13 +203,8 @@ def entries(bundle: ReflectionBundle, config: GatedConfig, summary: str) -> list
     """Return the entries that a summary becomes: one, or none where none may be written. Raises OverflowError."""
     if config.ops_reflection <= 0:
         return []
-    entry: dict[str, Any] = {
-        "owner": bundle.agent,
-        "ts": bundle.time,
-        "text": summary,
-        "tags": ["reflection"],
-        "kind": "summary",
-    }
+    said = {"text": summary, "tags": ["reflection"], "kind": "summary"}
+    entry: dict[str, Any] = {"owner": bundle.agent, "ts": bundle.time, **said}
     if config.embed and summary:
         with suppress(UnicodeEncodeError):
             entry["vec_full"] = [round(value, 6) for value in embed(summary)]
