@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from reflector.project import Project, find_project
 _WORD: Final = re.compile(r"\w+")
 #: The least part of a query's words, weighted by how rare each is, that a text must hold.
 LEAST_WORDS: Final = 0.3
-#: Of reciprocal rank fusion: how little the first ranks stand out.
-_FUSION: Final = 60
 _MAX_QUERY: Final = 2_000
 
 
@@ -43,8 +40,8 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A document that fits, and how well: `words` is from 0 to 1, None where it was not found so; `cosine` is 1 where
-    it has the query's words in their order and no other, else None."""
+    """A document that fits, and how well, from 0 to 1: `words` is the share of the query's words, None where it was not
+    found so; `cosine` is 1 where it has these in their order and no other, else None; `score` is the larger one."""
 
     document: Document
     score: float
@@ -94,13 +91,9 @@ def search(among: Sequence[Document], query: str, k: int = 5) -> list[Found]:
     """Return the `k` documents that fit a query best, the best first; [] where none fits well enough."""
     query = query[:_MAX_QUERY].encode("utf-8", "replace").decode()
     words, said = _by_words(among, query), _WORD.findall(query.casefold())
-    equal = [number for number, one in enumerate(among) if said and _WORD.findall(one.text.casefold()) == said]
-    scores: Counter[int] = Counter()
-    for ranked in (list(words), equal):
-        for rank, number in enumerate(ranked, start=1):
-            scores[number] += 1 / (_FUSION + rank)  # type: ignore[assignment]
-    best = sorted(scores, key=lambda number: (-scores[number], number))[: max(0, k)]
-    return [Found(among[n], round(scores[n], 6), words.get(n), 1.0 if n in equal else None) for n in best]
+    equal = {n: 1.0 for n, one in enumerate(among) if said and _WORD.findall(one.text.casefold()) == said}
+    found = [Found(among[n], score, words.get(n), equal.get(n)) for n, score in {**equal, **words, **equal}.items()]
+    return found[: max(0, k)]
 
 
 def _by_words(among: Sequence[Document], query: str) -> dict[int, float]:
