@@ -40,9 +40,8 @@ def position_of(ledger: Ledger, moment: str) -> int:
     text = moment.strip()
     if text.isdecimal() and text.isascii():
         return _position(ledger, text)
-    if _LIKE_A_TIME.match(text):
-        return ledger.position_at(end_of(text))
-    return _in_session(ledger, text, "max")
+    ends = _ends(text)
+    return ledger.position_at(_written(ends[1])) if ends is not None else _in_session(ledger, text, "max")
 
 
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
@@ -60,16 +59,10 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
 
 
 def period(text: str) -> tuple[str, str] | None:
-    """Return when a time begins and ends, as `end_of` writes it; None for a text that names no time. Raises
-    UnknownMoment."""
-    if not _LIKE_A_TIME.match(text.strip()):
-        return None
-    return _written(_parsed(text)[0]), end_of(text)
-
-
-def end_of(text: str) -> str:
-    """The last microsecond of a day, minute or second, in UTC as the ledger writes time. Raises UnknownMoment."""
-    return _written(_parsed(text)[1] - _INSTANT)
+    """Return the first and the last microsecond of a time, in UTC as the ledger writes it; None for a text that names
+    no time. Raises UnknownMoment."""
+    ends = _ends(text.strip())
+    return (_written(ends[0]), _written(ends[1])) if ends is not None else None
 
 
 def _written(time: datetime) -> str:
@@ -82,25 +75,25 @@ def position_before(ledger: Ledger, moment: str) -> int:
     Raises UnknownMoment.
     """
     text = moment.strip()
-    if _LIKE_A_TIME.match(text):
-        return ledger.position_at(_written(_parsed(text)[0] - _INSTANT))
+    if (ends := _ends(text)) is not None:
+        return ledger.position_at(_written(ends[0] - _INSTANT))
     position = position_of(ledger, text)
     if text.isdecimal() and position == int(text[:18]):
         return max(0, position - 1)
     return _in_session(ledger, text, "min") - 1
 
 
-def _parsed(text: str) -> tuple[datetime, datetime]:
-    """Return when a time begins, and when the one after it does, in UTC."""
-    found = _TIME.fullmatch(text.strip())
+def _ends(text: str) -> tuple[datetime, datetime] | None:
+    """Return the first and the last microsecond of a time, in UTC; None for a text that names no time."""
+    if not _LIKE_A_TIME.match(text):
+        return None
+    found = _TIME.fullmatch(text)
     try:
         if found is None:
             raise ValueError("no ISO 8601")
-        begin = datetime.fromisoformat(text.strip().replace(",", "."))
-        unit = _unit(found)
-        end = begin + unit
+        begin = datetime.fromisoformat(text.replace(",", "."))
         # A day without a zone is the local one, which has 23 or 25 hours twice a year: each end by itself.
-        return begin.astimezone(UTC), end.astimezone(UTC)
+        return begin.astimezone(UTC), (begin + _unit(found)).astimezone(UTC) - _INSTANT
     except (ValueError, OverflowError) as error:
         raise UnknownMoment(f"{text!r} is not a time ({error}); {_WAYS}") from error
 

@@ -141,11 +141,10 @@ def _show_prompts(runner: Runner, windows: list[WindowRow]) -> None:
         recorded = runner.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
             note(f"{short_id(window.session_id)}: the session's event was redacted")
-            continue
-        if recorded.type == TRAJECTORY_RECORDED:
+        elif recorded.type == TRAJECTORY_RECORDED:
             note(f"{short_id(window.session_id)}: is a trajectory, whose prompts follow from each other's answers")
-            continue
-        _show_prompt(runner.backend, runner.request(runner.session(recorded)))
+        else:
+            _show_prompt(runner.backend, runner.request(runner.session(recorded)))
     if not windows:
         note("No session waits to be judged; name one.")
 
@@ -156,13 +155,11 @@ def _show_prompt(judge: Backend, request: Request) -> None:
         return
     try:
         prompt = judge.prompt(request)
-        click.echo(safe(prompt.text))
-        cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
-        note(f"about {prompt.tokens:,} tokens{f'; left out: {cut}' if cut else ''}; nothing was sent")
-    except BrokenPipeError:  # the reader of the output is gone
-        raise
     except (BackendError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    click.echo(safe(prompt.text))
+    cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
+    note(f"about {prompt.tokens:,} tokens{f'; left out: {cut}' if cut else ''}; nothing was sent")
 
 
 def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_asked: bool) -> None:
@@ -218,9 +215,9 @@ class CitationJson:
     @classmethod
     def of(cls, one: OpenCitation) -> CitationJson:
         """Return a citation as JSON has it."""
-        where = one.window.session_id, one.window.position, one.window.recorded_at, one.name
-        given = one.given
-        return cls(*where, *((given.verdict, given.tag.actor, given.reason) if given else (None, None, "")))
+        window, given = one.window, one.given
+        said = (given.verdict, given.tag.actor, given.reason) if given else (None, None, "")
+        return cls(window.session_id, window.position, window.recorded_at, one.name, *said)
 
 
 @click.command()

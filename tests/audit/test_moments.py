@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.audit.moments import UnknownMoment, end_of, position_before, position_of, span_of
+from reflector.audit.moments import UnknownMoment, period, position_before, position_of, span_of
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, reflected, window
 
@@ -51,15 +51,14 @@ def test_a_moment_is_a_position(ledger: Ledger, moment: str, position: int, befo
 
 def test_a_day_without_a_zone_is_the_local_one_and_meant_to_its_end(ledger: Ledger, zone: str) -> None:
     wanted = {"UTC0": "2026-11-20T23:59:59.999999Z", "CET-1CEST": "2026-11-20T22:59:59.999999Z"}
-    assert end_of("2026-11-20") == wanted[zone]
+    assert (period("2026-11-20") or ("", ""))[1] == wanted[zone]
     assert position_of(ledger, "2026-11-20") == {"UTC0": 4, "CET-1CEST": 0}[zone]
 
 
 def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     time.tzset()
-    assert end_of("2026-10-25") == "2026-10-25T22:59:59.999999Z"
-    assert end_of("2026-10-24") == "2026-10-24T21:59:59.999999Z"
+    assert period("2026-10-25") == ("2026-10-24T22:00:00.000000Z", "2026-10-25T22:59:59.999999Z")
     monkeypatch.undo()
     time.tzset()
 
