@@ -243,7 +243,7 @@ def _problems(project: Project) -> list[str]:
 def _elsewhere() -> dict[str, int]:
     """Deliveries kept with the user because their project could not be written, of whatever project, by spool."""
     from reflector.sessions import spool
-    from reflector.sessions.fallback import stand_ins
+    from reflector.sessions.locks import stand_ins
 
     found = {str(state / "spool"): spool.counts(state / "spool") for state in stand_ins()}
     kept = {where: one.pending + one.waiting + one.failed + one.broken for where, one in found.items()}

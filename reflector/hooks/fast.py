@@ -67,7 +67,7 @@ def note_worktree(payload: dict[str, object]) -> None:
     try:
         known = files.read_file(f"{folder}/{name}", locate.MAX_NOTES)
     except FileNotFoundError:
-        from reflector.sessions.fallback import open_own
+        from reflector.sessions.locks import open_own
 
         known, folder = b"", open_own()
     # The newest note of a worktree is the one that is true.
@@ -296,7 +296,7 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
     try:
         return handover.keep(files.open_state(project), payload, data)
     except (OSError, ValueError) as first:
-        from reflector.sessions.fallback import keep_elsewhere
+        from reflector.sessions.locks import keep_elsewhere
 
         try:
             return keep_elsewhere(payload, data)

@@ -36,7 +36,7 @@ from reflector import __version__, files
 from reflector.git import repository
 from reflector.handover import MAX_PAYLOAD, file_name, state_at, words
 from reflector.locate import AGENT_FILES, own_folder
-from reflector.sessions.fallback import is_of, stand_ins
+from reflector.sessions.locks import is_of, stand_ins
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger

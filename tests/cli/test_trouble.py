@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from reflector.sessions import drain, fallback
+from reflector.sessions import drain, locks
 from reflector.sessions.spool import MOST_ATTEMPTS
 from tests.conftest import Postgres
 from tests.road.agent import Agent
@@ -235,7 +235,7 @@ def test_a_folder_among_the_temporary_files_that_is_not_this_users_is_not_used(
     assert delivery.exists()
     if made != "open to others":
         with patch.dict(os.environ, agent.env()), pytest.raises(OSError, match="reflector-"):
-            fallback.open_temporary()
+            locks.open_temporary()
 
 
 @AS_BYTES
