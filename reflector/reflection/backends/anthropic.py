@@ -27,7 +27,7 @@ import anthropic
 import httpx2
 
 from reflector.prices import Usage
-from reflector.reflection.backends.model import BASE_DELAY, MAX_RETRIES, SHORTER, ModelSettings, Reply
+from reflector.reflection.backends.model import BASE_DELAY, MAX_RETRIES, SHORTER, Client, ModelSettings, Reply
 from reflector.reflection.protocol import MAX_TOKENS, BackendError
 
 _OFFICIAL: Final = "https://api.anthropic.com"
@@ -50,24 +50,12 @@ _LONGEST_REST: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class AnthropicClient:
+class AnthropicClient(Client):
     """Sends questions to the API that the settings name. Tests let time pass faster between the attempts."""
 
     settings: ModelSettings
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
-    #: Its own retries are for requests that took nothing.
-    worst: int = 1
-    overhead: int = 0
-
-    def of(self, writer: str) -> AnthropicClient:
-        return self
-
-    def name(self) -> str:
-        return ""
-
-    def admit(self) -> None:
-        pass
 
     async def send(self, texts: Sequence[str]) -> Reply:
         """Send one question as one user message.

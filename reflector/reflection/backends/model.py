@@ -102,29 +102,31 @@ def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str
 
 
 class Client(Protocol):
-    """Who sends questions to a model.
+    """Who sends questions to a model. Whoever inherits from it is the only one, and can be asked at any time.
 
     worst     the most requests that it may make by itself of one question
     overhead  the tokens that it adds to each
     """
 
     @property
-    def worst(self) -> int: ...
+    def worst(self) -> int:
+        return 1
 
     @property
-    def overhead(self) -> int: ...
+    def overhead(self) -> int:
+        return 0
 
     def of(self, writer: str) -> Client:
         """Return who is asked about a session that this agent wrote."""
-        ...
+        return self
 
     def name(self) -> str:
         """Return its name among several, "" for the only one."""
-        ...
+        return ""
 
     def admit(self) -> None:
         """Raise BackendError where nobody can be asked now, before anything is reserved for it."""
-        ...
+        return
 
     async def send(self, texts: Sequence[str]) -> Reply:
         """Send one question; all its texts but the last are the same for many. Raises BackendError and nothing else."""
