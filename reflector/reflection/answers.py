@@ -159,10 +159,8 @@ def read_answer(data: Mapping[str, Any]) -> Parsed:
 
 
 def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Extraction:
-    """Return the answer's object in a model's text: the first one with one of the `wanted` keys. Never raises.
-
-    Thoughts before the answer, up to the last `</think>`, may hold drafts of it. Inside an object, `</think>` is text.
-    """
+    """Return the first object in a model's text that has one of the `wanted` keys. Never raises. Thoughts before the
+    answer, up to the last `</think>`, may hold drafts of it; inside an object, `</think>` is text."""
     _, end, answer = text.rpartition("</think>")
     found = _find(text, wanted)
     if not end or found.strategy == "whole":

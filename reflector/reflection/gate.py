@@ -78,11 +78,8 @@ class Gate:
     def check(
         self, ledger: Ledger, recorded: Event, *, cited: bool, live: bool, is_model: bool, forced: bool = False
     ) -> int | str | None:
-        """Return how many tokens may be spent on a window, None for no limit; why it is not reflected on where it is
-        not.
-
-        A person who asks for one window by hand (`forced`) needs no consent and spends what it takes.
-        """
+        """Return how many tokens may be spent on a window, None for no limit; where it is not reflected on, the reason.
+        A person who asks for one window by hand (`forced`) needs no consent and spends what it takes."""
         if not live:
             return "the playbook is empty"
         if forced:
@@ -98,10 +95,8 @@ class Gate:
         return self._consent(data) or self.left_of_day() or self.left_of_month(ledger)
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
-        """Return why a model may not be asked about this project, else None. Running a command by hand is consent.
-
-        A trajectory has no trigger: a person recorded it.
-        """
+        """Return why a model may not be asked about this project, else None. Running a command by hand is consent; so
+        is recording a trajectory, which has no trigger."""
         if data.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
         if self.config.lists(self.project):
@@ -121,10 +116,8 @@ class Gate:
             return _UNTOLD.format(self.spending.path, error.strerror)
 
     def left_of_day(self, *, one_more: bool = False) -> str | None:
-        """Return why today allows no question to the person's agent that starts by itself, else None.
-
-        With one more, a question is about to be asked, and is recorded.
-        """
+        """Return why today allows no question to the person's agent that starts by itself, else None. With one more, a
+        question is about to be asked, and is recorded."""
         limit = self.config.daily_requests
         if self.config.backend != "agent" or (self.confirmed is None and not limit):
             return None
@@ -223,9 +216,7 @@ class Spending:
 
     def requests_today(self, one_more: bool = False) -> int:
         """Return how many requests started by themselves today (UTC), with one more where that is to be recorded.
-
-        Raises OSError where they cannot be counted.
-        """
+        Raises OSError."""
         if self.path is None:
             return 0
         path = self.path.with_name(f"requests-{datetime.now(UTC):%Y-%m-%d}")

@@ -70,10 +70,8 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def load_template(name: str, project: Path | None = None) -> str:
-    """Return the text of a prompt template, `playbook.txt` or `reflector.txt`: the project's own, the user's, or ours.
-
-    Literal braces in it are doubled. Raises TemplateError.
-    """
+    """Return the text of a prompt template, such as `playbook.txt`: the project's own, the user's, or ours. Literal
+    braces in it are doubled. Raises TemplateError."""
     return find_template(name, project).text
 
 

@@ -199,10 +199,8 @@ def citations(
 
 
 def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
-    """Yield (whether it cites the bullet, message) from the first message of the window that does.
-
-    Raises OSError and UnknownTranscript.
-    """
+    """Yield (whether it cites the bullet, message) from the first message of the window that does. Raises OSError and
+    UnknownTranscript."""
     begun = False
     for message in own_messages(citation.window):
         cites = message.role == "assistant" and citation.name in cited_names(message.text)
@@ -212,10 +210,8 @@ def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
 
 
 def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "") -> Appended:
-    """Record a person's verdict on a citation, and take what was said of it in this session before out of the count.
-
-    Returns where the verdict stands. The playbook's lock must be held. Raises LedgerError.
-    """
+    """Record a person's verdict on a citation, take what was said of it in this session before out of the count, and
+    return where the verdict stands. The playbook's lock must be held. Raises LedgerError."""
     window, name = citation.window, citation.name
     given = [one for one in Session.read(ledger, window).given if one.name == name]
     times = sum(one.tag.actor == ev.HUMAN and one.window_id == window.event_id for one in given)
@@ -292,9 +288,7 @@ def reparse(
     ledger: Ledger, *, session_id: str | None = None, dry_run: bool = False, trusted: Collection[str] = ("sure",)
 ) -> Iterator[Reparsed]:
     """Read the recorded answers of every window, or of one session's, oldest first; `trusted` as `Config` has it.
-
-    Raises LedgerError.
-    """
+    Raises LedgerError."""
     for window in ledger.windows(session_id):
         recorded = ledger.event(window.event_id)
         if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:

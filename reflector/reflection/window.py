@@ -79,10 +79,8 @@ class Given:
         return rationale_of(self.completed.data or {}, self.tag.data or {}) or ""
 
     def is_settled_for(self, backend: str) -> bool:
-        """Whether a backend leaves the citation alone.
-
-        A person judged it, another backend decided it, or its reasons were redacted, which must not be found again.
-        """
+        """Whether a backend leaves the citation alone: a person judged it, another backend decided it, or its reasons
+        were redacted, which must not be found again."""
         if self.is_taken_back:
             return False
         is_anothers = self.tag.actor == ev.HUMAN or (self.tag.actor != backend and self.is_decided)
@@ -254,10 +252,8 @@ class SessionText:
 
 
 def last_line(ledger: Ledger, session_id: str, agent_id: str | None, keys: Set[int] | None = None) -> list[Event]:
-    """Return the last window of a session, or of this subagent of it, and those that it goes on from, oldest first.
-
-    With `keys`, that window holds one of these records.
-    """
+    """Return the last window of a session, or of this subagent of it, and those that it goes on from, oldest first;
+    with `keys`, the last that holds one of these records."""
     recorded = ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))
     windows = {event.event_id: event for event in recorded if event.data is not None}
     for event in reversed(windows.values()):
@@ -291,10 +287,8 @@ def quality_of(recorded: Event | None) -> WindowQuality | str:
 
 
 def transcript_of(recorded: Event) -> Mapping[str, Any]:
-    """Return the path, the size and more of a window's transcript.
-
-    Raises UnknownTranscript for a window that does not name one: an older version took such windows in with a file.
-    """
+    """Return the path, the size and more of a window's transcript. Raises UnknownTranscript for a window that does not
+    name one, as those of an older version."""
     transcript = _part(recorded, "transcript")
     if not transcript.keys() >= {"path", "bytes"}:
         raise UnknownTranscript(f"the window at position {recorded.position} does not name its transcript")

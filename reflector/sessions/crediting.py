@@ -97,11 +97,9 @@ class _Chain:
 
 
 def _turned(ended: dict[str, bool], steps: Iterable[str | Run | None]) -> Run | None:
-    """Return the newest run that ends otherwise than before a change; None where none does or another command says the
-    opposite. `ended` is how each command had ended before these steps.
-
-    A failure counts only as the last word: who went on after it may have mended it.
-    """
+    """Return the newest run that ends otherwise than before a change, a failure only as the last word: who went on
+    after it may have mended it. None where none does or another command says the opposite. `ended` is how each command
+    had ended before these steps."""
     before: set[tuple[str, bool]] = set()
     last: dict[str, Run] = {}
     is_changed = False
@@ -142,10 +140,8 @@ def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
 
 
 def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
-    """Record what the tests of these windows' sessions say of the ledger's lessons, once. Raises LedgerError.
-
-    A transcript that cannot be read says nothing: its reflection says why.
-    """
+    """Record what the tests of these windows' sessions say of the ledger's lessons, once. A transcript that cannot be
+    read says nothing: its reflection says why. Raises LedgerError."""
     lessons: dict[str, list[str]] = {}
     for event in ledger.events(types=(ev.LESSON_RECORDED,)):
         lessons.setdefault(event.event_id[:8], []).append(event.event_id)

@@ -135,10 +135,8 @@ def drain(
 
 
 def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
-    """Record what waits in the spool, finish what is pending, and write playbook.json; returns the deliveries' paths.
-
-    Raises as `drain` does.
-    """
+    """Record what waits in the spool, finish what is pending, and write playbook.json; return the deliveries' paths.
+    Raises as `drain` does."""
     from reflector.reflection.recording import Reflected
 
     root, done = pipeline.project.root, pipeline.done
@@ -245,10 +243,8 @@ def _has_users_beside(project: Project) -> bool:
 
 
 class Pipeline:
-    """A project with its ledger open and its lock held: the one way from a transcript to playbook.json.
-
-    `users` is the user's own playbook if the agent gets one beside the project's. `done` is what came of it all.
-    """
+    """A project with its ledger open and its lock held, and what came of it: the one way from a transcript to
+    playbook.json. `users` is the user's own playbook if the agent gets one beside the project's."""
 
     def __init__(self, project: Project, ledger: Ledger, done: Drained) -> None:
         self.project = project
@@ -272,10 +268,8 @@ class Pipeline:
         return runner
 
     def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
-        """Record a window; its reflection follows with `finish`.
-
-        Raises ValueError when it is recorded here and not in the user's ledger.
-        """
+        """Record a window; its reflection follows with `finish`. Raises ValueError when it is recorded here and not in
+        the user's ledger."""
         from reflector.sessions.intake import take_in
 
         root = self.project.root
@@ -315,10 +309,8 @@ class Pipeline:
         self._sync(write=False, later=file)
 
     def write(self, *, file: bool = True) -> None:
-        """Write playbook.json, its mirrors and what the start hook prints.
-
-        A question leaves the `file` as it is: it may be under version control.
-        """
+        """Write playbook.json, its mirrors and what the start hook prints. A question leaves the `file` as it is: it
+        may be under version control."""
         self.is_written = True
         self._sync(write=file)
         if file:
@@ -399,10 +391,8 @@ class Users:
             raise ValueError(f"the user's playbook recorded nothing: {error}") from error
 
     def _may_have_come_along(self, transcript: Path) -> bool:
-        """Return whether a transcript lies in the project, and the person's agent keeps its own elsewhere.
-
-        An archive can bring both a transcript and the delivery that names it.
-        """
+        """Return whether a transcript lies in the project, as one of an archive would, and the person's agent keeps its
+        own elsewhere."""
         root, transcripts = self._project.project.root.resolve(), Path(agent_folder()).expanduser() / "projects"
         return transcript.resolve().is_relative_to(root) and not transcripts.resolve().is_relative_to(root)
 

@@ -47,10 +47,8 @@ class Imported:
 
 
 def record_history(project: Project, files: Sequence[Found], advance: Callable[[Found], object]) -> Imported:
-    """Record a project's transcripts in their order; `advance` is called with each finished file.
-
-    Raises as `drain` does, after what was recorded until then.
-    """
+    """Record a project's transcripts in their order; `advance` is called with each finished file. Raises as `drain`
+    does, after what was recorded until then."""
     done = Imported()
     is_model = False
     for start in range(0, len(files), _CHUNK):
@@ -79,10 +77,7 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
 
 def news(project: Project, files: Sequence[Found]) -> Iterator[tuple[int, int]]:
     """Yield for each file with records that no window of the project has about how many bytes are new, and how many
-    bullets they cite.
-
-    Records nothing and creates no ledger. Raises LedgerError; a file that cannot be read is left out.
-    """
+    bullets they cite. Records nothing; a file that cannot be read is left out. Raises LedgerError."""
     with project.open_ledger() if project.has_ledger() else nullcontext() as ledger:
         for one in files:
             with suppress(OSError, ValueError):

@@ -234,11 +234,8 @@ def retry(spool_dir: Path, *, everything: bool = False) -> None:
 
 
 def sweep(spool_dir: Path) -> None:
-    """Look after what killed hooks left behind more than an hour ago.
-
-    Such a delivery was never acknowledged, but if the whole record reached the disk it happened, so it becomes
-    pending; a half-written one says nothing and is removed.
-    """
+    """Look after what killed hooks left behind more than an hour ago. Such a delivery was never acknowledged, but if
+    the whole record reached the disk it happened, so it becomes pending; half of one is removed."""
     oldest = time.time() - LEFT_BEHIND_SECONDS
     recovered = False
     for folder in (spool_dir.parent, *(spool_dir / part for part in ("", "waiting", "broken", "failed"))):
@@ -367,11 +364,9 @@ def is_untouched(project: Project) -> bool:
 
 
 def seen(project: Project, ledger: Ledger) -> bytes | None:
-    """Return what an answer depends on, as bytes; None where a delivery waits. Raises LedgerError.
-
-    The same bytes as before say that `refresh` would change nothing and say nothing. Others cost time, never an
-    answer. It is compared as it is: to import a hash function takes longer, and nothing in it is secret.
-    """
+    """Return what an answer depends on, as bytes; None where a delivery waits. The same bytes as before say that
+    `refresh` would change nothing and say nothing. They are not hashed: to import a hash function takes longer, and
+    nothing in them is secret. Raises LedgerError."""
     if any(map(_records, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
         return None
     head, root = ledger.head(), project.root

@@ -159,10 +159,8 @@ def by_tool(
     exit_code: int | None = None,
     refused: str | None = None,
 ) -> Message:
-    """Return what a tool answered. An exit code other than 0 makes it an error and is put in front of its text.
-
-    `refused` is the reason that a person gave for refusing the call, "" for none.
-    """
+    """Return what a tool answered, an error with its exit code where that is not 0. `refused` is the reason that a
+    person gave for refusing the call, "" for none."""
     if exit_code:
         text = f"Exit code {exit_code}\n{text}"
     result = ToolResult(short(call_id), bounds.result_text(text), is_error or bool(exit_code) or refused is not None)

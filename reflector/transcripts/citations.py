@@ -53,10 +53,8 @@ _LONGEST = 20_000
 
 
 def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
-    """Names cited by `messages` of role "assistant" with string content, in order of first appearance.
-
-    Everything else, odd entries included, is ignored (requirements A-01 to A-06).
-    """
+    """Names cited by `messages` of role "assistant" with string content, in order of first appearance; everything else
+    is ignored (requirements A-01 to A-06)."""
     names: dict[str, None] = {}
     for message in messages:
         if not isinstance(message, dict) or message.get("role") != "assistant":

@@ -79,11 +79,8 @@ def _folder(record: dict[str, Any]) -> str:
 
 
 def find_transcript(session_id: str | None) -> Path | None:
-    """Return the newest transcript of a session of Codex CLI or Copilot CLI; None for one that left no file.
-
-    Codex CLI may name none, and Copilot CLI names none at an end. They are looked for under `$CODEX_HOME` or
-    `~/.codex`, and `$COPILOT_HOME` or `~/.copilot`.
-    """
+    """Return the newest transcript of a session of Codex CLI or Copilot CLI, which may name none at an end; None for
+    one that left no file under `$CODEX_HOME` or `~/.codex`, `$COPILOT_HOME` or `~/.copilot`."""
     if not session_id or _ID.fullmatch(session_id) is None:
         return None
     try:

@@ -58,11 +58,8 @@ def is_interrupt(text: str) -> bool:
 
 
 def said_by(texts: list[str]) -> tuple[Origin, str]:
-    """Origin and text of an unflagged record's text blocks.
-
-    What a person typed wins over what the client added beside it; of a record without a person's
-    words the whole text is kept, as "injected", "summary" or "refusal".
-    """
+    """Return origin and text of an unflagged record's text blocks. What a person typed wins over what the client added
+    beside it; without a person's words the whole text is kept, as "injected", "summary" or "refusal"."""
     human: list[str] = []
     interrupted = False
     for text in texts:

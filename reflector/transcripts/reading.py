@@ -163,9 +163,7 @@ def agent_of(path: str | PathLike[str]) -> str:
 
 def open_file(path: str | PathLike[str]) -> FileIO:
     """Open a regular file, unbuffered and without waiting: a hook may name any path, and a pipe would wait for its end.
-
-    Raises OSError, and UnknownTranscript for anything but a regular file.
-    """
+    Raises OSError, and UnknownTranscript for anything but a regular file."""
     file = open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()

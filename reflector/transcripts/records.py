@@ -111,10 +111,8 @@ def is_complete(line: bytes) -> bool:
 
 
 def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], bytes]]:
-    """Return every JSON object on one line, with its own text in UTF-8; usually one, two where records were glued.
-
-    What is not a JSON object counts as malformed, once per line at most for each stretch.
-    """
+    """Return every JSON object on one line, with its own text in UTF-8; usually one, two where records were glued. What
+    is not a JSON object counts as malformed, once per line at most for each stretch."""
     try:
         text = line.decode()
     except UnicodeDecodeError:

@@ -58,10 +58,8 @@ class AnthropicClient(Client):
     jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
 
     async def send(self, texts: Sequence[str]) -> Reply:
-        """Send one question as one user message.
-
-        All texts but the last are the same for many questions, and cached. Raises BackendError and nothing else.
-        """
+        """Send one question as one user message, whose texts but the last are cached. Raises BackendError and nothing
+        else."""
         settings, key = self.settings, self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
             said = (
@@ -138,10 +136,8 @@ async def _read(response: Any) -> None:
 
 
 def _reply(message: Any, settings: ModelSettings) -> Reply:
-    """Return what an answer says. Raises _Odd.
-
-    The SDK does not check what it is given: anything beside the text may be missing or of another type.
-    """
+    """Return what an answer says, of which the SDK checks nothing: what stands beside the text may be missing or of
+    another type. Raises _Odd."""
     if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
         raise _Odd(f"the API's answer is not a message: {reprlib.repr(message)}")
     blocks = [block for block in message.content if getattr(block, "type", None) == "text"]
@@ -190,10 +186,7 @@ def _rest_in(error: Exception) -> float:
 
 
 def _failure(error: Exception, attempts: int, key: str) -> BackendError:
-    """Return an error of the SDK in words: what happened, and where it is worth saying, the way out.
-
-    Some gateways repeat the key that they refuse; it is removed.
-    """
+    """Return an error of the SDK in words, without the key, which some gateways repeat."""
     stage = "answer"
     odd = next((one for one in (error, error.__cause__) if isinstance(one, _Odd)), None)
     if isinstance(error, anthropic.APIStatusError):

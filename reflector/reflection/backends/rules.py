@@ -25,10 +25,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 class RulesBackend:
-    """`answer` gives one tag per cited bullet of the playbook, in order of first citation.
-
-    With `wrong_counts`, the agent's own word that a bullet was wrong makes it harmful.
-    """
+    """Gives one tag per cited bullet of the playbook, in order of first citation. With `wrong_counts`, the agent's own
+    word that a bullet was wrong makes it harmful."""
 
     name = "rules"
     is_model = False

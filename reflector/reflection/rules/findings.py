@@ -75,10 +75,8 @@ def _shared(citation: Citation, remark: Remark) -> tuple[set[str], set[str]]:
 
 
 def _objections(citation: Citation) -> Iterator[Found]:
-    """Find what speaks against it in what people said: in the first word on the step, a reported fault in later ones.
-
-    A word that repeats the advice is none. What is wrong with a step may be what advice of a mistake warns of.
-    """
+    """Find what speaks against it in what people said: in the first word on the step, a reported fault in later ones. A
+    word that repeats the advice is none."""
     for heard in citation.heard:
         if heard.between > _FAR or repeats(citation, heard.remark):
             continue
@@ -181,10 +179,8 @@ class Judged:
 
 
 def judge(citation: Citation, *, wrong_counts: bool = False) -> Judged:
-    """Return the verdict on one citation.
-
-    What the agent called wrong is not helpful; harmful by that alone only where `wrong_counts`.
-    """
+    """Return the verdict on one citation. What the agent called wrong is not helpful; harmful by that alone only where
+    `wrong_counts`."""
     one = _judged(citation)
     if citation.wrong is None or one.tag == "harmful":
         return one
@@ -208,11 +204,8 @@ def _judged(citation: Citation) -> Judged:
 
 
 def merge(judgements: Sequence[Judged]) -> Judged:
-    """Return one verdict for several citations of a bullet in one window.
-
-    A verdict beats neutral, and two that contradict each other become neutral: both are true of different moments, and
-    it is unknown which weighs more.
-    """
+    """Return one verdict for several citations of a bullet in one window: a verdict beats neutral, and two that
+    contradict each other become neutral, because it is unknown which weighs more."""
     first: dict[str, Judged] = {}
     for one in judgements:
         first.setdefault(one.tag, one)

@@ -66,9 +66,7 @@ class Chain:
 
     def released(self, *, at_once: bool = False) -> Iterator[Citation]:
         """Yield each citation that is followed no longer, or is to be so at once, and forget those whose step is over.
-
-        One whose step goes on stays: its repetition opens no other.
-        """
+        One whose step goes on stays: its repetition opens no other."""
         for citation in [one for one in self.citations if at_once or one.done or self.at - one.at > FOLLOWED]:
             if not citation.over:
                 yield citation

@@ -102,10 +102,8 @@ def _faulty(reported: str) -> frozenset[str] | None:
 
 
 def stance(text: str) -> dict[str, bool]:
-    """Return the words of a text by stem, with whether it speaks against them where it first names them.
-
-    Left out are those of which that cannot be said.
-    """
+    """Return the words of a text by stem, with whether it speaks against them where it first names them; those of which
+    that cannot be said are left out."""
     points: dict[str, bool] = {}
     for clause in expression("clause").split(text[:6000]):
         start, end = _scope(clause)

@@ -170,10 +170,8 @@ def _read_command(command: str) -> Step:
 
 
 def is_run(call: ToolCall) -> bool:
-    """Return whether a call is a command that does nothing but test, build, check or start what was built.
-
-    What it prints is the result of the run: no part of the command prints a file, a page, history or words of its own.
-    """
+    """Return whether a call is a command that does nothing but test, build, check or start what was built: no part of
+    it prints a file, a page, history or words of its own."""
     command = str(call.input.get("command") or "")
     if call.name not in _SHELLS or len(command) > _READ or _PRINTS_MORE.search(command):
         return False

@@ -40,10 +40,8 @@ class PlaybookStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlaybooks:
-    """Playbooks of datasets in a project, one ledger playbook each: a run with this store is recorded.
-
-    Each dataset is a project of its own, below `.claude/reflector/datasets/` of `project`.
-    """
+    """Playbooks of datasets in a project, each a ledger below its `.claude/reflector/datasets/`: a run with this store
+    is recorded."""
 
     project: Path
 
@@ -60,10 +58,8 @@ class LedgerPlaybooks:
 
 
 def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> Backend:
-    """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`). Raises ConfigError.
-
-    `settings` are those of the configuration, such as `model` or `fixtures`.
-    """
+    """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`), with `settings` of the
+    configuration, such as `model`. Raises ConfigError."""
     root = project or Path.cwd()
     made = backend_of(load_config(root, flags={"backend": backend, **settings}), root)
     reply_of(made)
@@ -163,11 +159,8 @@ class ReflectorAgent:
 def run_recorded(
     recorder: Recorder, builder: PromptBuilder, case: Case, *, ask: bool = True
 ) -> tuple[Talk, Reflected | None]:
-    """Record a trajectory and judge it, unless nobody is to `ask`; one that was judged before is read back.
-
-    Returns what its answers say, and how it ended, None where it had ended before. Raises TrajectoryRefused and
-    LedgerError.
-    """
+    """Record a trajectory and judge it, unless nobody is to `ask`; return what its answers say, and how it ended, None
+    where it had ended before. Raises TrajectoryRefused and LedgerError."""
     window, recorded = running.record(recorder.ledger, case)
     reflected, said = None, Talk()
     if not ask and window.state != "completed":

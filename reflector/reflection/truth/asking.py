@@ -104,10 +104,8 @@ class Talk:
 
 
 def talk(case: Case, builder: PromptBuilder, ask: Ask) -> Talk:
-    """Ask for insights, each time with those before, then for a verdict on each bullet.
-
-    Raises what the builder raises, and TypeError where it makes no text.
-    """
+    """Ask for insights, each time with those before, then for a verdict on each bullet. Raises what the builder raises,
+    and TypeError where it makes no text."""
     said = Talk()
     good = failed = 0
     for iteration in range(1, case.iterations + 1):
@@ -140,10 +138,8 @@ def _prompt(made: object) -> Prompt:
 
 
 def read_insights(text: str) -> tuple[list[Insight] | None, Strategy, list[str]]:
-    """Return the sound insights of an answer, how its JSON was found, and what is wrong.
-
-    The insights are None where the answer has no list of them, or none is sound.
-    """
+    """Return the sound insights of an answer, how its JSON was found, and what is wrong; None where the answer has no
+    list of them, or none is sound."""
     value, strategy, problems = _found(text, "insights")
     entries = value.get("insights")
     if not isinstance(entries, list):

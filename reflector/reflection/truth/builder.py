@@ -76,9 +76,7 @@ class Prompt(str):
 
 class PromptBuilder(Protocol):
     """Whoever words the questions. The arguments are given by position; previous insights are None in the first round.
-
-    A `Prompt` says more than a `str`.
-    """
+    A `Prompt` says more than a `str`."""
 
     def build(
         self,

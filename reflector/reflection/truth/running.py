@@ -135,10 +135,8 @@ def finish(
     forced: bool = False,
     builder: PromptBuilder | None = None,
 ) -> tuple[Reflected, Talk]:
-    """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come to.
-
-    Where the API is away or a budget is spent, the trajectory stays open; the talk has the answers so far.
-    """
+    """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come to. Where the API is
+    away or a budget is spent, it stays open; the talk has the answers so far."""
     ledger, is_model = recorder.ledger, recorder.backend.is_model
     try:
         reply_of(recorder.backend)
