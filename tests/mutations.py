@@ -80,9 +80,7 @@ PROVEN, COMPARED = (f"reflector/proof/{name}.py" for name in ("verify", "tables"
 GATE, SETTINGS, STEP = (f"reflector/gating/{name}.py" for name in ("turn", "config", "step"))
 
 CONFIG, BOOK = "reflector/config.py", "reflector/lessons/book.py"
-HOOK_LIST, HOOK_FILE, AGENTS, FAST = (
-    f"reflector/hooks/{name}.py" for name in ("install", "settings_file", "agents", "fast")
-)
+HOOK_LIST, AGENTS, FAST = (f"reflector/hooks/{name}.py" for name in ("install", "agents", "fast"))
 PAUSES, INJECTION = (f"reflector/sessions/{name}.py" for name in ("spool", "injection"))
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI, BUILDING, ORIGINS, CITATIONS = (
     f"reflector/transcripts/{name}.py"
@@ -283,12 +281,12 @@ MUTATIONS = [
     Mutation(HOOK_LIST, "if not isinstance(value, kind):", "if False:", INSTALLED),
     Mutation(AGENTS, " is self.off", " is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")),
     # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled, the bytes from before.
-    Mutation(HOOK_FILE, "not (_has_own(form, text) and backup.exists()):", "True:", INSTALL_COMMAND),
-    Mutation(HOOK_FILE, "if _read(target) != before:", "if False:", INSTALL_COMMAND),
-    Mutation(HOOK_FILE, "stat.S_IMODE(like.st_mode)", "0o600", INSTALL_COMMAND),
-    Mutation(HOOK_FILE, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
-    Mutation(HOOK_FILE, ' None if after.strip() in ("", "{}") else after.encode()', " after.encode()", INSTALL_COMMAND),
-    Mutation(HOOK_FILE, "            return kept\n", "            return after.encode()\n", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "not (_has_own(form, text) and backup.exists()):", "True:", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "if _read(target) != before:", "if False:", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "stat.S_IMODE(like.st_mode)", "0o600", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, ' None if after.strip() in ("", "{}") else after.encode()', " after.encode()", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "            return kept\n", "            return after.encode()\n", INSTALL_COMMAND),
     # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's to say.
     Mutation(CONFIG, "if most and not 0 < asked <= most:", "if most and not asked <= most:", CONFIGURED),
     Mutation(CONFIG, "        if key in own:\n", "        if False:\n", CONFIGURED),

@@ -210,12 +210,6 @@ class Place:
         if spool.is_untouched(project):
             from reflector.ledger.store import Ledger
 
-            if project.outer is not None:
-                from reflector.cli.output import note
-
-                names = sorted(one.name for one in project.root.parent.glob("*") if one.is_dir())
-                others = f"the datasets are {', '.join(names)}" if names else "the project has none"
-                note(f"There is no dataset {project.root.name!r} here yet; {others}.")
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
@@ -295,8 +289,7 @@ def known_code(error: Exception) -> int | None:
     from reflector.curation.changes import BulletRefused
     from reflector.files import Changed
     from reflector.hooks.git_setup import GitRefused
-    from reflector.hooks.install import MalformedSettings
-    from reflector.hooks.settings_file import SettingsRefused
+    from reflector.hooks.install import MalformedSettings, SettingsRefused
     from reflector.ledger.errors import LedgerError
     from reflector.transcripts.reading import UnknownTranscript
 

@@ -23,7 +23,7 @@ from reflector.reflection.backends import consent
 
 if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
-    from reflector.hooks.settings_file import Change
+    from reflector.hooks.install import Change
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,8 +96,7 @@ def install(
         else:
             _set_up(place, git, mirrors, dry_run=dry_run)
         return
-    from reflector.hooks.install import hook_command
-    from reflector.hooks.settings_file import backup_path, install_hooks
+    from reflector.hooks.install import backup_path, hook_command, install_hooks
     from reflector.sessions.spool import is_untouched
 
     agent, root = _agent(name, scope), place.folder()
@@ -156,7 +155,7 @@ def uninstall(
         else:
             _set_up(place, git, mirrors, dry_run=dry_run, out=True)
         return
-    from reflector.hooks.settings_file import uninstall_hooks
+    from reflector.hooks.install import uninstall_hooks
 
     agent, root = _agent(name, scope), place.folder()
     path = agent.paths(root)[scope]

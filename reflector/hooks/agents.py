@@ -10,15 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from reflector.hooks.install import EVENTS, HookList, ModuleFile
+from reflector.hooks.install import EVENTS, Form, HookList, ModuleFile
 from reflector.locate import environment, home_folder
 
 Scope = Literal["user", "project", "local"]
 SCOPES: tuple[Scope, ...] = ("user", "project", "local")
-
-
-#: How our hooks are written in a text. Methods raise MalformedSettings for a text that cannot hold them.
-Form = HookList | ModuleFile
 
 
 @dataclass(frozen=True, slots=True, eq=False)

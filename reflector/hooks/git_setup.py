@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reflector.curation.sharing import ATTRIBUTES, ask_git, attributes_file, is_shared
 from reflector.files import read_bounded, replace_file
-from reflector.hooks.settings_file import Change
+from reflector.hooks.install import Change
 
 _LINE = f"{ATTRIBUTES}\n".encode()
 _SECTION = "merge.reflector"

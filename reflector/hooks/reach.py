@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from reflector import files, locate
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
-from reflector.hooks.install import Handler, hook_command, parsed
-from reflector.hooks.settings_file import SettingsRefused, install_hooks, read_settings
+from reflector.hooks.install import Handler, SettingsRefused, hook_command, install_hooks, parsed, read_settings
 from reflector.project import Project
 
 PLUGIN = "reflector"
