@@ -215,8 +215,8 @@ def write_durably(folder: str, data: bytes, name: str = "") -> str:
     return f"{folder}/{name}"
 
 
-def replace_read(path: "Path", read: bytes | None, content: bytes) -> None:
-    """Replace a file of a project by what was made of its bytes, None where there was none. Raises Changed, OSError.
+def replace_read(path: "Path", read: bytes | None, content: bytes | None, mode: int | None = None) -> None:
+    """Replace a file by what was made of its bytes, None where there is none. Raises Changed, OSError.
 
     People save their files at any time: it is read once more when all but the name is on disk.
     """
@@ -230,7 +230,11 @@ def replace_read(path: "Path", read: bytes | None, content: bytes) -> None:
         if now != read:
             raise Changed(f"{path} was changed since it was read, and is left as it is; try again")
 
-    replace_file(path, content, last_look=last_look)
+    if content is None:
+        last_look()
+        path.unlink()
+    else:
+        replace_file(path, content, mode, last_look=last_look)
 
 
 def replace_file(

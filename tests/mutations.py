@@ -282,8 +282,8 @@ MUTATIONS = [
     Mutation(AGENTS, " is self.off", " is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")),
     # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled, the bytes from before.
     Mutation(HOOK_LIST, "not (_has_own(form, text) and backup.exists()):", "True:", INSTALL_COMMAND),
-    Mutation(HOOK_LIST, "if _read(target) != before:", "if False:", INSTALL_COMMAND),
-    Mutation(HOOK_LIST, "stat.S_IMODE(like.st_mode)", "0o600", INSTALL_COMMAND),
+    Mutation("reflector/files.py", "if now != read:", "if False:", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "stat.S_IMODE(path.stat().st_mode)", "0o600", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
     Mutation(HOOK_LIST, ' None if after.strip() in ("", "{}") else after.encode()', " after.encode()", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "            return kept\n", "            return after.encode()\n", INSTALL_COMMAND),

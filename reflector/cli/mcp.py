@@ -86,10 +86,9 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         with _errors_for_the_agent():
             bullets = {}
-            for where in _places(place.again()):
-                with where.reading() as ledger:
-                    # A name means one bullet; where both playbooks have it, the project's.
-                    bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
+            for ledger in _ledgers(place.again()):
+                # A name means one bullet; where both playbooks have it, the project's.
+                bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
             chosen = SECTION.convert(section, None, None) if section is not None else None
         found = bullets_about((b for b in bullets.values() if chosen in (None, b.section)), query)
         return [json_of(one) for one in found[:_MOST_BULLETS]]
@@ -102,11 +101,9 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         name = name.strip("[] ")
         with _errors_for_the_agent():
-            for where in _places(place.again()):
-                with where.reading() as ledger:
-                    row = ledger.row(name)
-                    steps = blame(ledger, name) if row is not None else []
-                if row is not None:
+            for ledger in _ledgers(place.again()):
+                if (row := ledger.row(name)) is not None:
+                    steps = blame(ledger, name)
                     break
             else:
                 raise click.UsageError(f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names")
@@ -180,10 +177,11 @@ def _change(ledger: Ledger, kind: str, text: str | None, section: str | None, na
     return Change("revise", names[0], text=text) if kind == "revise" else Change("remove", names[0])
 
 
-def _places(place: Place) -> Iterator[Place]:
-    yield place
-    if not place.project().is_users:
-        yield Place(None, user=True)
+def _ledgers(place: Place) -> Iterator[Ledger]:
+    """Yield the project's ledger, then that of the user's own playbook."""
+    for where in (place, *([] if place.project().is_users else [Place(None, user=True)])):
+        with where.reading() as ledger:
+            yield ledger
 
 
 @contextmanager

@@ -427,7 +427,8 @@ def _back_up(path: Path, form: Form, before: bytes | None) -> None:
     backup, text = backup_path(path), _text(before)
     is_made_by_us = _has_own(form, text) and form.uninstall(text).strip() in ("", "{}")
     if not is_made_by_us and not (_has_own(form, text) and backup.exists()):
-        _write(backup, before, 0o600, path.stat())
+        files.replace_file(backup, before, stat.S_IMODE(path.stat().st_mode))
+        _give(backup, path.stat())
 
 
 def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 0o600) -> None:
@@ -436,29 +437,17 @@ def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 
     Raises Changed where it is not the old one any more.
     """
     target = Path(os.path.realpath(path))
-
-    def last_look() -> None:
-        if _read(target) != before:
-            raise files.Changed(f"{path} was changed since it was read, and is left as it is; try again")
-
-    if after is None:
-        last_look()
-        target.unlink()
-    else:
-        _write(target, after, mode, None if before is None else target.stat(), last_look)
-
-
-def _write(
-    target: Path, data: bytes, mode: int, like: os.stat_result | None, last_look: Callable[[], None] = lambda: None
-) -> None:
-    def finish() -> None:
-        if like is not None and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-            with suppress(PermissionError):  # only root may: after `sudo` a person still owns their settings
-                os.chown(target.with_name(f".{target.name}.tmp"), like.st_uid, like.st_gid)
-        last_look()
-
     target.parent.stat()  # a link that leads nowhere makes no folder
-    files.replace_file(target, data, mode if like is None else stat.S_IMODE(like.st_mode), last_look=finish)
+    owner = target.stat() if before is not None else None
+    files.replace_read(target, before, after, mode if before is None else None)
+    if owner is not None and after is not None:
+        _give(target, owner)
+
+
+def _give(path: Path, like: os.stat_result) -> None:
+    if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(PermissionError):  # only root may: after `sudo` a person still owns their settings
+            os.chown(path, like.st_uid, like.st_gid)
 
 
 @contextmanager
