@@ -257,14 +257,14 @@ applies in every project ([reference.md](reference.md#playbooks))."""
 
 def cheat_sheet() -> str:
     """Return docs/cheat-sheet.md: each command in its shortest useful form, on two printed pages."""
-    from reflector.cli.table import GROUPS, SUMMARIES
+    from reflector.cli.table import GROUPS
     from reflector.playbook.bullet import SECTIONS
 
     parts = ["<!-- generated -->\n", "# Cheat sheet\n", _CHEAT]
     parts += ["**Sections**: " + ", ".join(f"`{slug}` {title.lower()}" for slug, title in SECTIONS.items()) + "\n"]
     for title, group in GROUPS.items():
         typed = [f"{name} {next(filter(None, entry.examples), '')}".rstrip() for name, entry in group.items()]
-        said = [SUMMARIES[name].rstrip(".") for name in group]
+        said = [entry.summary.rstrip(".") for entry in group.values()]
         rows = [f"{one:<{max(map(len, typed))}}  # {about}" for one, about in zip(typed, said, strict=True)]
         parts += [f"## {title}\n", "```text", *rows, "```\n"]
     return "\n".join(parts)

@@ -21,7 +21,7 @@ import click
 
 import reflector.ledger as ledgers
 from reflector import __version__
-from reflector.cli.table import COMMANDS, GROUPS, HIDDEN, SUMMARIES
+from reflector.cli.table import COMMANDS, GROUPS, HIDDEN
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class _Commands(click.Group):
         width = max(len(name) for group in GROUPS.values() for name in group)
         for title, group in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:<{width}}", SUMMARIES[name]) for name in group])
+                rows = [(f"{name:<{width}}", one.summary) for name, one in group.items()]
+                formatter.write_dl(rows)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

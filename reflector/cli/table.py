@@ -1,11 +1,13 @@
 """The commands of `reflector`: the module and the function of each, its group and examples of it.
 
-Invariant: importing this imports no command. A test holds each summary to the command's docstring, each example to what
-the command accepts, and the hidden names to the command lines that stand in people's files.
+Invariant: importing this imports no command. A test holds each example to what the command accepts, and the hidden
+names to the command lines that stand in people's files.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Final, NamedTuple
 
 
@@ -15,6 +17,20 @@ class Entry(NamedTuple):
     module: str
     function: str
     examples: tuple[str, ...] = ("",)
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of its docstring. To import a command only for that would take long."""
+        return _summaries(self.module)[self.function]
+
+
+@cache
+def _summaries(module: str) -> dict[str, str]:
+    import ast
+
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text("utf-8"))
+    found = ((one.name, ast.get_docstring(one) or "") for one in tree.body if isinstance(one, ast.FunctionDef))
+    return {name: " ".join(text.partition("\n\n")[0].split()) for name, text in found}
 
 
 GROUPS: Final[dict[str, dict[str, Entry]]] = {
@@ -80,41 +96,3 @@ HIDDEN: Final[dict[str, Entry]] = {
 }
 
 COMMANDS: Final = {name: entry for group in (*GROUPS.values(), HIDDEN) for name, entry in group.items()}
-
-#: The first sentence of each command's docstring, which `reflector --help` prints without importing the command.
-SUMMARIES: Final = {
-    "demo": "Show the whole pipeline on bundled sessions; needs no configuration.",
-    "install": "Add reflector's hooks to an agent's settings.",
-    "uninstall": "Remove reflector's hooks from an agent's settings.",
-    "status": "Show what is recorded, what waits and what failed.",
-    "doctor": "Check everything between the agent and the playbook.",
-    "config": "Show or change the settings, and where each comes from.",
-    "list": "List the playbook's bullets with their counters.",
-    "show": "Show a bullet, a session, a lesson or an event, with its history.",
-    "blame": "Explain each count of a bullet: session, verdict, reason, totals.",
-    "add": "Add a bullet under the next free name.",
-    "revise": "Give a bullet another text or section; its name and its counts stay.",
-    "remove": "Remove bullets; their history stays, and `undo NAME` brings one back.",
-    "merge": "Merge bullets that say the same into a new one.",
-    "edit": "Edit playbook.json in your editor.",
-    "undo": "Undo the last change of the playbook, or what you name.",
-    "proposals": "List the proposed changes; decide, approve, reject or find them.",
-    "import-history": "Record the sessions that an agent still keeps, oldest first.",
-    "ingest": "Record sessions from transcripts; safe to repeat.",
-    "reflect": "Judge recorded sessions now, or show the prompt that a model would get.",
-    "judge": "Judge the citations that nothing decided, with the evidence on the screen.",
-    "log": "List what happened, event by event.",
-    "stats": "Show tokens, cost and tags: by model, by prompt template, by day (UTC); with --json, all days.",
-    "double-counts": "Explain tags that were counted more than once.",
-    "diff": "Show how the playbook changed between two moments.",
-    "trial": "Find out whether the playbook helps in your own sessions.",
-    "sql": "Query the ledger with SQL, read-only.",
-    "report": "Write a page that shows the playbook: what moved, what is contested, what it costs.",
-    "redact": "Erase prose for ever; the counts stay.",
-    "import": "Import a playbook or Markdown from a file, or another machine's ledger.",
-    "export": "Print the playbook as json, md or csv, or the events as ndjson.",
-    "verify": "Prove that the ledger is what was appended; silent when it is.",
-    "rebuild": "Rebuild the playbook from the events.",
-    "ledger": "Print, copy and keep safe the ledger, and set what counts.",
-    "lessons": "List what was learned, and how its worth moved; recall, promote or judge it.",
-}
