@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
@@ -19,6 +18,7 @@ from reflector.events.event import RESTATED, Event, identity
 from reflector.events.sessions import quoted_in, rationale_of, said_wrong
 from reflector.handover import words
 from reflector.ledger.as_of import Past
+from reflector.ledger.reader import events_where, whose
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -186,7 +186,7 @@ class _Blame:
             disposition, cause = self._standing_of(verdict)
         if counts := disposition == "counted":
             self.totals[verdict.tag] += 1
-        judged = self.known.judged.get(event.reflection_id or "", _NOBODY)
+        judged = self.known.judged.get(event.reflection_id or "", _Judged({}, {}, {}, None))
         return self._made(
             event,
             name=verdict.name,
@@ -198,8 +198,8 @@ class _Blame:
             **quoted_in(judged.completed, data),
             backend=words(judged.completed, "backend") or event.actor,
             model=words(judged.completed, "model") or None,
-            prompt_sha256=judged.prompt_sha256,
-            template_sha256=judged.template_sha256,
+            prompt_sha256=words(judged.answer, "prompt_sha256") or None,
+            template_sha256=words(judged.answer, "template_sha256") or None,
             evidence=judged.evidence,
             uncounted_by=_cause(cause),
             said_wrong=said_wrong(judged.window, verdict.name),
@@ -270,49 +270,35 @@ class _Blame:
 
 
 class _Judged(NamedTuple):
-    """What is known of a reflection: the data of its completion, what was asked, and where the evidence is."""
+    """What is known of a reflection: the data of its completion, its answer and its window, and where to read on."""
 
     completed: dict[str, Any]
-    prompt_sha256: str | None = None
-    template_sha256: str | None = None
-    evidence: Evidence | None = None
-    window: Mapping[str, Any] = MappingProxyType({})
-
-
-_NOBODY = _Judged({})
+    answer: dict[str, Any]
+    window: dict[str, Any]
+    evidence: Evidence | None
 
 
 def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
-    """Return what is known of the tags' reflections, by their id; of answers all but the text, which is long."""
+    """Return what is known of the tags' reflections, by their id."""
     completions = ledger.having({identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags})
     targets = {event.target_id for event in completions if event.target_id}
-    answers: dict[tuple[str, str], list[tuple[int, str | None, str | None]]] = {}
+    windows = {one.event_id: one for one in ledger.having(targets)}
+    answers: dict[tuple[str | None, str], list[Event]] = defaultdict(list)
     with ledger.asking() as sql:
-        among, ids = sql.among("event_id", targets)
-        path, said = sql.text_at("data", "transcript", "path"), sql.text_at("data", "said")
-        asked = f"{path}, data IS NULL OR {said} IS NOT NULL"
-        query = f"SELECT event_id, position, {asked} FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
-        windows = {row[0]: row[1:] for row in sql.run(query, ids).fetchall()}
         among, ids = sql.among("target_id", targets)
-        asked = ", ".join(sql.text_at("data", field) for field in ("prompt_sha256", "template_sha256"))
-        query = (
-            f"SELECT target_id, actor, position, {asked} FROM event WHERE playbook_id = ?"  # noqa: S608
-            f" AND {among} AND type = ? ORDER BY position"
-        )
-        for target, actor, *answer in sql.run(query, ids, ev.REFLECTION_ANSWERED).fetchall():
-            answers.setdefault((target, actor), []).append((answer[0], answer[1], answer[2]))
-    said_in = {one.event_id: one.data or {} for one in ledger.having({id_ for id_, row in windows.items() if row[2]})}
+        for one in events_where(sql, f"{whose([ev.REFLECTION_ANSWERED])} AND {among} ORDER BY position", ids):
+            answers[one.target_id, one.actor].append(one)
     found = {}
     for event in completions:
-        window, transcript, _ = windows.get(event.target_id, (None, None, False))
+        window = windows.get(event.target_id or "")
         # A reading of an old answer by a newer parser has an id of its own: the judge's last answer before it counts.
-        given = answers.get((event.target_id or "", event.actor), ())
-        before = [one for one in given if one[0] < event.position]
-        position, prompt, template = before[-1] if before else (None, None, None)
-        evidence = Evidence(window, position, transcript)
-        found[event.reflection_id or ""] = _Judged(
-            dict(event.data or {}), prompt, template, evidence, said_in.get(event.target_id or "", {})
-        )
+        given = answers[event.target_id, event.actor]
+        answer = next((one for one in reversed(given) if one.position < event.position), None)
+        completed, seen, said = (dict((one.data if one else None) or {}) for one in (event, window, answer))
+        read = seen.get("transcript")
+        path = words(read, "path") or None if isinstance(read, dict) else None
+        where = Evidence(window.position if window else None, answer.position if answer else None, path)
+        found[event.reflection_id or ""] = _Judged(completed, said, seen, where)
     return found
 
 
