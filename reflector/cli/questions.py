@@ -194,14 +194,8 @@ def blame(asked: Question, name: str) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
 
     Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
-    the policy in force. Of a merged bullet, the steps of its sources are shown too. The id of a lesson, or its
-    beginning, shows that lesson's outcomes.
+    the policy in force. Of a merged bullet, the steps of its sources are shown too.
     """
-    if not is_name(name) and set(name) <= set("0123456789abcdef"):
-        from reflector.cli.lessons import show_lesson
-
-        show_lesson(asked, name)
-        return
     row = find_bullet(asked.ledger, name, asked.then)
     steps = steps_of(asked.ledger, name, asked.then)
     if asked.answers(steps):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -17,7 +17,7 @@ from reflector.cli.options import PATH, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, short_id, table
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
-from reflector.locate import is_project, repository, worktrees
+from reflector.locate import is_project
 from reflector.project import Project, project_of
 from reflector.reflection.recording import Reflected
 from reflector.sessions import drain as drains
@@ -217,14 +217,12 @@ def _plan(place: Place, found: Sequence[Found], *, everything: bool) -> list[tup
     placed = [(one, cwd, project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
     own = None if everything else place.project()
     mine = own.root.resolve() if own is not None else None
-    gone = _gone_worktrees({at for _, _, at in placed} if mine is None else {mine})
     by_root: dict[Path, list[Found]] = {}
     left, bare = len(ordered) - len(placed), 0
-    for one, cwd, at in placed:
-        root = _within(cwd, gone) or at
+    for one, cwd, root in placed:
         if mine is not None:
             # A person may name a project where the rule finds one further up.
-            if root == mine or (cwd.is_relative_to(mine) and not at.is_relative_to(mine)):
+            if root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine)):
                 by_root.setdefault(mine, []).append(one)
         elif not os.path.isdir(root):  # noqa: PTH112 - a name may be too long
             left += 1
@@ -239,21 +237,6 @@ def _plan(place: Place, found: Sequence[Found], *, everything: bool) -> list[tup
     if bare:
         note(f"{counted(bare, 'session')} left out: their project has no playbook; run `reflector add` there first")
     return [(Project.at(root), files) for root, files in by_root.items()]
-
-
-def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
-    """Linked worktrees that git still lists and whose folder is gone, with their main checkout: no file there says so
-    now."""
-    home = Path.home().resolve().as_posix()
-    checkouts = {repository(root.as_posix(), home) or root.as_posix() for root in roots}
-    listed = ((Path(path), Path(checkout)) for checkout in checkouts for path in worktrees(checkout))
-    return {path: checkout for path, checkout in listed if not path.exists()}
-
-
-def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
-    """Return the project of a folder of a worktree that is gone: that of the same folder of the main checkout."""
-    found = (checkout / cwd.relative_to(path) for path, checkout in gone.items() if cwd.is_relative_to(path))
-    return next(map(project_of, found), None)
 
 
 def _folder_of(one: Found) -> Path | None:
