@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 def main() -> "NoReturn":
     """Run the hook or the command line; both end the process with its exit code."""
+    if sys.platform == "win32":
+        sys.exit("reflector runs on Linux and macOS: on Windows, install and run it in WSL (wsl --install).")
     match sys.argv[1:]:
         case ["hook"]:
             from reflector.hooks import fast

@@ -12,7 +12,7 @@ DISTRIBUTION = "reflector-ledger"
 
 
 def resource_dir(name: str) -> Path:
-    """Return the folder `migrations` or `prompts`: in a wheel inside the package, in a checkout beside it.
+    """Return the folder `migrations`, `prompts` or `docs`: in a wheel inside the package, in a checkout beside it.
 
     Raises FileNotFoundError, naming both places, for a broken install.
     """

@@ -271,7 +271,8 @@ def cheat_sheet() -> str:
 
 
 _CHEAT = """\
-`reflector` stands before each line, and `--help` behind it shows the rest. [Commands](commands.md) has more examples.
+`reflector` stands before each line, and `--help` behind it shows the rest. `reflector help WORD` finds a word in
+help and pages. [Commands](commands.md) has more examples.
 
 **Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--dataset NAME`, `--json` (a stable form),
 `--as-of 41`, `--as-of 2026-11-01` or `--as-of SESSION` (a moment), `--dry-run` (only show).

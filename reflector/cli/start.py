@@ -396,9 +396,10 @@ class CheckJson:
 
 @click.command()
 @click.option("--fix", is_flag=True, help="First fix what can be fixed safely, and print what was done.")
+@click.option("--report", "as_report", is_flag=True, help="Print a text for an issue: nothing of what anybody wrote.")
 @json_option
 @click.pass_obj
-def doctor(place: Place, fix: bool, as_json: bool) -> None:
+def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     """Check everything between the agent and the playbook.
 
     Each line is ok, a warning or an error, with the command that corrects it, and with what --fix would do about it.
@@ -417,12 +418,26 @@ def doctor(place: Place, fix: bool, as_json: bool) -> None:
     if fix:
         _fix(list(look()))
     checks = list(look())
-    if as_json:
+    if as_report:
+        _print_report(place, checks)
+    elif as_json:
         print_json([shaped(CheckJson, one, fix=one.fix.text if one.fix else None) for one in checks])
     else:
         _print_checks(checks)
     if any(check.state == "error" for check in checks):
         raise click.exceptions.Exit(1)
+
+
+def _print_report(place: Place, checks: list[Check]) -> None:
+    from reflector.cli.support import report
+    from reflector.config import ConfigError
+
+    try:
+        project = place.project()
+        told = report(project.root, checks, project.config, _status(place, project))
+    except ConfigError:
+        told = report(place.folder(), checks, None, None)
+    click.echo(told, nl=False)
 
 
 def _fix(checks: list[Check]) -> None:

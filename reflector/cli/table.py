@@ -39,7 +39,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "install": Entry("install", "install", ("", "--agent codex", "--git", "--mirror AGENTS.md")),
         "uninstall": Entry("install", "uninstall", ("", "--agent codex", "--mirror AGENTS.md")),
         "status": Entry("start", "status"),
-        "doctor": Entry("start", "doctor", ("", "--fix")),
+        "doctor": Entry("start", "doctor", ("", "--fix", "--report")),
         "config": Entry("config", "config", ("", "set idle_minutes 30", "set --global backend anthropic")),
     },
     "Playbook": {
@@ -82,8 +82,9 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
     },
 }
 
-#: What agents, shells, git and cron call, what the plugin's pages name, and what only developers need.
+#: What agents, shells, git and cron call, what the plugin's pages name, what only developers need, and the way to all.
 HIDDEN: Final[dict[str, Entry]] = {
+    "help": Entry("finding", "help_", ("", "redact a customer")),
     "hook": Entry("start", "hook", ("< event.json",)),
     "statusline": Entry("start", "statusline"),
     "completion": Entry("start", "completion", ("bash",)),

@@ -249,3 +249,16 @@ def test_a_project_whose_name_has_a_blank_is_named_so_that_it_can_be_typed(agent
     undo = agent.json("--project", shop, "add", "pat", "Read the log first.")["undo"]
     agent.call(*shlex.split(undo)[1:])
     assert agent.json("--project", shop, "list") == []
+
+
+def test_help_finds_a_word_in_the_help_and_in_the_pages_and_says_where_there_is_none(agent: Agent) -> None:
+    ran = agent.call("help", "anchor")
+    assert "help:\n  verify --anchor" in ran.out
+    pages = ran.out.partition("pages:\n")[2].splitlines()
+    assert [line for line in pages if line.startswith("  trust.md: Verify with an anchor")] == pages[:1]
+    assert "the pages are in" in ran.err
+    both = agent.call("help", "ERASE", "customer").out  # not what has only one of them
+    assert ("redact" in both, "uninstall" in both) == (True, False)
+    assert "\n  undo " in agent.call("help", "zzzz", "undo").out  # where nothing has all, what has any
+    assert "neither help nor pages have 'zzzz'" in agent.call("help", "zzzz", code=1).err
+    assert agent.call("help").out == agent.call("--help").out

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -240,3 +242,35 @@ def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_
     assert {"python", "sqlite", "project", "permissions", "spool", "hooks"} <= names
     assert not {"ledger", "backend"} & names  # which they are is a setting
     assert [one for one in checks if one["state"] == "error"] == []
+
+
+def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(agent: Agent, tmp_path: Path) -> None:
+    agent.call("add", "pat", "Ask Jane at Initech first.")
+    other = Agent(tmp_path / "merger-of-initech", agent.home)
+    other.project.mkdir()
+    other.call("add", "pat", "Nobody may know.")
+    shutil.rmtree(other.project)
+    agent.playbook.write_text(agent.playbook.read_text("utf-8").replace('"section"', '"Jane" "section"', 1) + "Initech")
+    config = agent.home / ".config/reflector/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('base_url = "https://llm.initech.example/v1"\nidle_minutes = 7\nplaybook = "default"\n')
+    (tmp_path / "initech.jsonl").write_text("not a transcript of Jane")
+    agent.hook("SessionEnd", session_id="jane", transcript_path=str(tmp_path / "initech.jsonl"))
+    agent.call("drain", code=1)
+    agent.environ |= {**MODEL, "REFLECTOR_LEDGER_URL": "", "REFLECTOR_MODEL": "initech-large"}
+    told = agent.call("doctor", "--report", code=1).out
+    for kept in ("Jane", "nitech", "sk-ant", "https", str(agent.home), str(agent.project), "Nobody"):
+        assert kept not in told
+    for said in (
+        "reflector 1.",
+        "sqlalchemy 2.",
+        "setting base_url (user)\n",
+        "idle_minutes (user) = 7",
+        "ANOTHER is gone",
+    ):
+        assert said in told
+    assert "setting model (environment)\n" in told
+    assert re.search(r"^error: .* \(1 times\)$", told, re.MULTILINE)
+    config.write_text("idle_minutes = 'Jane'")
+    assert "error    settings: ~/.config" in (told := agent.call("doctor", "--report", code=1).out)
+    assert "Jane" not in told

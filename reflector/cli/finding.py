@@ -1,0 +1,79 @@
+"""`reflector help WORD`: where the help and the pages of the documents say something.
+
+Invariant: it answers from what is installed, and asks neither the ledger nor a network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+
+from reflector.cli.app import reflector
+from reflector.cli.output import note, print_facts
+from reflector.cli.table import GROUPS
+from reflector.resources import resource_dir
+
+_MOST = 12
+
+
+@click.command(name="help")
+@click.argument("words", nargs=-1)
+def help_(words: tuple[str, ...]) -> None:
+    """Find a word in the help and in the pages; without one, list the commands.
+
+    What has all the words comes alone, else what has any of them; whatever their case. The best is above.
+    """
+    whole = click.Context(reflector, info_name="reflector")
+    if not words:
+        click.echo(reflector.get_help(whole))
+        return
+    wanted = [re.compile(rf"(?<![a-z]){re.escape(word)}", re.IGNORECASE) for word in words]
+    helps, pages = list(_helps(whole)), list(_parts())
+    for need in (all, any):
+        found = [one for one in helps if need(word.search(" ".join(one)) for word in wanted)]
+        said = [(name, text) for name, text in pages if need(word.search(name + text) for word in wanted)]
+        if found or said:
+            break
+    else:
+        raise click.ClickException(
+            f"neither help nor pages have {' '.join(words)!r}; `reflector help` lists all commands"
+        )
+    said.sort(key=lambda part: -sum(word.search(part[0]) is not None for word in wanted))
+    left = 0
+    for title, rows in (("help", found), ("pages", [(name, _line(text, wanted)) for name, text in said])):
+        if rows:
+            click.echo(f"{title}:")
+            print_facts(rows[:_MOST], max(len(name) for name, _ in rows[:_MOST]), 2)
+            left += len(rows[_MOST:])
+    note(
+        f"{left} more; the pages are in {resource_dir('docs')}" if left else f"The pages are in {resource_dir('docs')}"
+    )
+
+
+def _helps(whole: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield each command with its first sentence, and each of its options with what it does."""
+    for name in [name for group in GROUPS.values() for name in group]:
+        command = reflector.get_command(whole, name)
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        for called, one in [(name, command), *((f"{name} {one.name}", one) for one in inner)]:
+            if one is not None:
+                yield called, one.get_short_help_str(200)
+                options = (option for option in one.params if isinstance(option, click.Option))
+                yield from ((f"{called} {option.opts[-1]}", option.help or "") for option in options)
+
+
+def _parts() -> Iterator[tuple[str, str]]:
+    """Yield each part of a page: `page.md: Title`, and its text; pages that are made from the code come last."""
+    texts = [(page.name, page.read_text("utf-8")) for page in sorted(resource_dir("docs").glob("*.md"))]
+    for name, whole in sorted(texts, key=lambda page: page[1].startswith("<!-- generated")):
+        for part in re.split(r"^#+ (?=\S)", whole, flags=re.MULTILINE)[1:]:
+            title, _, text = part.partition("\n")
+            yield f"{name}: {title}", text
+
+
+def _line(text: str, wanted: list[re.Pattern[str]]) -> str:
+    """Return the line of a text that has the most of the words, without marks."""
+    best = max(text.splitlines() or [""], key=lambda line: sum(word.search(line) is not None for word in wanted))
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)|\*\*", r"\1", best).strip(" |$#")
