@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reflector import __version__, entries
 from reflector.config import SETTINGS, Config
@@ -25,12 +25,12 @@ from reflector.resources import DISTRIBUTION
 from reflector.text.secrets import redact
 
 if TYPE_CHECKING:
-    from reflector.cli.start import StatusJson
     from reflector.hooks.reach import Check
 
 
-def report(root: Path, checks: list[Check], config: Config | None, status: StatusJson | None) -> str:
-    """Return the report of a project; without `config` and `status`, which need its settings, what there is."""
+def report(root: Path, checks: list[Check], config: Config | None, status: Any) -> str:
+    """Return the report of a project: its checks, its settings and what `status --json` prints; None for settings that
+    are refused."""
     config = config or Config()
     lines = [*_versions(), "", *(f"setting {one}" for one in _settings(config)), ""]
     more = [f"{one.state:<7}  {one.name}: {one.text}" for one in checks]
@@ -70,7 +70,7 @@ def _is_free(config: Config, name: str) -> bool:
 _WORDS = ("rules", "agent", "anthropic", "fixtures", "turn", "step", "accept", "draw", "best", "apply", "own")
 
 
-def _counts(found: StatusJson) -> Iterator[str]:
+def _counts(found: Any) -> Iterator[str]:
     if found.ledger is not None:
         yield f"ledger: {found.ledger.url.partition(':')[0]}, {found.ledger.events} events, {found.ledger.counting}"
     windows = ", ".join(f"{count} {state}" for state, count in sorted(found.windows.items()))
