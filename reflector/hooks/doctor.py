@@ -113,12 +113,6 @@ def _files(project: Project) -> Iterator[Check]:
     if not state.exists():
         yield Check("state", f"{state} does not exist yet; it is created with the ledger")
         return
-    for lock in (state / "drain.lock", Path(f"{project.ledger_file}.lock")):
-        if os.path.lexists(lock) and not (
-            lock.is_file() and not lock.is_symlink() and os.access(lock, os.R_OK | os.W_OK)
-        ):
-            text = f"{lock} is not a file that you may write, so nothing is recorded"
-            yield Check("files", text, f"sudo rm -r {lock}", is_error=True)
     if open_ := [path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)]:
         names = " ".join(map(str, open_))
         fix = Fix("takes them, and all below, from everybody but you", partial(_close_to_others, open_))
@@ -134,19 +128,12 @@ def _files(project: Project) -> Iterator[Check]:
 
 
 def _place(project: Project) -> Check:
-    """Return which project it is, and which of its worktrees have a ledger of their own."""
-    linked = locate.worktrees(project.root.resolve().as_posix())
-    if not linked:
-        return Check("project", str(project.root))
-    if project.config.worktrees == "own":
-        return Check("project", f"{project.root}; linked worktrees have ledgers of their own")
-    text = (
-        f"{project.root}; {_counted(len(linked), 'linked worktree')} {'counts' if len(linked) == 1 else 'count'} here"
-    )
+    """Return which project it is, and which of its worktrees have ledgers that nobody counts in."""
+    linked = locate.worktrees(project.root.resolve().as_posix()) if project.config.worktrees != "own" else []
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
-        text += f", but a ledger of its own lies in {', '.join(apart)}"
+        text = f"{project.root}; its linked worktrees count here, but a ledger of its own lies in {', '.join(apart)}"
         return Check("project", text, "merge it, then remove it, as docs/git.md says")
-    return Check("project", text)
+    return Check("project", str(project.root))
 
 
 def _is_open_to_others(path: Path) -> bool:
@@ -309,13 +296,11 @@ def _beside(project: Project) -> Iterator[Check]:
     if (beside := told_beside(project)) is None:
         return
     bullets, hidden = beside
-    text = f"{_counted(bullets, 'bullet')} of your own beside the project's"
+    text, mend = f"{_counted(bullets, 'bullet')} of your own beside the project's", ""
     if hidden:
         text += f"; not shown here, because the project gave their names to others: {', '.join(hidden)}"
         mend = f"give them other names in {project.playbook_json}; those of your own begin at {USER_FIRST}"
-        yield Check("yours", text, mend)
-    else:
-        yield Check("yours", text)
+    yield Check("yours", text, mend)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -179,18 +179,12 @@ def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
 
 
 def plugins(project: Path) -> list[str]:
-    """Our plugin's copies, as `reflector@marketplace`: enabled, or in Claude Code's cache and nowhere disabled."""
-    enabled: dict[str, bool] = {}
+    """Return our plugin's copies that Claude Code's settings enable, as `reflector@marketplace`."""
+    enabled: dict[str, object] = {}
     for path in CLAUDE.paths(project).values():  # the later decides
         said = _said(path).get("enabledPlugins")
-        for name, value in said.items() if isinstance(said, dict) else ():
-            enabled[name] = value is not False
-    try:
-        cached = [f"{PLUGIN}@{folder.parent.name}" for folder in CLAUDE.folder().glob(f"plugins/cache/*/{PLUGIN}")]
-    except OSError:
-        cached = []
-    names = dict.fromkeys([*enabled, *sorted(cached)])
-    return [name for name in names if name.partition("@")[0] == PLUGIN and enabled.get(name, True)]
+        enabled |= said if isinstance(said, dict) else {}
+    return [name for name, value in enabled.items() if name.partition("@")[0] == PLUGIN and value is not False]
 
 
 def _said(path: Path) -> dict[str, Any]:

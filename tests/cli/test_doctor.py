@@ -88,8 +88,6 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
     (agent.state / "prompts").mkdir()
     (agent.state / "prompts" / "reflector.txt").write_text("{nothing}")
     (agent.state / "fired" / "SessionEnd").unlink()
-    (agent.state / "drain.lock").unlink()
-    (agent.state / "drain.lock").mkdir()
     agent.state.chmod(0o755)
     agent.playbook.unlink()
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
@@ -99,7 +97,6 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
     for name, state, text, mend in (
         ("triggers", "error", "event_no_delete", "reflector rebuild --mend"),
         ("permissions", "warning", "others may read", "chmod"),
-        ("files", "error", "drain.lock is not a file that you may write", "rm -r"),
         ("hooks", "error", "/gone/bin/python is gone", "reflector install"),
         ("hooks", "warning", "nothing at PreCompact", "reflector install"),
         ("hooks", "error", "settings.json: line 1, column", "correct the file"),

@@ -309,10 +309,7 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
     plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
     assert notes(agent) == [plugin.format("calls us, too; keep one of both")]
     assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls us")
-    put(agent, b"{}", scope="project")
-    (agent.home / ".claude/plugins/cache/shop/reflector/0.1.0").mkdir(parents=True)
-    assert any("reflector@shop" in line for line in notes(agent))
-    put(agent, b'{"enabledPlugins": {"reflector@shop": false}}', scope="local")
+    put(agent, b'{"enabledPlugins": {"reflector@house": false}}', scope="local")
     assert notes(agent) == []
 
 
