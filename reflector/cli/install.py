@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,53 +27,65 @@ if TYPE_CHECKING:
     from reflector.hooks.install import Change
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing."),
-        click.option("--mirror", "mirrors", multiple=True, help="A file that keeps the playbook: AGENTS.md."),
-        click.option("--judge", is_flag=True, help="Let your own agents judge sessions; costs tokens."),
-        click.option("--git", is_flag=True, help="Share .claude/playbook.json through git: bullets, not counts."),
-        click.option(
-            "--scope",
-            type=click.Choice(SCOPES),
-            default="user",
-            help="You in all projects, everyone in this project, or you in this project.",
-            show_default=True,
-        ),
-        click.option(
-            "--agent",
-            "name",
-            type=click.Choice(list(AGENTS)),
-            default="claude",
-            help="Whose settings.",
-            show_default=True,
-        ),
-    ):
-        command = option(command)
-    return command
+def _command(function: Callable[[Place, Agent, Scope, bool], None]) -> Callable[..., Any]:
+    """Make a function about the hooks in an agent's settings a command's, which also does the rest that its options ask
+    for. What would be passed over is refused: who is shown a change must not find that it was made."""
+    out = function.__name__ == "uninstall"
+
+    @wraps(function)
+    @click.option("--agent", "name", type=click.Choice(list(AGENTS)), default="claude", show_default=True, help=_AGENT)
+    @click.option("--scope", type=click.Choice(SCOPES), default="user", show_default=True, help=_SCOPE)
+    @click.option("--git", is_flag=True, help="Share .claude/playbook.json through git: bullets, not counts.")
+    @click.option("--judge", is_flag=True, help="Let your own agents judge sessions; costs tokens.")
+    @click.option("--mirror", "mirrors", multiple=True, help="A file that keeps the playbook: AGENTS.md.")
+    @click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing.")
+    @click.pass_obj
+    def asked(
+        place: Place,
+        /,
+        name: str,
+        scope: Scope,
+        git: bool,
+        judge: bool,
+        mirrors: tuple[str, ...],
+        dry_run: bool,
+        yes: bool = False,
+    ) -> None:
+        source = click.get_current_context().get_parameter_source
+        named, scoped = (source(one) == ParameterSource.COMMANDLINE for one in ("name", "scope"))
+        if judge and (git or mirrors or dry_run or scoped):
+            what = "is about you in all of your projects, and asks first; use it alone, or with --agent and --yes"
+            raise click.UsageError(f"--judge {what}")
+        if (git or mirrors) and (named or scoped or (git and mirrors)):
+            what = "--git and --mirror are about the project, not about an agent's settings; use one alone"
+            raise click.UsageError(what)
+        if mirrors and dry_run:
+            raise click.UsageError("--mirror has no --dry-run; `uninstall --mirror` leaves the file as it was")
+        agent = AGENTS[name]
+        if judge and out:
+            _stop_judges(place)
+        elif judge:
+            _let_judge(place, agent if named else None, yes=yes)
+        elif git:
+            _share(place, dry_run=dry_run, out=out)
+        elif mirrors:
+            _mirror(place, mirrors, out=out)
+        elif scope not in agent.files:
+            raise click.UsageError(f"{agent.title} has no settings of one person in one project; use --scope project")
+        else:
+            function(place, agent, scope, dry_run)
+
+    return asked
 
 
-def _agent(name: str, scope: Scope) -> Agent:
-    agent = AGENTS[name]
-    if scope not in agent.files:
-        raise click.UsageError(f"{agent.title} has no settings of one person in one project; use --scope project")
-    return agent
+_AGENT = "Whose settings."
+_SCOPE = "You in all projects, everyone in this project, or you in this project."
 
 
 @click.command()
-@_options
 @click.option("--yes", is_flag=True, help="With --judge: agree without being asked.")
-@click.pass_obj
-def install(
-    place: Place,
-    name: str,
-    scope: Scope,
-    git: bool,
-    mirrors: tuple[str, ...],
-    dry_run: bool,
-    judge: bool,
-    yes: bool,
-) -> None:
+@_command
+def install(place: Place, agent: Agent, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. What else the file says stays, and a copy of the old file
@@ -90,16 +103,10 @@ def install(
     without a screen, by its cheapest model and without tools, about the sessions that it wrote. An agent is let in
     after it has shown that it has no tools. The variables of its login are kept for that in your own folder.
     """
-    if _is_about_more(judge=judge, git=git, mirrors=mirrors, dry_run=dry_run):
-        if judge:
-            _let_judge(place, name, yes=yes)
-        else:
-            _set_up(place, git, mirrors, dry_run=dry_run)
-        return
     from reflector.hooks.install import backup_path, hook_command, install_hooks
     from reflector.sessions.spool import is_untouched
 
-    agent, root = _agent(name, scope), place.folder()
+    root = place.folder()
     path, command = agent.paths(root)[scope], hook_command()
     within = None if scope == "user" else root
     undo = install_command(agent, "uninstall", scope)
@@ -133,33 +140,17 @@ def install(
 
 
 @click.command()
-@_options
-@click.pass_obj
-def uninstall(
-    place: Place,
-    name: str,
-    scope: Scope,
-    git: bool,
-    mirrors: tuple[str, ...],
-    dry_run: bool,
-    judge: bool,
-) -> None:
+@_command
+def uninstall(place: Place, agent: Agent, scope: Scope, dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
 
     If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git or
     --mirror, removes what `reflector install` set up with that option; with --judge, no agent is asked any more.
     """
-    if _is_about_more(judge=judge, git=git, mirrors=mirrors, dry_run=dry_run):
-        if judge:
-            _stop_judges(place)
-        else:
-            _set_up(place, git, mirrors, dry_run=dry_run, out=True)
-        return
     from reflector.hooks.install import uninstall_hooks
 
-    agent, root = _agent(name, scope), place.folder()
-    path = agent.paths(root)[scope]
-    within = None if scope == "user" else root
+    root = place.folder()
+    path, within = agent.paths(root)[scope], None if scope == "user" else root
     change = uninstall_hooks(path, agent.form, within=within, depth=agent.depth(scope), dry_run=dry_run)
     if change.reformats:
         note(f"reflector: reformatted outside the hooks too: {path}")
@@ -167,31 +158,16 @@ def uninstall(
         _show(change)
     elif change.is_none:
         click.echo(safe(f"{path} has no hook of ours."))
-    elif change.after is None:
-        click.echo(safe(f"{path} held our hooks alone; removed."))
-    elif change.backup is None:
-        click.echo(safe(f"{path} is without our hooks."))
     else:
-        click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
-        click.echo(safe(f"As it was before them: {change.backup}"))
+        left = "held our hooks alone; removed" if change.after is None else "is without our hooks"
+        click.echo(safe(f"{path} {left}."))
+        if change.backup is not None:
+            click.echo(safe(f"What was changed since they came stays. As it was before them: {change.backup}"))
     for _, where, way_out in callers_of(root):
         note(f"reflector: {where} still calls us: {way_out}")
 
 
-def _is_about_more(*, judge: bool, git: bool, mirrors: tuple[str, ...], dry_run: bool) -> bool:
-    """Return whether a command is not about an agent's settings; refuse what would be passed over then: a person who is
-    shown a change must not find that it was made."""
-    context = click.get_current_context()
-    given = {one for one in ("name", "scope") if context.get_parameter_source(one) == ParameterSource.COMMANDLINE}
-    if judge and (git or mirrors or dry_run or "scope" in given):
-        what = "--judge is about you in all of your projects, and asks first; use it alone, or with --agent and --yes"
-        raise click.UsageError(what)
-    if (git or mirrors) and (given or (git and mirrors)):
-        raise click.UsageError("--git and --mirror are about the project, not about an agent's settings; use one alone")
-    return judge or git or bool(mirrors)
-
-
-def _let_judge(place: Place, named: str, *, yes: bool) -> None:
+def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
     """Record which agents judge from now on, after each has shown that it can and the person agreed."""
     from asyncio import run
 
@@ -200,12 +176,11 @@ def _let_judge(place: Place, named: str, *, yes: bool) -> None:
     from reflector.reflection.backends.agent_clients import JUDGES
     from reflector.reflection.protocol import BackendError
 
-    source = click.get_current_context().get_parameter_source("name")
     there, agreeing = consent.found(), {}
-    if source == ParameterSource.COMMANDLINE:
-        if named not in there:
-            raise click.ClickException(f"{JUDGES[named].title} is not on your PATH; install it, and run this again")
-        there = {named: there[named]}
+    if named is not None:
+        if named.name not in there:
+            raise click.ClickException(f"{named.title} is not on your PATH; install it, and run this again")
+        there = {named.name: there[named.name]}
     for name, one in there.items():
         client = JUDGES[name]
         try:
@@ -247,16 +222,6 @@ def _estimate(place: Place) -> str:
     last = nlargest(10, found, key=lambda one: one.st_mtime)
     tokens = sum(min(one.st_size // 3, config.request_tokens) for one in last)
     return f" (your last {counted(len(last), 'session')}: at most about {tokens:,} tokens)" if last else ""
-
-
-def _set_up(place: Place, git: bool, mirrors: tuple[str, ...], *, dry_run: bool, out: bool = False) -> None:
-    """Set up or remove what is about the project and not about an agent's settings."""
-    if git:
-        _share(place, dry_run=dry_run, out=out)
-    elif dry_run:
-        raise click.UsageError("--mirror has no --dry-run; `reflector uninstall --mirror` leaves the file as it was")
-    else:
-        _mirror(place, mirrors, out=out)
 
 
 def _share(place: Place, *, dry_run: bool, out: bool) -> None:
