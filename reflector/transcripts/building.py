@@ -60,7 +60,7 @@ _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
 class Conversation(ABC):
     """One reading of one file: turns records into messages, and knows what earlier records said.
 
-    session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
+    session_id, agent_id, version   of the file, as far as its records said by now; "" otherwise
     heard        what our hook told, until the model's next message takes it
     brief        whether calls may come without their arguments, and results without their text
     rested_at    the offset of the last line at which nothing was remembered of those before it
@@ -70,7 +70,7 @@ class Conversation(ABC):
     rested_at = -1
 
     def __init__(self) -> None:
-        self.session_id = self.agent_id = self.cwd = self.version = ""
+        self.session_id = self.agent_id = self.version = ""
         self.heard: list[Telling] = []
 
     def hear(self, texts: Iterable[str]) -> None:

@@ -77,14 +77,13 @@ class _Session(Conversation):
             count_type(tally, kind)
 
     def _describe(self, record: dict[str, Any]) -> None:
-        """Keep the newest session and version, the first folder, and the agent if the first record has it too."""
+        """Keep the newest session and version, and the agent if the first record has it too."""
         described = (record.get("sessionId"), record.get("version"), record.get("agentId"))
-        if described == self._described and self.cwd:
+        if described == self._described:
             return  # as the record before it
         self._described = described
         self.session_id = building.path(record.get("sessionId")) or self.session_id
         self.version = building.path(record.get("version")) or self.version
-        self.cwd = self.cwd or building.path(record.get("cwd"))
         agent = building.path(record.get("agentId"))
         if self._first_agent is None:
             self._first_agent = agent if record.get("isSidechain") is True else ""

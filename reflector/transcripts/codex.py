@@ -104,7 +104,6 @@ class _Rollout(Conversation):
             self.agent_id = own
             start = meta.get("subagent_history_start_ordinal")
             self._inherited = start if isinstance(start, int) and start.bit_length() < 64 else -1
-        self.cwd = building.path(meta.get("cwd"))
         self.version = short(meta.get("cli_version"))
 
     def _item(self, item: dict[str, Any], metadata: dict[str, Any], place: Place, tally: Tally) -> Iterator[Message]:

@@ -49,8 +49,6 @@ class _Events(Conversation):
         place = Place(chain, short(record.get("timestamp")), offset)
         if kind in ("session.start", "session.resume"):
             self.session_id = short(data.get("sessionId")) or self.session_id
-            if isinstance(context := data.get("context"), dict):
-                self.cwd = building.path(context.get("cwd"))
             self.version = short(data.get("copilotVersion")) or self.version
         elif kind == "user.message":
             # `transformedContent` holds the same with what the client added.

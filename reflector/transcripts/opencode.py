@@ -29,7 +29,6 @@ class _Export(Conversation):
             self.session_id = short(info.get("id"))
             self.agent_id = self.session_id if isinstance(info.get("parentID"), str) else ""
             self.session_id = short(info.get("parentID")) or self.session_id
-            self.cwd = building.path(info.get("directory"))
             self.version = short(info.get("version"))
         for message in objects(record.get("messages")):
             if isinstance(message.get("info"), dict):

@@ -50,7 +50,6 @@ class _Session(Conversation):
         if not self.session_id:
             version = header.get("version")
             self.session_id = short(header.get("id"))
-            self.cwd = building.path(header.get("cwd"))
             self.version = f"session-{version}" if isinstance(version, int) and 0 < version < 1000 else ""
 
 

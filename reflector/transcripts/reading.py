@@ -98,7 +98,6 @@ class Scan:
     answered: int | None = None
     session_id: str = ""
     agent_id: str = ""
-    cwd: str = ""
     version: str = ""
     first_uuid: str = ""
     last_uuid: str = ""
@@ -136,7 +135,7 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
             found.first_uuid, found.last_uuid = found.first_uuid or message.uuid, message.uuid
             found.ended_at = max(found.ended_at, message.timestamp)
         found.session_id, found.agent_id = conversation.session_id, conversation.agent_id
-        found.cwd, found.version = conversation.cwd, conversation.version
+        found.version = conversation.version
         found.bytes, found.sha256 = given.tell(), given.digest.hexdigest()
     if not conversation.brief:
         found.people = [one for one in found.messages if one.origin in ("human", "refusal")]
