@@ -124,7 +124,7 @@ def drain(
                 asking.append(waits)
         round_ = "due"
         # One that is there though it was settled is left to the next drain.
-        if all(one.path in met for one in spool.ready_for(project.root)):
+        if all(one.path in met for one in spool.pending_for(project.root)):
             break
     for one in asking:
         asked = ask_model(one, retry=retry, wait=wait, confirmed=confirmed)
@@ -508,9 +508,9 @@ def refresh(project: Project) -> list[str]:
             what = "a session is still being processed" if drains else "another command is at work on this playbook"
             return [f"{what}; ask again in a moment"]
         if pipeline.only_reads:
-            waits = len(spool.ready_for(project.root))
+            waits = len(spool.pending_for(project.root))
             return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
-        if spool.ready_for(project.root):
+        if spool.pending_for(project.root):
             _take_deliveries(pipeline, "due")
         else:
             sweep(pipeline.ledger)

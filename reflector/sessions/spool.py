@@ -26,7 +26,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -122,21 +122,12 @@ class Failed:
 def pending_for(project: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
     """Return a project's pending deliveries, its own and those kept with the user, oldest first.
 
-    The part "waiting" has the newest Stop of each session that has not ended: `claim` one to take it in.
-    Under `drain.lock`: a record that cannot be read is moved, which `aside` notes.
+    The part "waiting" has the newest Stop of each session that has not ended: `claim` one to take it in. With `aside`,
+    under `drain.lock`, a record that cannot be read is moved and noted there.
     """
-    return _of(project, lambda spool_dir: pending(spool_dir, part, aside))
-
-
-def ready_for(project: Path) -> list[Delivery]:
-    """Return the deliveries that `pending_for` returns, and move nothing: a drain names what it sets aside."""
-    return _of(project, lambda spool_dir: _readable(_records(spool_dir)))
-
-
-def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
-    found = read(Path(files.state_folder(str(project))) / "spool")
+    found = pending(Path(files.state_folder(str(project))) / "spool", part, aside)
     for state in stand_ins():
-        found += [delivery for delivery in read(state / "spool") if is_of(project, delivery.project)]
+        found += [one for one in pending(state / "spool", part, aside) if is_of(project, one.project)]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
@@ -195,11 +186,8 @@ def fail(delivery: Delivery, error: Exception) -> Path:
 def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
     folder = Path(files.private_folder(str(spool_dir / "failed")))
     target = folder / path.name
-    note = {
-        "error": files.error_words(error)[:4000],
-        "attempts": _failure(target).attempts + 1,
-        "failed_at_ns": time.time_ns(),
-    }
+    attempts, said = _failure(target).attempts + 1, files.error_words(error)[:4000]
+    note = {"error": said, "attempts": attempts, "failed_at_ns": time.time_ns()}
     reason = target.with_suffix(".error")
     if reason.is_dir():  # nobody's, and it would keep every other delivery waiting
         reason.rename(reason.with_name(f"{reason.name}.{time.time_ns()}"))
@@ -243,7 +231,7 @@ def sweep(spool_dir: Path) -> None:
             try:
                 if path.lstat().st_mtime > oldest:
                     continue
-                if folder in (spool_dir, spool_dir / "waiting") and _readable([path]):
+                if folder in (spool_dir, spool_dir / "waiting") and _is_whole(path):
                     path.rename(spool_dir / path.name[1:].removesuffix(".tmp"))
                     recovered = True
                 else:
@@ -273,26 +261,26 @@ def _records(folder: Path) -> list[Path]:
         return []
 
 
-def _readable(paths: Sequence[Path]) -> list[Delivery]:
-    found = []
-    for path in paths:
-        with suppress(OSError, ValueError):
-            found.append(_read(path))
-    return found
+def _is_whole(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return bool(_read(path))
+    return False
 
 
 def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
     """Return the deliveries of one part of a spool, oldest first; as `pending_for` does."""
-    found, aside = [], [] if aside is None else aside
+    found = []
     for path in _records(spool_dir / part):
         try:
             found.append(_read(path))
         except FileNotFoundError:  # settled meanwhile
             continue
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
-            aside.append(Failed(str(_set_aside(path, spool_dir, error)), files.error_words(error)))
+            if aside is not None:
+                aside.append(Failed(str(_set_aside(path, spool_dir, error)), files.error_words(error)))
         except ValueError:
-            if moved := _move(path, spool_dir / "broken", f"{time.time_ns():020d}-{path.name}"):
+            name = f"{time.time_ns():020d}-{path.name}"
+            if aside is not None and (moved := _move(path, spool_dir / "broken", name)):
                 aside.append(Failed(str(moved), NOT_A_PAYLOAD))
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
@@ -360,7 +348,7 @@ def is_over(attempts: int, failed_at_ns: int) -> bool:
 
 def is_untouched(project: Project) -> bool:
     """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read."""
-    return not (project.has_ledger() or project.playbook_json.exists() or ready_for(project.root))
+    return not (project.has_ledger() or project.playbook_json.exists() or pending_for(project.root))
 
 
 def seen(project: Project, ledger: Ledger) -> bytes | None:

@@ -178,16 +178,17 @@ def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
     project: Project, transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_rubbish(project.spool)
-    looks = spool.ready_for
+    looks = spool.pending_for
     with ExitStack() as other:
 
-        def meanwhile(root: Path) -> list[spool.Delivery]:
+        def meanwhile(root: Path, part: str = "", aside: list[spool.Failed] | None = None) -> list[spool.Delivery]:
             """Between the lock let go and the next look, a session ends and another process takes the lock."""
-            deliver(project, transcript)
-            assert other.enter_context(locks.held(project.state, "drain.lock", wait=False))
-            return looks(root)
+            if aside is None:
+                deliver(project, transcript)
+                assert other.enter_context(locks.held(project.state, "drain.lock", wait=False))
+            return looks(root, part, aside)
 
-        monkeypatch.setattr(spool, "ready_for", meanwhile)
+        monkeypatch.setattr(spool, "pending_for", meanwhile)
         done = drain(ours.Project.at(project.path))
     assert done is not None
     assert [one.error for one in done.failed] == [spool.NOT_A_PAYLOAD]

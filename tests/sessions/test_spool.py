@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 
 import pytest
 
 from reflector.sessions import spool
 from tests.hooks.conftest import Project, event, files
+
+#: As a drain reads them, which sets aside what cannot be read.
+pending = partial(spool.pending, aside=[])
 
 
 def test_deliveries_are_read_oldest_first_with_what_the_client_said(project: Project) -> None:
@@ -16,7 +20,7 @@ def test_deliveries_are_read_oldest_first_with_what_the_client_said(project: Pro
     transcript.write_text("12345")
     project.hook(event("SessionEnd", transcript_path=str(transcript), reason="clear"))
     project.hook(event("PreCompact", trigger="auto"))
-    first, second = spool.pending(project.spool)
+    first, second = pending(project.spool)
     assert first.received_at_ns < second.received_at_ns
     assert (first.event, first.reason) == ("SessionEnd", "clear")
     assert (first.transcript_path, first.transcript_bytes) == (str(transcript), 5)
@@ -41,7 +45,7 @@ def test_the_transcript_is_the_one_that_the_delivery_is_about(
     (project.path / "sub").mkdir()
     (project.path / "sub/t.jsonl").write_text("12345")
     project.hook(event("SessionEnd") | fields, cwd=project.path / "sub")
-    (found,) = spool.pending(project.spool) + spool.pending(project.spool, "waiting")
+    (found,) = pending(project.spool) + pending(project.spool, "waiting")
     path, size = read
     assert (found.transcript_path, found.transcript_bytes) == (path and path.format(project.path), size)
 
@@ -50,7 +54,7 @@ def test_the_transcript_is_the_one_that_the_delivery_is_about(
 def test_values_of_any_type_are_kept_and_wrong_ones_read_as_missing(project: Project, wrong: object) -> None:
     fields = ("session_id", "transcript_path", "agent_transcript_path", "cwd", "agent_id", "reason", "trigger")
     assert project.hook(event("SessionEnd") | dict.fromkeys(fields, wrong)) == (b"", b"")
-    (delivery,) = spool.pending(project.spool)
+    (delivery,) = pending(project.spool)
     text = wrong if isinstance(wrong, str) and wrong else None
     assert delivery.transcript_path == (str(project.path / text) if text and text[0] == "x" else None)
     assert delivery.reason == delivery.session_id == text
@@ -63,9 +67,9 @@ def test_values_of_any_type_are_kept_and_wrong_ones_read_as_missing(project: Pro
 def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(project: Project, content: bytes) -> None:
     project.hook(event("SessionEnd"))
     (project.spool / "00000000000000000001-1-0.json").write_bytes(content)
-    assert [delivery.event for delivery in spool.pending(project.spool)] == ["SessionEnd"]
+    assert [delivery.event for delivery in pending(project.spool)] == ["SessionEnd"]
     assert [path.read_bytes() for path in spool.broken(project.spool)] == [content]
-    assert len(spool.pending(project.spool)) == 1
+    assert len(pending(project.spool)) == 1
 
 
 @pytest.mark.parametrize("part", ["", "waiting"])
@@ -83,7 +87,7 @@ def test_a_record_that_may_not_be_read_is_set_aside_and_keeps_no_other_one_waiti
         if os.geteuid() == 0:
             pytest.skip("root may read everything")
         path.touch(0)
-    assert len(spool.pending(project.spool, part)) == 1
+    assert len(pending(project.spool, part)) == 1
     (failure,) = spool.failed(project.spool)
     assert (failure.path.name, failure.error.startswith(f"{path}: ")) == (path.name, True)
 
@@ -92,7 +96,7 @@ def test_of_the_ends_without_a_word_the_newest_are_kept(project: Project, monkey
     monkeypatch.setattr(spool, "MOST_SILENT", 2)
     for session in ("a", "b", "c"):
         project.hook(event("SessionEnd", session_id=session))
-    ends = spool.pending(project.spool)
+    ends = pending(project.spool)
     for delivery in ends:
         spool.keep_silent(delivery)
     assert [path.name for path in files(project.spool / "silent")] == [delivery.path.name for delivery in ends[1:]]
@@ -104,26 +108,26 @@ def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(proj
     (path,) = files(project.spool) + files(project.spool / "waiting")
     old = path.read_bytes()
     path.write_bytes(old.replace(b'"v":1', b'"v":2'))
-    assert spool.pending(project.spool) == spool.pending(project.spool, "waiting") == spool.broken(project.spool) == []
+    assert pending(project.spool) == pending(project.spool, "waiting") == spool.broken(project.spool) == []
     (failure,) = spool.failed(project.spool)
     assert "newer reflector" in failure.error
     spool.retry(project.spool)  # its pause is not over
-    assert spool.pending(project.spool) == []
+    assert pending(project.spool) == []
     failure.path.write_bytes(old)  # what the newer program can read
     spool.retry(project.spool, everything=True)
-    assert [delivery.event for delivery in spool.pending(project.spool)] == [name]
+    assert [delivery.event for delivery in pending(project.spool)] == [name]
 
 
 def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project) -> None:
     project.hook(event("SessionEnd"))
-    (delivery,) = spool.pending(project.spool)
+    (delivery,) = pending(project.spool)
     content = delivery.path.read_bytes()
     for attempts, said in enumerate(("disk on fire", "still burning"), 1):
         assert spool.fail(delivery, OSError(said)).read_bytes() == content
-        assert spool.pending(project.spool) == []
+        assert pending(project.spool) == []
         assert [(failure.error, failure.attempts) for failure in spool.failed(project.spool)] == [(said, attempts)]
         spool.retry(project.spool, everything=True)
-        assert spool.pending(project.spool) == [delivery]
+        assert pending(project.spool) == [delivery]
     for _ in range(2):
         spool.settle(delivery)
     assert files(project.spool) == files(project.spool / "failed") == []
@@ -134,12 +138,12 @@ def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(projec
     for session in ("c", "a", "b"):
         project.hook(event("Stop", session_id=session))
     project.hook(b"{")
-    stops = spool.pending(project.spool, "waiting")
+    stops = pending(project.spool, "waiting")
     assert [delivery.session_id for delivery in stops] == ["c", "a", "b"]
-    assert spool.pending(project.spool) == []
+    assert pending(project.spool) == []
     claimed = spool.claim(stops[0])
     assert claimed is not None
-    assert (spool.pending(project.spool), claimed.payload) == ([claimed], stops[0].payload)
+    assert (pending(project.spool), claimed.payload) == ([claimed], stops[0].payload)
     assert spool.claim(stops[0]) is None
     assert spool.counts(project.spool) == spool.Counts(1, 2, 0, 1, 0, int(claimed.path.name[:20]))
 
@@ -149,7 +153,7 @@ def test_a_stop_that_comes_while_the_older_one_is_settled_is_not_ended_with_it(
 ) -> None:
     project.hook(event("Stop", number=1))
     project.hook(event("SessionEnd"))
-    (end,) = spool.pending(project.spool)
+    (end,) = pending(project.spool)
     claim = spool.claim
 
     def meanwhile(stop: spool.Delivery) -> spool.Delivery | None:
@@ -158,7 +162,7 @@ def test_a_stop_that_comes_while_the_older_one_is_settled_is_not_ended_with_it(
 
     monkeypatch.setattr(spool, "claim", meanwhile)
     spool.settle(end)
-    assert [delivery.payload.get("number") for delivery in spool.pending(project.spool)] == [2]
+    assert [delivery.payload.get("number") for delivery in pending(project.spool)] == [2]
 
 
 def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(project: Project) -> None:
@@ -167,9 +171,9 @@ def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(p
     for session in ("ended", "resumed"):
         project.hook(event("SessionEnd", session_id=session))
     project.hook(event("Stop", session_id="resumed"))
-    for delivery in spool.pending(project.spool):
+    for delivery in pending(project.spool):
         spool.settle(delivery)
-    assert {delivery.session_id for delivery in spool.pending(project.spool, "waiting")} == {"resumed", "other"}
+    assert {delivery.session_id for delivery in pending(project.spool, "waiting")} == {"resumed", "other"}
 
 
 def test_a_project_gets_back_what_was_kept_with_the_user_and_nobody_elses(
@@ -193,7 +197,7 @@ def test_a_project_gets_back_what_was_kept_with_the_user_and_nobody_elses(
 def test_what_a_killed_hook_left_is_looked_after_in_an_hour(project: Project, folder: str, is_whole: bool) -> None:
     """A whole record becomes pending, half of one is removed."""
     project.hook(event("SessionEnd"))
-    (delivery,) = spool.pending(project.spool)
+    (delivery,) = pending(project.spool)
     left = project.spool / folder / ".00000000000000000042-7-0.json.tmp"
     left.parent.mkdir(parents=True, exist_ok=True)
     whole = delivery.path.read_bytes()
@@ -202,7 +206,7 @@ def test_what_a_killed_hook_left_is_looked_after_in_an_hour(project: Project, fo
         os.utime(left, (0, time.time() - age))
         spool.sweep(project.spool)
         assert left.exists() == is_left
-    assert len(spool.pending(project.spool)) == 1 + (is_whole and folder in (".", "waiting"))
+    assert len(pending(project.spool)) == 1 + (is_whole and folder in (".", "waiting"))
 
 
 def test_a_spool_that_is_a_symlink_is_neither_read_nor_swept(project: Project) -> None:
@@ -214,6 +218,6 @@ def test_a_spool_that_is_a_symlink_is_neither_read_nor_swept(project: Project) -
     os.utime(old, (0, 0))
     project.state.mkdir(parents=True)
     project.spool.symlink_to(outside)
-    assert spool.pending(project.spool) == []
+    assert pending(project.spool) == []
     spool.sweep(project.spool)
     assert {path.name for path in outside.iterdir()} == {"1.json", old.name}
