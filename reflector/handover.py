@@ -9,7 +9,7 @@ from. The hook loads this at every start, so it imports rarely needed modules wh
 import posix as system
 from time import time_ns
 
-from reflector.files import private_folder, write_all, write_durably
+from reflector.files import private_folder, read_file, write_all, write_durably
 from reflector.locate import own_folder, user_folder, user_settings
 
 #: More than this on stdin is not a hook payload; its first part is kept aside as broken.
@@ -158,6 +158,14 @@ def open_own(project: str) -> str:
                 except FileExistsError:
                     pass
     return private_folder(folder)
+
+
+def read_own(project: str, name: str, most: int) -> bytes:
+    """Return a file of a person's own folder of a project, b"" where it cannot be read."""
+    try:
+        return read_file(f"{own_folder(project)}/{name}", most)
+    except (OSError, ValueError):
+        return b""
 
 
 def injection_stamp(project: str, playbook: object = None) -> bytes:

@@ -81,7 +81,10 @@ def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
     session = handover.words(payload, "session_id")
     if not told or not session.isprintable() or not 0 < len(session) <= 200:
         return
-    known, note = kept(project, handover.TOLD, 2 * handover.MAX_TOLD), session.encode() + b"\t" + told + b"\n"
+    known, note = (
+        handover.read_own(project, handover.TOLD, 2 * handover.MAX_TOLD),
+        session.encode() + b"\t" + told + b"\n",
+    )
     if note not in known:
         append(handover.open_own(project), handover.TOLD, note, known, handover.MAX_TOLD)
 
@@ -142,9 +145,9 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
             continue
     else:
         return b"", b"", b"", b""
-    trial = kept(keeper, handover.TRIAL, MAX_INJECTION)
+    trial = handover.read_own(keeper, handover.TRIAL, MAX_INJECTION)
     name = handover.WITHOUT if trial and goes_without(keeper, payload, trial) else handover.INJECTION
-    content = kept(keeper, name, MAX_INJECTION)
+    content = handover.read_own(keeper, name, MAX_INJECTION)
     if not content.startswith(stamp + b"\n") or content.count(b"\n") < 4:
         try:
             from reflector.sessions.injection import write_injection
@@ -170,28 +173,20 @@ def goes_without(keeper: str, payload: dict[str, object], trial: bytes) -> bool:
         key, share, until, *names = trial.decode().split()
         if time_ns() > int(until) or not session:
             return False
-        forks, note = kept(keeper, handover.FORKS, 2 * handover.MAX_TOLD), session.encode() + b"\n"
+        forks, note = handover.read_own(keeper, handover.FORKS, 2 * handover.MAX_TOLD), session.encode() + b"\n"
         if payload.get("source") == "fork":
             attempt(append, handover.open_own(keeper), handover.FORKS, note, forks, handover.MAX_TOLD)
             return True
         if note in forks:
             begins = files.read_file(handover.words(payload, "transcript_path"), 1 << 16).split(b"] helpful=")[:-1]
             told = {part.rpartition(b"[")[2].decode("ascii", "replace") for part in begins}
-            without = kept(keeper, handover.WITHOUT, MAX_INJECTION).split(b"\n", 3)[2].decode().split(" ")
+            without = handover.read_own(keeper, handover.WITHOUT, MAX_INJECTION).split(b"\n", 3)[2].decode().split(" ")
             return told.issubset(without) if names[0] == "*" else told.isdisjoint(names)
         from reflector.trials.draw import is_withheld
 
         return is_withheld(key, int(share), session)
     except (OSError, ValueError, IndexError, ImportError):
         return False
-
-
-def kept(project: str, name: str, most: int) -> bytes:
-    """Return what a file of a person's own folder of a project holds, b"" where it cannot be read."""
-    try:
-        return files.read_file(f"{locate.own_folder(project)}/{name}", most)
-    except (OSError, ValueError):
-        return b""
 
 
 def start_form(project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes) -> bytes:
@@ -223,7 +218,7 @@ def line_of(project: str, playbook: bytes) -> str:
     many proposals wait; without a playbook the latter alone."""
 
     def left(name: str) -> bytes:
-        return kept(project, name, _MOST_SAID).partition(b"\n")[0]
+        return handover.read_own(project, name, _MOST_SAID).partition(b"\n")[0]
 
     parts = [playbook] if playbook else []
     if playbook and has_delivery(files.state_folder(project) + "/spool"):

@@ -7,14 +7,14 @@ prints nothing. It imports what the hook imports, for the agent runs it after ev
 import sys
 
 from reflector.files import read_all, write_all
-from reflector.handover import INJECTION_FORM, MAX_PAYLOAD
+from reflector.handover import INJECTION_FORM, MAX_PAYLOAD, read_own
 from reflector.hooks import fast
-from reflector.hooks.fast import MAX_INJECTION, keeper_of, kept
+from reflector.hooks.fast import MAX_INJECTION, keeper_of
 
 
 def line_of(project: str) -> str:
     """Return the line of a project, "" where there is nothing to say."""
-    stamp, _, rest = kept(project, "injection.txt", MAX_INJECTION).partition(b"\n")
+    stamp, _, rest = read_own(project, "injection.txt", MAX_INJECTION).partition(b"\n")
     line = rest.partition(b"\n")[0] if stamp.startswith(INJECTION_FORM + b" ") else b""
     return fast.line_of(project, line)
 

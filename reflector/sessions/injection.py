@@ -25,8 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.files import error_words, open_ours, read_file, write_durably
-from reflector.handover import FORKS, INJECTION, MAX_TOLD, TOLD, TRIAL, WITHOUT, complain, injection_stamp, open_own
+from reflector import handover
+from reflector.files import error_words, open_ours, write_durably
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
@@ -140,7 +140,7 @@ def _cost(text: str) -> int:
 
 
 def write_injection(
-    project: str | os.PathLike[str], ask: Callable[[], Known | None] | None = None, name: str = INJECTION
+    project: str | os.PathLike[str], ask: Callable[[], Known | None] | None = None, name: str = handover.INJECTION
 ) -> bytes:
     """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of the file
     `name`: injection.txt or, while a trial runs, that for the sessions that go without.
@@ -155,7 +155,7 @@ def write_injection(
     users = Path(user_folder())
     told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ask)
     # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
-    stamp = injection_stamp(os.fspath(project), told.state)
+    stamp = handover.injection_stamp(os.fspath(project), told.state)
     bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
     names = {bullet.name for bullet in bullets}
     try:
@@ -168,36 +168,36 @@ def write_injection(
     except FileNotFoundError:
         pass
     except OSError as error:
-        complain(f"the user's playbook is not shown: {error_words(error)}")
+        handover.complain(f"the user's playbook is not shown: {error_words(error)}")
     standing, lessons = kept_standing(folder, users)
     bullets += lessons
     form = _template(folder) if bullets else ""
-    texts = {INJECTION: render(bullets, form, files, troubles, standing)}
+    texts = {handover.INJECTION: render(bullets, form, files, troubles, standing)}
     line = "; ".join(what for what, _ in troubles)
-    line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else texts[INJECTION].line
+    line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else texts[handover.INJECTION].line
     if withheld := _withheld(folder):
         line += " · a trial runs" if line else ""
         left = [one for one in bullets if not withheld(one, one.name in names or isinstance(one, Told))]
-        texts[WITHOUT] = render(left, form, files, troubles, standing)
+        texts[handover.WITHOUT] = render(left, form, files, troubles, standing)
     contents = {}
     for file, rendered in texts.items():
         forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
         contents[file] = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
         try:
-            write_durably(open_own(os.fspath(project)), contents[file], file)
+            write_durably(handover.open_own(os.fspath(project)), contents[file], file)
         except (OSError, ValueError) as error:
             if own_folder(os.fspath(project)):  # `doctor` says what a person without a home lacks
-                complain(f"the rendered playbook was not stored; the next start renders it again: {error_words(error)}")
-    return contents.get(name, contents[INJECTION])
+                said = "the rendered playbook was not stored; the next start renders it again"
+                handover.complain(f"{said}: {error_words(error)}")
+    return contents.get(name, contents[handover.INJECTION])
 
 
 def _withheld(folder: Path) -> Callable[[Bullet, bool], bool] | None:
     """Return whether the trial that runs withholds a bullet, which is the project's own or not; None without one."""
-    try:
-        note = read_file(f"{own_folder(os.fspath(folder))}/{TRIAL}", MAX_TOLD).decode()
-    except (OSError, ValueError):
+    note = handover.read_own(os.fspath(folder), handover.TRIAL, handover.MAX_TOLD).decode("utf-8", "replace").split()
+    names = set(note[3:])
+    if not note:
         return None
-    names = set(note.split()[3:])
     return lambda bullet, is_own: bullet.name in names or ("*" in names and is_own and f"-{bullet.name}" not in names)
 
 
@@ -209,13 +209,9 @@ def _in_short(text: str) -> str:
 
 def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
     """Return what the start hook told a session, by its own record, oldest first; () where it has none."""
-    try:
-        lines = read_file(f"{own_folder(os.fspath(project))}/{TOLD}", 2 * MAX_TOLD).splitlines()
-    except (OSError, ValueError):
-        return ()
     beginning = f"{session_id}\t".encode("utf-8", "replace")
     found = []
-    for line in lines:
+    for line in handover.read_own(os.fspath(project), handover.TOLD, 2 * handover.MAX_TOLD).splitlines():
         if line.startswith(beginning):
             digest, seed, *names = line[len(beginning) :].decode("utf-8", "replace").split(" ")
             bullets, lessons = [n for n in names if not _ID.fullmatch(n)], [n for n in names if _ID.fullmatch(n)]
@@ -225,10 +221,7 @@ def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
 
 def is_fork(project: Path, session_id: str) -> bool:
     """Return whether the hook saw a session begin as a fork of another one, while a trial ran."""
-    try:
-        noted = read_file(f"{own_folder(os.fspath(project))}/{FORKS}", 2 * MAX_TOLD).splitlines()
-    except (OSError, ValueError):
-        return False
+    noted = handover.read_own(os.fspath(project), handover.FORKS, 2 * handover.MAX_TOLD).splitlines()
     return session_id.encode("utf-8", "replace") in noted
 
 
@@ -297,5 +290,5 @@ def _of_ledger(folder: Path) -> Known | None:
     except PlaybookRefused:  # the next command says why
         return None
     except (ConfigError, LedgerError) as error:
-        complain(f"the ledger is not read: {error}")
+        handover.complain(f"the ledger is not read: {error}")
         return None

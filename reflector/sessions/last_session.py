@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector import files
-from reflector.handover import LAST_SESSION, WAITING, open_own
+from reflector.handover import LAST_SESSION, WAITING, open_own, read_own
 from reflector.locate import own_folder
 from reflector.text.bounds import clean
 
@@ -41,7 +41,7 @@ def leave(project: Path, reflected: Sequence[Reflected], *, only: bool = False) 
     if session is None:
         return
     windows = [one for one in reflected if one.session_id == session]
-    before, _, left_of = _left(project, LAST_SESSION).decode("utf-8", "replace").partition("\n")
+    before, _, left_of = read_own(str(project), LAST_SESSION, 1000).decode("utf-8", "replace").partition("\n")
     is_its = left_of.strip() == session
     last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
     if (last.outcome == "skipped") if is_its else only:
@@ -68,12 +68,5 @@ def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
     with suppress(OSError, ValueError):
         if not said:
             Path(own_folder(str(project)), WAITING).unlink(missing_ok=True)
-        elif said != _left(project, WAITING):
+        elif said != read_own(str(project), WAITING, 1000):
             files.write_durably(open_own(str(project)), said, WAITING)
-
-
-def _left(project: Path, name: str) -> bytes:
-    try:
-        return files.read_file(f"{own_folder(str(project))}/{name}", 1000)
-    except (OSError, ValueError):
-        return b""

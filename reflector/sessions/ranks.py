@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from reflector.files import read_file, write_durably
-from reflector.handover import open_own
-from reflector.locate import own_folder
+from reflector.files import write_durably
+from reflector.handover import open_own, read_own
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.ranking import Standing
 from reflector.text.secrets import quote
@@ -84,18 +83,15 @@ def kept_standing(root: Path, users: Path) -> tuple[Standing, list[Told]]:
 
 def _kept_ranks(root: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_file(f"{own_folder(os.fspath(root))}/{RANKS}", _MOST_RANKS))
-    except (OSError, ValueError, RecursionError):
+        found = json.loads(read_own(os.fspath(root), RANKS, _MOST_RANKS))
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def told_text(project: Path) -> str:
     """Return the text that the next session is told; "" where none is rendered."""
-    try:
-        rendered = read_file(f"{own_folder(os.fspath(project))}/injection.txt", 1 << 20)
-    except OSError:
-        return ""
+    rendered = read_own(os.fspath(project), "injection.txt", 1 << 20)
     return rendered.decode("utf-8", "replace").split("\n", 4)[-1]
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from reflector.events.event import HUMAN, TRIAL_CLOSED, TRIAL_OPENED, NewEvent, identity
-from reflector.files import read_file, write_durably
-from reflector.handover import TRIAL, TRIAL_HEADS, WITHOUT, open_own
+from reflector.files import write_durably
+from reflector.handover import TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
 from reflector.ledger.append import append, prepare, utc_now
 from reflector.ledger.canonical import genesis
 from reflector.ledger.reader import Reader
@@ -95,19 +95,15 @@ def keep_note(root: Path, ledger: Reader) -> None:
 
     Raises LedgerError, OSError.
     """
-    trial, path = running(ledger), f"{own_folder(os.fspath(root))}/{TRIAL}"
+    trial = running(ledger)
     if trial is None:
         for name in (TRIAL, WITHOUT):  # the text may hold what is erased later
-            Path(path).with_name(name).unlink(missing_ok=True)
+            Path(own_folder(os.fspath(root)), name).unlink(missing_ok=True)
         return
     data, until = trial.data, int(trial.until.timestamp() * 1_000_000_000)
     names = [*(data["bullets"] or ["*"]), *(f"-{name}" for name in data["exempt"])]
     note = " ".join([data["key"], str(data["share"]), str(until), *names]).encode() + b"\n"
-    try:
-        known = read_file(path, len(note) + 1)
-    except OSError:
-        known = b""
-    if known != note:
+    if read_own(os.fspath(root), TRIAL, len(note) + 1) != note:
         write_durably(open_own(os.fspath(root)), note, TRIAL)
     now, kept = utc_now(), noted(root)
     last = time_of(kept[-1][1]) if kept else None
@@ -120,10 +116,7 @@ def keep_note(root: Path, ledger: Reader) -> None:
 
 def noted(root: Path) -> list[tuple[Anchor, str]]:
     """Return the heads that were noted in a project while trials ran, each with its time, oldest first."""
-    try:
-        text = read_file(f"{own_folder(os.fspath(root))}/{TRIAL_HEADS}", _MOST_HEADS).decode("ascii", "replace")
-    except OSError:
-        return []
+    text = read_own(os.fspath(root), TRIAL_HEADS, _MOST_HEADS).decode("ascii", "replace")
     return [(Anchor(int(found[1]), found[2]), found[3]) for found in _HEAD.finditer(text)]
 
 
