@@ -13,7 +13,7 @@ PLAIN  := $(VENV)/.plain
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-scale mutations test-claude test-clients lint docs site man papers bench wheel-check clean
+.PHONY: help demo check test test-slow test-scale mutations test-claude test-clients lint docs site man papers bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ $(PLAIN): pyproject.toml
 
 demo: $(PLAIN)   ## an end-to-end run on bundled sessions; nothing to configure
 	@$(BIN)/reflector demo
+
+check: lint      ## lint, types, and the tests of what changed, in half a minute; before each commit
+	PYTHONPATH=. $(BIN)/python .ci/changed.py
 
 test: $(STAMP)   ## the fast suite: everything on SQLite, and PostgreSQL where its SQL differs
 	$(BIN)/python -m pytest -n 2 -m "not slow and not client and not scale"
@@ -76,6 +79,7 @@ papers: $(STAMP) ## what a release needs besides code: workflows, the next chang
 	$(BIN)/zizmor --offline --quiet .
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec examples/team/compose.yaml
 	$(BIN)/towncrier build --draft --version next >/dev/null
 	$(MAKE) site man
 

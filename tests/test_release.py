@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import reflector
+from reflector.ledger.url import url_of
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -60,3 +61,24 @@ def test_each_promise_of_the_page_of_security_names_tests_that_are_there() -> No
     named = [path for row in rows for path in re.findall(r"`(.+?)`", row)]
     assert len(rows) >= 7
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_formula_and_the_containers_install_what_is_published() -> None:
+    project, classifiers = PROJECT["project"], PROJECT["project"]["classifiers"]
+    formula = (ROOT / "examples/homebrew/reflector-ledger.rb").read_text("utf-8")
+    assert f'desc "{project["description"].removeprefix("An event").rstrip(".")}"' in formula.replace('"Event', '"')
+    assert f'license "{project["license"]}"' in formula
+    assert re.findall(r'libexec/"bin/(reflector[\w-]*)"', formula) == list(project["scripts"])
+    containers = (ROOT / "examples/team/Containerfile").read_text("utf-8")
+    ((named, extra),) = re.findall(r'pip install .*"([\w-]+)\[(\w+)\]"', containers)
+    assert (named, extra in project["optional-dependencies"]) == (project["name"], True)
+    pythons = {*re.findall(r"python[@:]?(3\.\d+)", formula + containers)}
+    assert pythons <= {one.rpartition(" :: ")[2] for one in classifiers}
+    compose = yaml.safe_load((ROOT / "examples/team/compose.yaml").read_text("utf-8"))
+    targets = {one["build"]["target"] for one in compose["services"].values()}
+    assert targets == {*re.findall(r" AS (\w+)$", containers, re.MULTILINE)}
+    assert all(
+        (ROOT / "examples/team" / file).exists() for file in re.findall(r"^COPY (\S+) ", containers, re.MULTILINE)
+    )
+    environment = compose["services"]["admin"]["environment"]
+    assert url_of(environment["REFLECTOR_LEDGER_URL"]).database == "reflector"
