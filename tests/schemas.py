@@ -58,7 +58,7 @@ ANSWERS = {
     "drain": "drain.Drained",
     "reflect": "drain.Drained",
     "reflect --reparse": "list[standing.Reparsed]",
-    "judge": "list[judging.CitationJson]",
+    "judge": "list[standing.OpenCitation]",
     "redact --where": "transfer.RedactedJson",
     "import FILE": "transfer.ImportedJson",
     "import EXPORT": "transfer.LoadedJson | transfer.Merged",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -200,26 +199,6 @@ def _tags(tags: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name} {tag}" for name, tag in tags) or "none"
 
 
-@dataclass(frozen=True, slots=True)
-class CitationJson:
-    """A citation, and the verdict on it; null where there is none."""
-
-    session_id: str | None
-    position: int
-    recorded_at: str
-    name: str
-    verdict: str | None
-    by: str | None
-    reason: str
-
-    @classmethod
-    def of(cls, one: OpenCitation) -> CitationJson:
-        """Return a citation as JSON has it."""
-        window, given = one.window, one.given
-        said = (given.verdict, given.tag.actor, given.reason) if given else (None, None, "")
-        return cls(window.session_id, window.position, window.recorded_at, one.name, *said)
-
-
 @click.command()
 @click.argument("session", required=False)
 @click.argument("name", required=False, type=NAME)
@@ -256,10 +235,10 @@ def judge(
                 " bullet is gone, or the session is still being judged"
             )
         position = _record(place, one, verdict, why or "")
-        note(f"{one.name} {verdict} in session {one.window.session_id}.")
+        note(f"{one.name} {verdict} in session {one.session_id}.")
         note(f"Undo: {place.command('undo', str(position))}")
     elif as_json:
-        print_json([CitationJson.of(one) for one in found])
+        print_json(found)
     elif not found:
         note("No citation waits for a verdict.")
     else:
@@ -270,8 +249,8 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
     judged = 0
     for number, one in enumerate(found, 1):
         click.secho(f"\n{number} of {len(found)}  {safe(rows[one.name].bullet.line)}", bold=True)
-        said = f"{one.given.tag.actor}: {one.given.verdict}, {one.given.reason}" if one.given else "not judged"
-        click.echo(f"session {short_id(one.window.session_id)}  {short_time(one.window.occurred_at)}  {safe(said)}")
+        said = f"{one.by}: {one.verdict}, {one.reason}" if one.verdict else "not judged"
+        click.echo(f"session {short_id(one.session_id)}  {short_time(one.window.occurred_at)}  {safe(said)}")
         _show(one, _MESSAGES)
         while (chosen := asked(_MENU)) == "full evidence":
             _show(one, None)
@@ -312,6 +291,6 @@ def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
     """Record a verdict; returns its position."""
     with place.changing() as ledger:
         recorded = standing.judge(ledger, one, verdict, why)
-        answered = Reflected(one.window.session_id, one.window.event_id, "completed", f"{one.name} {verdict}")
+        answered = Reflected(one.session_id, one.window.event_id, "completed", f"{one.name} {verdict}")
         last_session.leave(place.project().root, [answered], only=True)
     return recorded.position

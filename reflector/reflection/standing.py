@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from reflector.events import event as ev
@@ -139,15 +139,19 @@ def _decisions(line: Sequence[Event]) -> Sequence[Event]:
 
 @dataclass(frozen=True, slots=True)
 class OpenCitation:
-    """A bullet that a session cites, and what was said of it.
+    """A citation in a window, and the last verdict on it that counts or is neutral; null where nobody judged it."""
 
-    window  the last window of the session that cites the bullet
-    given   the last verdict on it that counts or is neutral; None where nobody judged it
-    """
-
-    window: Event
+    session_id: str | None
+    position: int
+    recorded_at: str
     name: str
-    given: Given | None
+    verdict: str | None
+    by: str | None
+    reason: str
+    window: Event = field(repr=False)
+
+
+_NOBODY: tuple[None, None, str] = (None, None, "")
 
 
 def citations(
@@ -194,7 +198,9 @@ def citations(
             if not judged and any(one.tag.actor == ev.HUMAN for one in said):
                 continue
             if judged or decided or not any(one.is_decided for one in said):
-                found.append(OpenCitation(recorded, name, said[-1] if said else None))
+                at = recorded.session_id, recorded.position, recorded.recorded_at
+                verdict, by, reason = (said[-1].verdict, said[-1].tag.actor, said[-1].reason) if said else _NOBODY
+                found.append(OpenCitation(*at, name, verdict, by, reason, recorded))
     return found
 
 

@@ -212,9 +212,9 @@ def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
     from reflector.reflection.standing import citations
 
     open_ = [
-        Waiting(one.name, short, one.given.reason if one.given else "nobody judged it", command("judge", short))
+        Waiting(one.name, short, one.reason if one.verdict else "nobody judged it", command("judge", short))
         for one in citations(ledger)
-        for short in [(one.window.session_id or "")[:8]]
+        for short in [(one.session_id or "")[:8]]
     ]
     proposed = [
         Waiting(one.id[:8], one.origin, f"{one.change.line} ({one.reason})", command("proposals approve", one.id[:8]))
