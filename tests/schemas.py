@@ -38,7 +38,7 @@ ANSWERS = {
     "show EVENT": "event.Event",
     "log": "list[questions.LoggedJson]",
     "blame": "list[blame.Step]",
-    "diff": "figures.DifferenceJson",
+    "diff": "difference.Difference",
     "double-counts": "doubles.DoubleCounts",
     "stats": "figures.StatsJson",
     "sql": "list[dict[str, Any]]",
@@ -145,7 +145,7 @@ def schema() -> dict[str, Any]:
 def _modules() -> dict[str, Any]:
     """Return the modules that `ANSWERS` names; theirs, and all that they lead to, have the names of types too."""
     elsewhere = {
-        **{name: f"reflector.audit.{name}" for name in ("blame", "doubles", "session")},
+        **{name: f"reflector.audit.{name}" for name in ("blame", "difference", "doubles", "session")},
         "book": "reflector.lessons.book",
         "drain": "reflector.sessions.drain",
         "plan": "reflector.trials.plan",

@@ -6,13 +6,12 @@ side it is looked at; and the tags that are listed explain how the counters move
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reflector.audit.standing import Standing, verdicts_in
 from reflector.ledger.as_of import Past
-from reflector.playbook.counting import Counting
 
 if TYPE_CHECKING:
     from reflector.ledger.rows import BulletRow
@@ -48,13 +47,25 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """The bullets in which two playbooks differ, in order of creation, and the policies in force."""
+class BeforeAfter:
+    """A value before and after."""
 
-    first: int
-    last: int
-    counting: tuple[Counting, Counting]
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How the playbook changed between two positions: the policies in force, and the bullets in order of creation.
+
+    lessons  those whose worth or state differs, where they were asked for
+    """
+
+    from_: int
+    to: int
+    counting: BeforeAfter
     bullets: tuple[Changed, ...]
+    lessons: Sequence[Mapping[str, Any]] = ()
 
 
 def difference(ledger: Ledger, first: int, last: int) -> Difference:
@@ -70,7 +81,7 @@ def difference(ledger: Ledger, first: int, last: int) -> Difference:
         old, new = before.get(name), after.get(name)
         sessions = tuple(moved.get(name, {}).values())
         found.append(Changed(name, _change(old, new), old, new, by_hand[name], sessions))
-    return Difference(first, last, (past.counting, then.counting), tuple(found))
+    return Difference(first, last, BeforeAfter(past.counting, then.counting), tuple(found))
 
 
 def _set_by_hand(side: Past, name: str) -> int:

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from itertools import chain, count, islice
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from reflector.audit import doubles
-from reflector.audit.difference import Changed, Difference, difference
+from reflector.audit.difference import Difference, difference
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats
 from reflector.audit.stats import stats as stats_of
@@ -247,25 +247,6 @@ def _cell(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeAfterJson:
-    """A value before and after."""
-
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceJson:
-    """How the playbook changed between two positions; `lessons` are those whose worth or state differs."""
-
-    from_: int
-    to: int
-    counting: BeforeAfterJson
-    bullets: Sequence[Changed]
-    lessons: list[dict[str, Any]]
-
-
 @click.command()
 @click.argument("span", metavar="A..B")
 @json_option
@@ -278,10 +259,9 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
-        lessons = changed_lessons(ledger, found.first, found.last)
+        lessons = changed_lessons(ledger, found.from_, found.to)
     if as_json:
-        counting = BeforeAfterJson(*found.counting)
-        print_json(DifferenceJson(found.first, found.last, counting, found.bullets, lessons))
+        print_json(replace(found, lessons=lessons))
         return
     if found.bullets or not lessons:
         _print_difference(found)
@@ -289,10 +269,10 @@ def diff(place: Place, span: str, as_json: bool) -> None:
 
 
 def _print_difference(found: Difference) -> None:
-    if found.counting[0] != found.counting[1]:
-        click.echo(f"counting: {found.counting[0]} → {found.counting[1]}")
+    if found.counting.before != found.counting.after:
+        click.echo(f"counting: {found.counting.before} → {found.counting.after}")
     if not found.bullets:
-        note(f"The playbooks of positions {found.first} and {found.last} are the same.")
+        note(f"The playbooks of positions {found.from_} and {found.to} are the same.")
         return
     for one in found.bullets:
         before, after = one.before, one.after
