@@ -2,16 +2,14 @@
 
 Invariant: what is appended together is appended as a whole or not at all, in the order given, right behind the head.
 Each event that is admitted can be hashed, stored, folded and shown on both engines, now and in every rebuild; a bullet
-is admitted by the same rules whether a person adds it, an agent proposes it or a file brings it. Inside a `Writer`'s
-transaction the playbook's one lock is held, and an error inside leaves neither an open transaction nor the lock behind.
+is admitted by the same rules whether a person adds it, an agent proposes it or a file brings it. Inside a `transaction`
+the playbook's one lock is held, and an error inside leaves neither an open transaction nor the lock behind.
 """
 
 from __future__ import annotations
 
-import select
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -149,82 +147,37 @@ class Writing:
     in_force: InForce
 
 
-class Writer:
-    """One playbook's way to write, used by one thread at a time; `close` it when the ledger is closed."""
+@contextmanager
+def transaction(engine: Engine, playbook_id: int, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
+    """A write transaction with the head locked, in which these ids are looked up; commits when the body ends well, else
+    leaves nothing behind. Raises the driver's errors and LedgerLocked."""
+    with engine.turn, file_lock(engine.url), engine.connection() as connection:
+        sql = Statements(connection.cursor(), engine.dialect, playbook_id)
+        # Statements are sent without waiting for the answer of the one before; not where the rows are so many that
+        # COPY, which a pipeline refuses, gains more.
+        with connection.pipeline() if sql.postgres and len(event_ids) < COPIED else nullcontext():
+            yield _begun(sql, event_ids)
+            connection.commit()
 
-    def __init__(self, engine: Engine, playbook_id: int) -> None:
-        self._engine = engine
-        self._playbook_id = playbook_id
-        self._postgres = engine.dialect == "postgresql"
-        self._turn = threading.Lock()
-        self._kept = ExitStack()
-        self._connection: Any = None
-        self._sql: Statements | None = None
 
-    @contextmanager
-    def transaction(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
-        """A write transaction with the head locked; commits when the body ends well, else leaves nothing behind.
-
-        Raises the driver's errors and LedgerLocked.
-        """
-        with self._turn, file_lock(self._engine.url):
-            connection, sql = self._ready()
-            try:
-                with self._pipelined(connection, len(event_ids)):
-                    yield self._begun(sql, event_ids)
-                    connection.commit()
-            except BaseException:
-                try:
-                    connection.rollback()
-                except Exception:  # noqa: BLE001  the connection is lost; the first error says why
-                    self._drop()
-                raise
-
-    def close(self) -> None:
-        """Give the connection back."""
-        with self._turn:
-            self._connection = self._sql = None
-            self._kept.close()
-
-    def _begun(self, sql: Statements, event_ids: Sequence[str]) -> Writing:
-        head: Sequence[Any]
-        found: Sequence[Sequence[Any]] = ()
-        among, ids = sql.among("event_id", event_ids)
-        if not self._postgres:
-            sql.cursor.execute("BEGIN IMMEDIATE")
-            (head,) = sql.run(_HEAD).fetchall()
-            if event_ids:
-                found = sql.run(_KNOWN + among, ids).fetchall()
-            in_force = sql.run(IN_FORCE, TABLES).fetchone()
-        else:
-            # All are sent at once. The first waits; what the others see was committed before they ran.
-            locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
-            known = sql.run(_KNOWN + among, ids) if event_ids else None
-            in_force = sql.run(IN_FORCE, TABLES).fetchone()
-            (head,) = locked.fetchall()
-            found = known.fetchall() if known is not None else ()
-        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force)
-
-    def _pipelined(self, connection: Any, events: int) -> AbstractContextManager[Any]:
-        """On PostgreSQL: statements are sent without waiting for the answer of the one before; not where the rows are
-        so many that COPY, which a pipeline refuses, gains more."""
-        return connection.pipeline() if self._postgres and events < COPIED else nullcontext()
-
-    def _ready(self) -> tuple[Any, Statements]:
-        """Return the connection that is kept from one append to the next, and statements on it."""
-        # Nothing was asked of an idle connection: where there is something to read, the server closed it.
-        if self._postgres and self._connection and select.select([self._connection.fileno()], [], [], 0)[0]:
-            self._drop()
-        if self._sql is None:
-            self._connection = self._kept.enter_context(self._engine.connection())
-            self._sql = Statements(self._connection.cursor(), self._engine.dialect, self._playbook_id)
-        return self._connection, self._sql
-
-    def _drop(self) -> None:
-        with suppress(Exception):
-            self._connection.close()
-        self._connection = self._sql = None
-        self._kept.close()
+def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
+    head: Sequence[Any]
+    found: Sequence[Sequence[Any]] = ()
+    among, ids = sql.among("event_id", event_ids)
+    if not sql.postgres:
+        sql.cursor.execute("BEGIN IMMEDIATE")
+        (head,) = sql.run(_HEAD).fetchall()
+        if event_ids:
+            found = sql.run(_KNOWN + among, ids).fetchall()
+        in_force = sql.run(IN_FORCE, TABLES).fetchone()
+    else:
+        # All are sent at once. The first waits; what the others see was committed before they ran.
+        locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
+        known = sql.run(_KNOWN + among, ids) if event_ids else None
+        in_force = sql.run(IN_FORCE, TABLES).fetchone()
+        (head,) = locked.fetchall()
+        found = known.fetchall() if known is not None else ()
+    return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force)
 
 
 def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False) -> list[Appended]:

@@ -6,6 +6,8 @@ is BEGIN IMMEDIATE behind a file lock; on PostgreSQL it is SELECT … FOR UPDATE
 
 from __future__ import annotations
 
+import select
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +44,8 @@ class Engine:
 
     def __init__(self, url: Url) -> None:
         self.url = url
+        #: Held by the thread that writes.
+        self.turn = threading.Lock()
         self._idle: list[Any] = []
         self._alchemy: sa.Engine | None = None
 
@@ -58,6 +62,11 @@ class Engine:
         """
         if self.dialect == "postgresql":
             pooled = self.alchemy().raw_connection()
+            # Nothing was asked of an idle connection: where there is something to read, the server closed it.
+            if select.select([pooled.driver_connection.fileno()], [], [], 0)[0]:
+                pooled.invalidate()
+                self.alchemy().dispose()
+                pooled = self.alchemy().raw_connection()
             try:
                 yield pooled.driver_connection
             finally:
@@ -198,9 +207,7 @@ def _postgresql(of: Url) -> sa.Engine:
     if asked:
         options["prepare_threshold"] = _threshold(asked)
     try:
-        engine = sa.create_engine(
-            url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=options
-        )
+        engine = sa.create_engine(url, paramstyle="format", isolation_level="READ COMMITTED", connect_args=options)
     except ImportError as error:
         raise LedgerUnavailable(
             f"no driver for {of.shown!r} ({error}); install it with: {install_command('postgres')}"

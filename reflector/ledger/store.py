@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -25,7 +24,7 @@ from reflector.ledger.url import sqlite_url
 
 if TYPE_CHECKING:
     from reflector.events.event import Appended, NewEvent
-    from reflector.ledger.append import Writer, Writing
+    from reflector.ledger.append import Writing
     from reflector.ledger.projection import Progress
     from reflector.ledger.redaction import Takes
 
@@ -98,8 +97,6 @@ class Ledger(Reader):
         """Release the database's connections."""
         if self.on_close is not None:
             self.on_close(self)
-        if "_writer" in vars(self):
-            self._writer.close()
         self.engine.close()
 
     def __enter__(self) -> Self:
@@ -184,17 +181,13 @@ class Ledger(Reader):
     @contextmanager
     def writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
         """A write transaction with the head locked; `event_ids` are looked up in it. Raises a LedgerError."""
+        from reflector.ledger.append import transaction
+
         try:
-            with translated(self.engine.url.shown), self._writer.transaction(event_ids) as writing:
+            with translated(self.engine.url.shown), transaction(self.engine, self.playbook_id, event_ids) as writing:
                 yield writing
         except LedgerMoved as moved:
             raise self.moved() or moved from moved
-
-    @cached_property
-    def _writer(self) -> Writer:
-        from reflector.ledger.append import Writer
-
-        return Writer(self.engine, self.playbook_id)
 
 
 #: A playbook's id, the code version of its tables, and the digest of the triggers and views that were made for them.
