@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -331,8 +331,8 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
     """
     from tempfile import TemporaryDirectory
 
-    from reflector.exchange.cloudevents import Header
-    from reflector.exchange.transfer import load_events
+    from reflector.exchange.cloudevents import Header, header_line
+    from reflector.exchange.transfer import load
     from reflector.ledger.store import Ledger
 
     end, own = copied(place.root), Path(own_folder(str(place.root)))
@@ -340,7 +340,7 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
         staged = Path(folder, "ledger.db")
         with Ledger.open_file(staged, entry.playbook) as ledger, (own / _COPY).open("rb") as lines:
             head = Header(entry.playbook, entry.origin, end.position, end.chain)
-            load_events(ledger, head, islice(lines, end.position))
+            load(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
             if not sure and not _wrote(ledger, place.root / ".claude" / "playbook.json"):
                 return False
         _put(staged, place.file, aside)

@@ -131,7 +131,7 @@ MUTATIONS = [
     Mutation(STATE, "position <= completed[0] + MAX_TAGS", "position <= completed[0] + 1", FOLD),
     Mutation(STATE, "            if name not in self.entries:\n", "            if True:\n", FOLD),
     Mutation(STATE, 'if entry.status == "live")', "if entry.name)", FOLD),
-    Mutation(STATE, "counting or self.counting or self.adopted", "counting or self.adopted", FOLD),
+    Mutation(STATE, "counting or self.adopted", "self.adopted", FOLD),
     Mutation(STATE, 'data.get("disposition") != "counted" or not', "not", FOLD),
     Mutation(EFFECTS, "book.updated_at = event.recorded_at", "book.updated_at = ''", FOLD),
     Mutation(EFFECTS, "recounted_at=min(at, event.position)", "recounted_at=at + 1", FOLD),

@@ -1,6 +1,6 @@
 """Every event type, the lists that follow from what each says of itself, and the playbook as a fold over events.
 
-Invariant: `fold(events, policy)` depends on nothing but its arguments. It is the definition of every counter; the
+Invariant: `fold(events)` depends on nothing but its argument. It is the definition of every counter; the
 tables that the ledger keeps beside the events are only a faster way to the same value, and `verify` compares the two.
 """
 
@@ -25,7 +25,6 @@ from reflector.events.effects import (
 from reflector.events.event import BULLET_REVISED, Event
 from reflector.events.kinds import EventType, Field
 from reflector.events.state import Data, Playbook
-from reflector.playbook.counting import Counting
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
     one.name: one
@@ -109,9 +108,9 @@ def _names(fields: Mapping[str, Field], value: Data) -> list[str]:
 _APPLIED: Final = {name: one.effect for name, one in EVENT_TYPES.items() if type(one.effect).apply is not Effect.apply}
 
 
-def fold(events: Iterable[Event], counting: Counting | None = None) -> Playbook:
-    """Return the playbook after `events`, in order, under `counting` (None: the policy they adopt)."""
-    playbook = Playbook(counting=counting)
+def fold(events: Iterable[Event]) -> Playbook:
+    """Return the playbook after `events`, in order."""
+    playbook = Playbook()
     for event in events:
         apply(playbook, event)
     return playbook

@@ -74,7 +74,6 @@ CountedTag = tuple[int, str, str, str | None, str | None]
 class Playbook:
     """The state after some events. Read it through `bullets` and `entries`; only effects of event types change it."""
 
-    counting: Counting | None = None
     adopted: Counting = DEFAULT
     position: int = 0
     updated_at: str | None = None
@@ -181,8 +180,8 @@ class Playbook:
         return all(self.active(on) for on in (event_id, *completed[1:]) if on)
 
     def counters(self, name: str, counting: Counting | None = None) -> tuple[int, int]:
-        """Return (helpful, harmful) of a bullet under a policy: `counting`, else the fold's, else the adopted one."""
-        policy = counting or self.counting or self.adopted
+        """Return (helpful, harmful) of a bullet under a policy: `counting`, else the adopted one."""
+        policy = counting or self.adopted
         helpful: set[str] = set()
         harmful: set[str] = set()
         family = self.family(name)

@@ -24,8 +24,7 @@ from typing import Any
 
 from reflector.files import absolute, sync_folder
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
-from reflector.ledger.lock import file_lock
-from reflector.ledger.sqlite_file import sqlite_module
+from reflector.ledger.sqlite_file import file_lock, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url, url_of
 from reflector.proof.verify import Anchor, verify

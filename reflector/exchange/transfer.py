@@ -148,15 +148,7 @@ def _sealed(number: int, line: tuple[Stored, dict[str, Any] | None, dict[str, An
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
     """Make an empty ledger the one that a file holds. Raises WrongLine, LedgerError."""
-    return _loaded(ledger, *checked(lines), progress)
-
-
-def load_events(ledger: Ledger, header: Header, lines: Iterable[str | bytes]) -> Head:
-    """Make an empty ledger the one that lines without their header hold. Raises as `load` does."""
-    return _loaded(ledger, header, _proved(header, enumerate(lines, start=1)))
-
-
-def _loaded(ledger: Ledger, header: Header, events: Iterator[Checked], progress: Progress | None = None) -> Head:
+    header, events = checked(lines)
     if header.playbook != ledger.name:
         raise LedgerError(
             f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, which its chain begins "

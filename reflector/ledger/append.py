@@ -23,11 +23,11 @@ from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, patience
 from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NoSuchTarget
-from reflector.ledger.lock import file_lock
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import line_of
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import Stored
+from reflector.ledger.sqlite_file import file_lock
 from reflector.ledger.statements import COPIED, TABLES, Statements
 
 _MAX_FIELD = 1024

@@ -15,10 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reflector.ledger import lock
+from reflector.ledger import sqlite_file
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
-from reflector.ledger.lock import file_lock
-from reflector.ledger.sqlite_file import open_file, sqlite_module
+from reflector.ledger.sqlite_file import file_lock, open_file, sqlite_module
 from reflector.ledger.url import Url, url_of
 from reflector.resources import install_command
 
@@ -121,7 +120,7 @@ class Engine:
 
     def _opened(self) -> Any:
         """Return a new connection to a SQLite ledger."""
-        options: dict[str, Any] = {"timeout": lock.BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
+        options: dict[str, Any] = {"timeout": sqlite_file.BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
         name = self.url.database or ":memory:"
         if "?" in self.url.text:
             url = self.url.alchemy()
@@ -147,7 +146,7 @@ def open_engine(url: str) -> Engine:
 def _write_ahead(cursor: Any) -> str:
     """Change to write-ahead logging and return the journal mode. SQLite does not wait for others that just do the same,
     so this does. Raises the driver's OperationalError."""
-    until = time.monotonic() + lock.BUSY_TIMEOUT_MS / 1000
+    until = time.monotonic() + sqlite_file.BUSY_TIMEOUT_MS / 1000
     while True:
         try:
             return str(cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0])
@@ -161,7 +160,7 @@ def _prepare(connection: Any, where: str) -> None:
     # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={lock.BUSY_TIMEOUT_MS}")
+    cursor.execute(f"PRAGMA busy_timeout={sqlite_file.BUSY_TIMEOUT_MS}")
     names = {row[0] for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
     # A ledger or an empty database. Another program's is refused later, with its journal mode as it was.
     if not names or {"playbook", "event"} <= names:
@@ -227,7 +226,7 @@ def _postgresql(of: Url) -> sa.Engine:
         connection.autocommit = True
         if connection.execute("SELECT pg_backend_pid()").fetchone()[0] == connection.info.backend_pid:
             # Without it a process that was stopped while it changes the schema would stop every other one.
-            connection.execute(f"SET lock_timeout = {lock.BUSY_TIMEOUT_MS}")
+            connection.execute(f"SET lock_timeout = {sqlite_file.BUSY_TIMEOUT_MS}")
         elif not asked:
             connection.prepare_threshold = None
         connection.autocommit = False
@@ -251,7 +250,7 @@ def patience() -> str:
     Without it a writer that was stopped while it held the playbook's row would stop every other one. In the statement
     that waits it costs no round trip, and behind a pooler nobody else gets the setting.
     """
-    return f"set_config('lock_timeout', '{lock.BUSY_TIMEOUT_MS}', true)"
+    return f"set_config('lock_timeout', '{sqlite_file.BUSY_TIMEOUT_MS}', true)"
 
 
 @contextmanager

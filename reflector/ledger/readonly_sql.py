@@ -75,14 +75,14 @@ class Asker:
                 raise KeyboardInterrupt from error
             if "locked" in text or "disk" in text:
                 raise
-            raise _meant("SQLite", text) from error
+            raise _refused("SQLite", text) from error
         except Exception as error:
             code = getattr(error, "sqlstate", None)
             if code == "57014":
                 raise LedgerError("the server ended the query (statement_timeout); ask for less") from error
             if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
                 raise
-            raise _meant("PostgreSQL", str(error).splitlines()[0].strip(), code == "25006") from error
+            raise _refused("PostgreSQL", str(error).splitlines()[0].strip()) from error
 
 
 @contextmanager
@@ -119,20 +119,9 @@ def _allows(action: int, name: str | None, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY
 
 
-#: What the engines say of a second statement, and of one that is not reading.
-_SEVERAL = ("one statement at a time", "multiple commands")
-_WRITES = ("not authorized", "prohibited", "readonly database", "data-modifying")
-
-
-def _meant(engine: str, text: str, writes: bool = False) -> NotAQuestion:
-    """Return what an engine's error about a query means; `writes` where its code says that it is not reading."""
-    if any(words in text for words in _SEVERAL):
-        return NotAQuestion("the query was refused: it holds more than one statement; ask them one by one")
-    if writes or any(words in text for words in _WRITES):
-        return NotAQuestion(
-            f"the query was refused: {engine} refused it ({text}). `reflector sql` changes nothing; to change the "
-            "ledger, use `reflector add`, `undo`, `redact` or `ledger policy`"
-        )
+def _refused(engine: str, text: str) -> NotAQuestion:
+    """Return what an engine's error about a query means."""
     return NotAQuestion(
-        f"{engine} does not understand the query: {text}. `reflector sql` only reads; without a query it lists views"
+        f"{engine} does not answer the query: {text}. `reflector sql` takes one statement that only reads, and lists "
+        "the views without one; to change the ledger, use `reflector add`, `undo`, `redact` or `ledger policy`"
     )

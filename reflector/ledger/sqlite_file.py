@@ -1,22 +1,30 @@
-"""The file of a SQLite ledger, and which SQLite opens it.
+"""The file of a SQLite ledger, which SQLite opens it, and the lock that its writers hold.
 
 Invariant: a new file is its owner's alone, and no link below a `.claude` leads to a ledger: the file is created and
-looked at here, through its folder, before SQLite opens it by its path.
+looked at here, through its folder, before SQLite opens it by its path. Who writes holds a file's lock besides SQLite's
+own, and one who is stopped while holding it stops the others for `BUSY_TIMEOUT_MS` at most: BEGIN IMMEDIATE alone never
+fails but is unfair, and eight writers waited up to 2 s for it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from reflector.files import Folder, folder_of
-from reflector.ledger.errors import LedgerGone, LedgerUnavailable
+from reflector.files import Folder, folder_of, lock
+from reflector.ledger.errors import LedgerGone, LedgerLocked, LedgerUnavailable
+
+if TYPE_CHECKING:
+    from reflector.ledger.url import Url
 
 #: SQLite before this can lose a commit when a checkpoint races a writer (the WAL-reset bug).
 SOUND_SQLITE = (3, 51, 3)
@@ -24,6 +32,12 @@ SOUND_SQLITE = (3, 51, 3)
 _LONGEST_PATH = 500
 #: What SQLite puts beside a database, by its path.
 _BESIDE = ("", "-wal", "-shm", "-journal")
+
+BUSY_TIMEOUT_MS = 30_000
+#: Seconds between two questions for the lock: the first, and the most.
+_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+#: What the system says of a file system on which no file can be locked.
+NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 @cache
@@ -126,3 +140,51 @@ def _stat(folder: Folder, name: str) -> os.stat_result | None:
         return folder.stat(name)
     except FileNotFoundError:
         return None
+
+
+@contextmanager
+def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a SQLite ledger's writers, and nothing for other ledgers. Who waits for it does not wait
+    forever, for its holder may be stopped.
+
+    Raises LedgerLocked, LedgerUnavailable.
+    """
+    if url.dialect != "sqlite" or url.in_memory:
+        yield
+        return
+    file, doing = Path(f"{url.database}.lock"), "opened"
+    with ExitStack() as stack:
+        try:
+            with folder_of(file) as folder:
+                handle = folder.open(file.name, os.O_RDWR | os.O_CREAT)
+            stack.callback(os.close, handle)  # which lets go of the lock
+            doing = "locked"
+            _take(url.database, handle, BUSY_TIMEOUT_MS / 1000 if wait else 0.0)
+        except OSError as error:
+            raise _refused(file, doing, error) from error
+        yield
+
+
+def _take(database: str, handle: int, seconds: float) -> None:
+    until, pause = time.monotonic() + seconds, _PAUSE
+    while not lock(handle, wait=False):
+        if time.monotonic() >= until:
+            raise LedgerLocked(
+                f"another process holds the ledger {database} for {seconds:g} s; see which one hangs, and try again"
+            )
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
+    way_out = "check that its folder exists and that you may write there"
+    if error.errno in NO_LOCKS:
+        way_out = (
+            "no file can be locked on that file system: name a ledger on a local disk "
+            "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+        )
+    elif error.errno in {errno.EMFILE, errno.ENFILE}:
+        way_out = "close programs or raise the limit (`ulimit -n`), then run the same command again"
+    elif error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        way_out = "free some space, then run the same command again"
+    return LedgerUnavailable(f"the ledger's lock {file} cannot be {doing} ({error.strerror}); {way_out}")

@@ -21,7 +21,7 @@ from pathlib import Path
 from reflector import files
 from reflector.files import lock
 from reflector.handover import keep
-from reflector.ledger.lock import NO_LOCKS
+from reflector.ledger.sqlite_file import NO_LOCKS
 from reflector.locate import environment, user_state
 
 

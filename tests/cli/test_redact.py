@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reflector.curation.erasure import erase, planned
-from reflector.ledger import engines, lock
+from reflector.ledger import engines, sqlite_file
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
 from reflector.sessions import spool
@@ -101,7 +101,7 @@ def test_on_a_terminal_it_shows_the_text_and_asks_first(told: Agent) -> None:
 def test_a_reader_that_keeps_the_old_content_in_the_file_is_told_of_and_a_second_call_sweeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "BUSY_TIMEOUT_MS", 100)
+    monkeypatch.setattr(sqlite_file, "BUSY_TIMEOUT_MS", 100)
     path = tmp_path / "ledger.db"
     with Ledger.open_file(path) as ledger, closing(_reader(path)) as reader:
         ledger.append([added("pat-001", SECRET)])

@@ -121,13 +121,13 @@ def test_a_question_in_memory_is_held_to_reading_as_well_and_writing_goes_on_aft
 
 def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -> None:
     for query, told in (
-        ("SELECT * FRM bullets", "does not understand the query: .*(syntax error|near)"),
-        ("SELECT * FROM nothing", "nothing.*`reflector sql` only reads; without a query it lists"),
+        ("SELECT * FRM bullets", "does not answer the query: .*(syntax error|near)"),
+        ("SELECT * FROM nothing", "nothing.*`reflector sql` takes one statement that only reads, and lists the views"),
         ("SELECT nothing FROM bullets", "nothing"),
         ("", "the query is empty; try: reflector sql"),
         (" -- only words", "the query is empty"),
-        ("SELECT 'open", "does not understand the query"),
-        ("SELECT ?, %s", "does not understand|number of bindings"),
+        ("SELECT 'open", "does not answer the query"),
+        ("SELECT ?, %s", "does not answer|number of bindings"),
     ):
         with asking(ledger) as asker, pytest.raises(NotAQuestion, match=told):
             pytest.fail(f"answered {query!r}: {asker.ask(query)}")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.ledger import lock
+from reflector.ledger import sqlite_file
 from reflector.ledger.errors import (
     LedgerAway,
     LedgerCorrupt,
@@ -206,7 +206,7 @@ def test_a_writer_that_hangs_is_not_waited_for_for_ever(
     if sql.is_postgres(ledger) and lock_of is _file_locked:
         pytest.skip("a server has no file that is locked")
     ledger.append([added()])
-    monkeypatch.setattr(lock, "BUSY_TIMEOUT_MS", 150)
+    monkeypatch.setattr(sqlite_file, "BUSY_TIMEOUT_MS", 150)
     with Ledger.open(ledger.engine.url.text) as waiting, lock_of(ledger) as told:
         position = waiting.head().position  # a reader does not wait for writers
         with pytest.raises(LedgerLocked, match=told):
