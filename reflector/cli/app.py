@@ -11,7 +11,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -235,7 +235,6 @@ def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     if sys.stdout is None:  # closed by the caller (`>&-`)
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
-    ledgers.show_upgrade = _upgrade
     place = Place()
     ledgers.tell = lambda text: place._note([text])
     try:
@@ -263,15 +262,6 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         print(f"reflector: {_shown(place.here(words_of(error)))}", file=sys.stderr)
         return code
-
-
-@contextmanager
-def _upgrade(head: int) -> Iterator[Callable[[int], None]]:
-    """Show how far an upgrade is, on a terminal."""
-    from reflector.cli.output import progress
-
-    with progress(head, "upgrading the ledger") as bar:
-        yield lambda position: bar.update(position - bar.pos)
 
 
 def _colour() -> bool | None:

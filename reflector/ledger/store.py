@@ -76,8 +76,8 @@ class Ledger(Reader):
             raise
         ledger = cls(engine, playbook_id, playbook)
         if code_version is None or code_version < CODE_VERSION:
-            with reflector.ledger.show_upgrade(ledger.head().position) as progress:
-                ledger.rebuild(progress)
+            reflector.ledger.tell(f"the tables of {engine.url.shown} are filled again, once after an upgrade")
+            ledger.rebuild()
         if made in EARLIER and engine.dialect == "sqlite":  # on a server that is the owner's, with `mend_triggers`
             ledger.mend_triggers()
         return ledger
