@@ -1,7 +1,7 @@
-"""What verifying has to do at least, in a process of its own: `python -m benchmarks.verify_floor FILE AFTER [whole]`.
+"""What verifying has to do at least, in a process of its own: `python -m benchmarks.verify_floor FILE`.
 
-Fetches the events behind a position and hashes them. `whole` counts the tags as well, without comparing a row, and has
-SQLite check its file. Nothing of reflector is imported.
+Fetches the events and hashes them, counts the tags without comparing a row, and has SQLite check its file. Nothing of
+reflector is imported.
 """
 
 from __future__ import annotations
@@ -22,23 +22,20 @@ _COLUMNS = (
 )
 
 
-def main(path: str, after: int, whole: bool) -> None:
+def main(path: str) -> None:
     connection = sqlite.connect(path)
-    cursor = connection.execute(
-        f"SELECT {_COLUMNS} FROM event WHERE playbook_id = 1 AND position > {after:d} ORDER BY position"  # noqa: S608
-    )
+    cursor = connection.execute(f"SELECT {_COLUMNS} FROM event WHERE playbook_id = 1 ORDER BY position")  # noqa: S608
     chain = bytes(32)
     counted: dict[tuple[str, str], set[str]] = {}
     while rows := cursor.fetchmany(1000):
         for row in rows:
             chain = _hashed(chain, row)
-            if whole and row[2] == "bullet.tagged":
+            if row[2] == "bullet.tagged":
                 data = json.loads(row[10])
                 if data["disposition"] == "counted":
                     counted.setdefault((data["name"], data["tag"]), set()).add(row[1])
-    if whole:
-        connection.execute("PRAGMA integrity_check").fetchall()
-        connection.execute("PRAGMA foreign_key_check").fetchall()
+    connection.execute("PRAGMA integrity_check").fetchall()
+    connection.execute("PRAGMA foreign_key_check").fetchall()
 
 
 def _hashed(chain: bytes, row: Any) -> bytes:
@@ -48,4 +45,4 @@ def _hashed(chain: bytes, row: Any) -> bytes:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ["whole"])
+    main(sys.argv[1])

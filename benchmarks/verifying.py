@@ -1,4 +1,4 @@
-"""Verifying a ledger on SQLite: against the sum of its parts, behind a head, in memory, and beside other playbooks.
+"""Verifying a ledger on SQLite: against the sum of its parts, in memory, and beside other playbooks.
 
 Whole processes, their CPU seconds: SQLite checks its file in a thread, so wall time would hide a part of the work.
 """
@@ -15,7 +15,6 @@ from benchmarks import made
 from benchmarks.harness import Row, paired_ratio
 from benchmarks.process import CHECKOUT, Asked, run
 from reflector.ledger.store import Ledger
-from reflector.proof.heads import head_at
 from reflector.proof.verify import verify
 
 #: Mebibytes that a process may take at the most, whatever the ledger's size.
@@ -30,9 +29,6 @@ def rows(files: dict[int, Path], folder: Path) -> list[Row]:
 
 
 def _one(path: Path, size: int, folder: Path) -> list[Row]:
-    with Ledger.open_file(path) as ledger:
-        after = size // 2
-        at = head_at(ledger, after)
     asked, floor = Asked(folder, path), [sys.executable, "-m", "benchmarks.verify_floor", str(path)]
     environ = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     peaks: list[float] = []
@@ -43,15 +39,11 @@ def _one(path: Path, size: int, folder: Path) -> list[Row]:
         return took.seconds
 
     repeats, warm = (5 if size < 10**6 else 3, True) if size < 10**7 else (1, False)
-    everything = paired_ratio(lambda: run([*floor, "0", "whole"], environ).seconds, ours, repeats, warm=warm)
-    since = asked.cpu("verify", "--since", str(at))
-    behind = paired_ratio(lambda: run([*floor, str(after)], environ).seconds, since, repeats, warm=warm)
+    everything = paired_ratio(lambda: run(floor, environ).seconds, ours, repeats, warm=warm)
     peak = statistics.median(peaks)
     note = "CPU of a process; floor: fetch, hash, count the tags, integrity_check. Ours also fills the tables again"
-    since_note = f"{size - after:,} events are new; floor: a process that reads and hashes these"
     return [
         Row(f"verify everything, {size:,} events", *everything, 1.3, note),
-        Row(f"verify --since, {size:,} events", *behind, 1.5, since_note),
         Row(f"verify, peak of {size:,} events", _PEAK, peak, peak / _PEAK, 1.0, "floor: the limit that was set", "MiB"),
     ]
 

@@ -211,7 +211,6 @@ MUTATIONS = [
     Mutation(PROVEN, "(position and last != end[2])", "False", VERIFY),
     Mutation(PROVEN, "if anchor not in there:", "if anchor.position > position:", VERIFY),
     Mutation(PROVEN, "elif event_id not in erased:", "elif False:", VERIFY),
-    Mutation(PROVEN, "and self.since != start:", "and self.since.position != start.position:", VERIFY),
     Mutation(COMPARED, '"tag", "session_id", "reflection_id"', '"tag", "session_id"', VERIFY),
     Mutation(COMPARED, '"reflection_id", "active")', '"reflection_id")', VERIFY),
     Mutation(COMPARED, 'yield position, f"{name} is missing in the table"', "pass", VERIFY),

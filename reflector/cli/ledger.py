@@ -41,7 +41,7 @@ from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.project import Project
 from reflector.proof import heads
-from reflector.proof.verify import LEFT_OUT, verify_opening
+from reflector.proof.verify import verify_opening
 from reflector.sessions import locks
 from reflector.sessions.seen_head import seen
 from reflector.text.secrets import quote
@@ -196,17 +196,14 @@ class FindingJson:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedJson:
-    """What `verify` found; `head` is empty where there is none, `since` null where everything was verified.
+    """What `verify` found; `head` is empty where there is none.
 
     anchors   heads that were published and proved
-    left_out  what is not looked at with --since
     """
 
     head: str
     findings: list[FindingJson]
     anchors: list[Anchor]
-    since: Anchor | None
-    left_out: list[str]
 
 
 @click.command()
@@ -214,47 +211,38 @@ class VerifiedJson:
     "--anchor", "anchors", multiple=True, metavar="HEAD|FILE|GIT-REF",
     help="A head published earlier, a file of heads, or REV:PATH in git; proves that nothing was cut off.",
 )  # fmt: skip
-@click.option("--since", metavar="HEAD|FILE|GIT-REF", help="Verify only the events behind a head known to be good.")
 @json_option
 @click.pass_obj
-def verify(place: Place, anchors: tuple[str, ...], since: str | None, as_json: bool) -> None:
+def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     """Prove that the ledger is what was appended; silent when it is.
 
     Checks the chain, the order, the triggers and views, SQLite's own integrity, that every counter is what the events
     say, that a server still has the newest event that this machine saw, and that trials were drawn and closed as they
     say. Exits 1 with one line per finding.
-
-    With --since, reads only what is new: the chain from a known head (of a file the last one) to the head of today, and
-    the schema. A note says what was left out.
     """
     project = place.project()
-    published = [head for anchor in anchors for head in _published_in(anchor, project, "--anchor")]
-    known = () if since is None else _published_in(since, project, "--since")
-    start = max(known, key=lambda anchor: anchor.position, default=None)
+    published = [head for anchor in anchors for head in _published_in(anchor, project)]
     needs_ledger(project)
     published += [anchor for anchor, _ in noted(project.root)]
-    verified = verify_opening(project.open_ledger, *published, seen=lambda ledger: seen(project, ledger), since=start)
+    verified = verify_opening(project.open_ledger, *published, seen=lambda ledger: seen(project, ledger))
     findings = [*verified.findings]
-    if not findings and start is None:
+    if not findings:
         with project.open_ledger() as opened:
             findings += trials_wrong(opened)
     head = str(verified.head) if verified.head is not None else ""
     if as_json:
         found = [shaped(FindingJson, finding, position=finding.where) for finding in findings]
-        print_json(VerifiedJson(head, found, published, start, [*LEFT_OUT] if start is not None else []))
+        print_json(VerifiedJson(head, found, published))
     else:
         for finding in findings:
             where = f"position {finding.where}" if finding.where is not None else "ledger"
             click.echo(safe(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}"))
-        if start is not None:
-            note(f"Only events behind {start.position} were verified. Left out: {'; '.join(LEFT_OUT.values())}.")
-            note("`reflector verify` verifies everything.")
     if findings:
         raise click.exceptions.Exit(1)
 
 
-def _published_in(given: str, project: Project, option: str) -> tuple[Anchor, ...]:
-    """Return the heads that an option names: a head, a file, or a file that git has."""
+def _published_in(given: str, project: Project) -> tuple[Anchor, ...]:
+    """Return the heads that an anchor names: a head, a file, or a file that git has."""
     try:
         if heads.is_head(given):
             return heads.anchors_in(given)
@@ -264,7 +252,7 @@ def _published_in(given: str, project: Project, option: str) -> tuple[Anchor, ..
             content = heads.published(project.root, given, _MOST_HEADS)
         return heads.anchors_in(content.decode("utf-8", "replace"))
     except heads.NoAnchor as error:
-        raise click.UsageError(f"{option} {given[:100]!r}: {error}") from error
+        raise click.UsageError(f"--anchor {given[:100]!r}: {error}") from error
 
 
 @click.group()
@@ -482,8 +470,8 @@ def copy(place: Place, url: str) -> None:
     refused. The project keeps its ledger until `ledger_url` names the copy.
     """
     needs_ledger(place.project())
-    with place.reading() as opened, progress(opened.head().position, "copying") as bar:
-        end = transfer.copy(opened, url, bar.update)
+    with place.reading() as opened:
+        end = transfer.copy(opened, url)
     click.echo(end)
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
 

@@ -75,7 +75,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "redact": Entry("transfer", "redact", ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR")),
         "import": Entry("transfer", "import_", ("playbook.json", "--dry-run CLAUDE.md", "ledger.ndjson")),
         "export": Entry("transfer", "export", ("--format ndjson > ledger.ndjson", "--as-of 2026-11-01")),
-        "verify": Entry("ledger", "verify", ("", "--anchor heads.txt", "--since heads.txt")),
+        "verify": Entry("ledger", "verify", ("", "--anchor heads.txt")),
         "rebuild": Entry("ledger", "rebuild", ("", "--check")),
         "ledger": Entry("ledger", "ledger", ("head >> heads.txt", "backup ledger.backup", "policy")),
         "lessons": Entry("lessons", "lessons", ("", "recall 'flaky tests'")),

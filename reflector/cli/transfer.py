@@ -29,7 +29,7 @@ from reflector.curation.erasure import Erasure, copies, echoes, erase, forget, h
 from reflector.curation.playbook_file import settle
 from reflector.events.event import Appended, Event
 from reflector.exchange.merge import Merged, merge
-from reflector.exchange.transfer import Progress, checked, exported, lines_of, load
+from reflector.exchange.transfer import checked, exported, lines_of, load
 from reflector.files import read_bounded
 from reflector.ledger.rows import Head
 from reflector.ledger.store import Ledger
@@ -162,9 +162,9 @@ def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
         locks.held(state, "model.lock", wait=True),
         locks.held(state, "drain.lock", wait=True),
         project.open_ledger() as ledger,
-        _lines(file, "loading") as (lines, done),
+        _lines(file, "loading") as lines,
     ):
-        end = load(ledger, lines(), done)
+        end = load(ledger, lines())
         aside = settle(ledger, project)
     place.write(project)
     if not quiet:
@@ -176,8 +176,8 @@ def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
 
 def _merge(place: Place, file: Path, *, rename: bool, quiet: bool) -> Merged:
     first = place.project().first_number
-    with place.changing() as ledger, _lines(file, "reading") as (lines, done):
-        merged = merge(ledger, lines, rename=rename, first=first, progress=done)
+    with place.changing() as ledger, _lines(file, "reading") as lines:
+        merged = merge(ledger, lines, rename=rename, first=first)
     if not quiet:
         click.echo(merged.head)
         for old, new in merged.renamed.items():
@@ -205,16 +205,19 @@ def _print_merged(merged: Merged) -> None:
 
 
 @contextmanager
-def _lines(file: Path, label: str) -> Iterator[tuple[Callable[[], Iterator[bytes]], Progress]]:
-    """What reads a file's lines, and a bar as long as its header says."""
-
-    def lines() -> Iterator[bytes]:
-        with file.open("rb") as opened:
-            yield from lines_of(opened)
-
-    header, _ = checked(lines())
+def _lines(file: Path, label: str) -> Iterator[Callable[[], Iterator[bytes]]]:
+    """What reads a file's lines, and moves a bar as long as its header says."""
+    with file.open("rb") as opened:
+        header, _ = checked(lines_of(opened))
     with progress(header.position, label) as bar:
-        yield lines, bar.update
+
+        def lines() -> Iterator[bytes]:
+            with file.open("rb") as opened:
+                for line in lines_of(opened):
+                    yield line
+                    bar.update(min(1, header.position - bar.pos))
+
+        yield lines
 
 
 @click.command()

@@ -40,7 +40,7 @@ from reflector.exchange.agreement import (
     restated_counters,
 )
 from reflector.exchange.cloudevents import Header
-from reflector.exchange.transfer import Checked, Erased, Progress, WrongLine, checked, write
+from reflector.exchange.transfer import Checked, Erased, WrongLine, checked, write
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
@@ -143,7 +143,7 @@ def bullets_of(writing: Writing) -> Bullets:
     return found
 
 
-def survey(lines: Iterable[str | bytes], progress: Progress | None = None) -> Survey:
+def survey(lines: Iterable[str | bytes]) -> Survey:
     """Prove a file and read what it holds. Raises WrongLine."""
     header, events = checked(lines)
     found, erased, clock = Survey(header), Erased(), Clock()
@@ -155,8 +155,6 @@ def survey(lines: Iterable[str | bytes], progress: Progress | None = None) -> Su
             clock.came(first_moment(meta, NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
-        if progress is not None and stored.position % _PAGE == 0:
-            progress(_PAGE)
     erased.refuse_rest()
     return found
 
@@ -269,7 +267,6 @@ def merge(
     *,
     rename: bool = False,
     first: int = 0,
-    progress: Progress | None = None,
 ) -> Merged:
     """Append the events of an exported ledger that are not here. `lines` is called for the file's lines, twice: to
     prove them, and under the ledger's lock.
@@ -278,7 +275,7 @@ def merge(
 
     Raises WrongLine, and LedgerError such as for names that differ; nothing is appended then.
     """
-    found, done = survey(lines(), progress), Merged(ledger.head())
+    found, done = survey(lines()), Merged(ledger.head())
     with suppress(_NothingNew), ledger.writing() as writing:
         done.head = _head_at(done.head, writing)
         here = bullets_of(writing)

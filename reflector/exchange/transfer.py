@@ -7,7 +7,7 @@ disk leave the ledger as it was. Lines are read, checked and written page by pag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -23,9 +23,6 @@ from reflector.ledger.reader import Reader
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-
-#: Called with the number of events that are through, page by page.
-Progress = Callable[[int], None]
 
 _PAGE: Final = 1000
 #: More than an event with the longest answer that is kept, each character of it escaped.
@@ -146,7 +143,7 @@ def _sealed(number: int, line: tuple[Stored, dict[str, Any] | None, dict[str, An
     return Checked(number, said._replace(data=prepared.data, meta=prepared.meta), prepared)
 
 
-def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
+def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
     """Make an empty ledger the one that a file holds. Raises WrongLine, LedgerError."""
     header, events = checked(lines)
     if header.playbook != ledger.name:
@@ -161,7 +158,7 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
                 f"{ledger.engine.url.shown} has {writing.position:,} events of the playbook {ledger.name!r} and was "
                 "not changed; name an empty ledger, or add the file's events to these: `reflector import FILE`"
             )
-        last = write(sql, events, progress)
+        last = write(sql, events)
         if last is not None and last.type == LEDGER_MOVED:
             raise WrongLine(last.position + 1, "here the playbook moved to another ledger; import that one's export")
         # A clock may be a minute ahead of this one.
@@ -175,16 +172,16 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
     return ledger.head()
 
 
-def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:
+def copy(source: Reader, url: str) -> Head:
     """Make the empty ledger at a URL the same ledger as this one, on any engine; return where it ends.
 
     Raises WrongLine where the source is not sound, LedgerError.
     """
     with Ledger.open(url, source.name) as target:
-        return load(target, exported(source), progress)
+        return load(target, exported(source))
 
 
-def write(sql: Statements, events: Iterator[Checked], progress: Progress | None = None) -> Stored | None:
+def write(sql: Statements, events: Iterator[Checked]) -> Stored | None:
     """Insert the events unchanged, into the event table alone, and return the last one. The caller moves the head.
 
     Raises WrongLine for an event that conflicts with the others.
@@ -197,8 +194,6 @@ def write(sql: Statements, events: Iterator[Checked], progress: Progress | None 
             erased.take(one)
         sql.insert("event", Stored._fields, [one.stored for one in page])
         last = page[-1].stored
-        if progress is not None:
-            progress(len(page))
     erased.refuse_rest()
     return last
 

@@ -30,20 +30,12 @@ from reflector.proof.reading import MALFORMED, MEND_HEAD, RESTORE, SET_ASIDE, sa
 from reflector.proof.schema import schema_findings
 from reflector.proof.tables import Rebuilt
 
-__all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening"]
+__all__ = ["Anchor", "Finding", "Verified", "verify", "verify_opening"]
 
 
-#: What is not looked at where a known head is given, and how a person is told.
-LEFT_OUT: Final = {
-    "events": "the events up to it",
-    "tables": "the tables, so the counters",
-    "file": "SQLite's check of its file",
-}
-
-
-def verify(ledger: Ledger, *anchors: Anchor, since: Anchor | None = None) -> Iterator[Finding]:
+def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     """Every finding of a ledger: its file, schema, chain and order, its tables, and each of the anchors that is not in
-    its history. Where it is known to be good up to `since`, only what is new is read: `LEFT_OUT` is not looked at.
+    its history.
 
     SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
     A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
@@ -51,17 +43,15 @@ def verify(ledger: Ledger, *anchors: Anchor, since: Anchor | None = None) -> Ite
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as beside, ledger.asking() as sql:
-        damage = beside.submit(_damage, ledger.engine) if since is None else None
+        damage = beside.submit(_damage, ledger.engine)
         yield from _readable(sql, schema_findings(sql), "the schema")
-        walk = Walk(sql, anchors, since)
+        walk = Walk(sql, anchors)
         yield from _readable(sql, walk.findings(), "the history", walk)
         if walk.rebuilt is not None:
             yield from _readable(sql, walk.rebuilt.findings(sql), "a table")
             walk.rebuilt.close()
-        # This one as well behind a known head: its name and origin are those of the first event, which is not read.
-        but = ledger.playbook_id if since is None else -1
-        yield from _readable(sql, _other_playbooks(sql, but), "another playbook")
-        yield from damage.result() if damage is not None else ()
+        yield from _readable(sql, _other_playbooks(sql, ledger.playbook_id), "another playbook")
+        yield from damage.result()
 
 
 _ENDS: Final = (
@@ -110,10 +100,8 @@ def verify_opening(
     open_ledger: Callable[[], Ledger],
     *anchors: Anchor,
     seen: Callable[[Ledger], Anchor | None] = lambda _: None,
-    since: Anchor | None = None,
 ) -> Verified:
-    """Open a ledger that may be too damaged for it, and verify it, or what came `since` a head. Raises a LedgerError
-    for one out of reach.
+    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out of reach.
 
     `seen` finds one more anchor, which only an open ledger tells.
     """
@@ -122,7 +110,7 @@ def verify_opening(
     try:
         with open_ledger() as ledger:
             named = (*anchors, *filter(None, [seen(ledger)]))
-            findings += verify(ledger, *named, since=since)
+            findings += verify(ledger, *named)
             with suppress(LedgerCorrupt):  # a finding says the same
                 head = ledger.head()
     except LedgerCorrupt as error:
@@ -181,14 +169,14 @@ _TARGETS: Final = (
 
 
 class Walk:
-    """One pass over the events, all of them or those behind a head that is known to be good."""
+    """One pass over the events: each is read once, in order, and found sound or named with what is wrong. No row is
+    trusted: one that cannot be read is a finding, and the walk continues."""
 
-    def __init__(self, sql: Statements, anchors: Sequence[Anchor], since: Anchor | None = None) -> None:
+    def __init__(self, sql: Statements, anchors: Sequence[Anchor]) -> None:
         self.sql = sql
         self.anchors = anchors
-        self.since = since
         #: The position of the event that is looked at.
-        self.position = since.position if since is not None else 0
+        self.position = 0
         #: The event before, if the playbook moved to another ledger with it.
         self._moved: str | None = None
         #: The tables as the events make them, where all of them can be read.
@@ -197,36 +185,21 @@ class Walk:
     def findings(self) -> Iterator[Finding]:
         """Yield every finding of the events, of the head, of the anchors and of the rows that stand beside events."""
         sql = self.sql
-        folding = Rebuilt(sql) if self.since is None else None
+        folding = Rebuilt(sql)
         head = sql.run("SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?").fetchone()
         if head is None:
             yield Finding("head", None, "the playbook's row is gone", RESTORE)
             return
         name, origin, *end = head
-        start, last = Anchor(0, genesis(name, origin)), ""
-        if self.since is not None and self.since.position:
-            for one in events_where(sql, "position = ?", self.since.position):
-                start, last = Anchor(one.position, one.chain), one.recorded_at
-                self._moved = one.event_id if one.type == ev.LEDGER_MOVED and not one.fault else None
-        if self.since is not None and self.since != start:
-            yield _not_there(self.since, end[0])
-            return
-        chain, position, link = start.chain, start.position, bytes.fromhex(start.chain.removeprefix(PREFIX))
-        there = {start}
-        # What is before a head that is known to be good follows from it: a look at the row is enough.
-        earlier = [anchor.position for anchor in self.anchors if anchor.position < start.position]
-        if earlier:
-            among, values = sql.among("position", earlier)
-            query = f"SELECT position, chain FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
-            there |= {Anchor(*row) for row in sql.run(query, values).fetchall()}
-            there.add(Anchor(0, genesis(name, origin)))
+        chain, position, last = genesis(name, origin), 0, ""
+        link, there = bytes.fromhex(chain.removeprefix(PREFIX)), {Anchor(0, chain)}
         wanted = {anchor.position for anchor in self.anchors}
         erased = {row[0] for row in sql.run(_TARGETS, ev.EVENT_REDACTED).fetchall()}
         put = events_where(sql, f"{one_of((ev.EVIDENCE_RETRACTED,))} AND meta LIKE ?", f'{{"{ev.ASIDE}":%')
         aside = {one.meta.get(ev.ASIDE) for one in put}
         before, meta_hash = "{}", digest("{}")
         unfit = False
-        for row in stream(sql, "event", _COLUMNS, f" AND position > {position:d}"):
+        for row in stream(sql, "event", _COLUMNS):
             at, event_id, type_, _, _, recorded_at, _, session_id, reflection_id, target_id, data, of, meta, chain = row
             if at != position + 1:
                 yield Finding("order", at, f"position {at} follows {position}", RESTORE)
@@ -265,8 +238,9 @@ class Walk:
             yield Finding("head", position, "the head's chain or time is not the last event's", MEND_HEAD)
         for anchor in dict.fromkeys(self.anchors):
             if anchor not in there:
-                yield _not_there(anchor, position)
-        if folding is not None and not unfit:
+                what = f"the published head {anchor.position} is not in this history, which ends at {position}"
+                yield Finding("anchor", anchor.position, what, RESTORE)
+        if not unfit:
             self.rebuilt = folding
 
     def unreadable_from(self) -> int | None:
@@ -284,10 +258,10 @@ class Walk:
                 return position
         return None
 
-    def _read(self, row: tuple[Any, ...], folding: Rebuilt | None, aside: set[Any]) -> Iterator[Finding]:
+    def _read(self, row: tuple[Any, ...], folding: Rebuilt, aside: set[Any]) -> Iterator[Finding]:
         """Read the data of an event, and fold it; yield what is wrong. Raises for a row that no event has."""
         event = event_of((*row, None), kept_of(self.sql, [row[1]])[row[1]] if row[10] is None else None)
-        if folding is not None and (wrong := folding.take(event)):
+        if wrong := folding.take(event):
             yield wrong
         if event.type == ev.LEDGER_MOVED and not event.fault:
             self._moved = event.event_id
@@ -305,11 +279,6 @@ class Walk:
             return
         elif kept_of(self.sql, [event_id])[event_id] is None:
             yield Finding("redaction", position, f"the facts of this {type_} were erased with its text", RESTORE)
-
-
-def _not_there(anchor: Anchor, end: int) -> Finding:
-    what = f"the published head {anchor.position} is not in this history, which ends at {end}"
-    return Finding("anchor", anchor.position, what, RESTORE)
 
 
 _AGAIN = "find out who put it back; restore a backup from after the redaction"

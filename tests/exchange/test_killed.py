@@ -5,13 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reflector.exchange.merge import merge
-from reflector.exchange.transfer import exported, lines_of, load
+from reflector.exchange.transfer import exported, load
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger, sqlite_file
@@ -23,12 +24,17 @@ _CONTEXT.set_forkserver_preload(["tests.exchange.test_killed"])
 
 
 def _take_in(url: str, path: Path, how: str, pages: Any = None) -> None:
-    progress = pages.put if pages is not None else None
-    with Ledger.open(url) as ledger, path.open("rb") as file:
+    def lines() -> Iterator[bytes]:
+        for number, line in enumerate(path.read_bytes().splitlines()):
+            if pages is not None and number == 1000:
+                pages.put(number)
+            yield line
+
+    with Ledger.open(url) as ledger:
         if how == "load":
-            load(ledger, lines_of(file), progress)
+            load(ledger, lines())
         else:
-            merge(ledger, path.read_bytes().splitlines, progress=progress)
+            merge(ledger, lines)
 
 
 @pytest.mark.slow

@@ -26,10 +26,6 @@ def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
     return {(finding.code, finding.where) for finding in verify(ledger, *anchors)}
 
 
-def _since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> set[tuple[str, int | None]]:
-    return {(finding.code, finding.where) for finding in verify(ledger, *anchors, since=since)}
-
-
 #: Of the tag at position 6, and of the events around it.
 _TAG = "UPDATE event SET {} WHERE position = 6"
 _FORGED = '{"forged":true}'
@@ -267,9 +263,7 @@ def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
 def test_a_renamed_playbook_is_found_from_the_one_that_began_in_its_place(
     told: Ledger, open_ledger: OpenLedger
 ) -> None:
-    known = Anchor(told.head().position, told.head().chain)
     sql.forge(told, "UPDATE playbook SET name = 'mine'")
-    assert _since(told, known) == {("head", None)}
     (finding,) = verify(open_ledger())
     assert "'mine' did not begin under this name" in finding.message
     assert ("chain", 1) in _codes(open_ledger("mine"))
@@ -320,31 +314,3 @@ def test_verifying_is_not_disturbed_by_appends_meanwhile(told: Ledger, open_ledg
         patched.setattr("reflector.proof.verify.leaf", appending(leaf))
         assert list(verify(told)) == []
     assert told.head().position == len(history()) * 2
-
-
-def test_behind_a_known_head_only_what_is_new_is_read_and_all_of_it_is_proved(told: Ledger) -> None:
-    known = Anchor(told.head().position, told.head().chain)
-    told.append([added("oth-001"), added("oth-002")])
-    last = told.head().position
-    assert _since(told, known) == set()
-    assert _since(told, Anchor(last, told.head().chain)) == set()
-    # What it says that it leaves out, it leaves out.
-    sql.forge(told, "UPDATE event SET actor = 'x' WHERE position = 4", "UPDATE bullet SET helpful = 9")
-    assert _since(told, known) == set()
-    sql.forge(told, f"UPDATE event SET actor = 'x' WHERE position = {last - 1}")
-    assert _since(told, known) == {("chain", last - 1)}
-    sql.forge(told, f"DELETE FROM event WHERE position = {last}")
-    assert _since(told, known) == {("chain", last - 1), ("head", last - 1), ("head", None)}
-
-
-def test_a_history_that_does_not_go_through_the_known_head_is_found(told: Ledger) -> None:
-    head = told.head()
-    events = {event.position: event.chain for event in told.events()}
-    for position in (0, 5, head.position + 3):
-        assert _since(told, Anchor(position, head.chain)) == {("anchor", position)}
-    start = Anchor(0, genesis(head.playbook, head.origin))
-    assert _since(told, start, start, *(Anchor(*one) for one in events.items())) == set()
-    # Heads before the known one are looked up.
-    known = Anchor(5, events[5])
-    assert _since(told, known, start, Anchor(3, events[3]), Anchor(9, events[9])) == set()
-    assert _since(told, known, Anchor(3, head.chain), Anchor(9, head.chain)) == {("anchor", 3), ("anchor", 9)}
