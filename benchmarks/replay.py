@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from benchmarks.harness import paired_ratio
 from reflector.events.event import NewEvent
+from reflector.ledger import append
+from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 
 #: What is appended first, not measured, and the transactions that are.
@@ -63,10 +66,9 @@ class Replay:
     def __init__(self, file: Path) -> None:
         self._open = ExitStack()
         self._recorded, self._measured, self._bare = (self._copy(file, name) for name in ("recorded", "ours", "bare"))
-        self._recorder = Recorder(_writing(self._recorded).cursor)
-        _writing(self._recorded).cursor = self._recorder
+        self._recorder = Recorder(None)
         # Prepared by the ledger like every connection of it: page size, WAL, synchronous, foreign keys.
-        self._cursor = _writing(self._bare).cursor
+        self._cursor = self._open.enter_context(self._bare.engine.connection()).cursor()
 
     def close(self) -> None:
         self._open.close()
@@ -81,9 +83,9 @@ class Replay:
                 before, batches = next(turns)
                 for events in (before, *batches):
                     if events:
-                        self._recorded.append(events)
+                        with patch.object(append, "Statements", self._recording):
+                            self._recorded.append(events)
                         waiting.setdefault("calls", []).append(self._recorder.calls)
-                        self._recorder.calls = []
                 calls = waiting.pop("calls")
                 if before:
                     self._execute(calls[:1])
@@ -106,6 +108,10 @@ class Replay:
 
         return paired_ratio(floor, ours, len(bursts) - 1)
 
+    def _recording(self, cursor: Any, *of: Any) -> Statements:
+        self._recorder = Recorder(cursor)
+        return Statements(self._recorder, *of)
+
     def _execute(self, transactions: list[list[Call]]) -> None:
         cursor = self._cursor
         for calls in transactions:
@@ -122,12 +128,3 @@ class Replay:
         copy = file.with_name(f"{file.stem}-{name}.db")
         shutil.copyfile(file, copy)
         return self._open.enter_context(Ledger.open_file(copy))
-
-
-def _writing(ledger: Ledger) -> Any:
-    """The statements of the connection that a ledger appends on."""
-    ledger.append([])
-    assert ledger._writer is not None
-    statements = ledger._writer._sql
-    assert statements is not None
-    return statements

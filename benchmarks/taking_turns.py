@@ -23,7 +23,7 @@ from unittest.mock import patch
 
 from benchmarks import made
 from benchmarks.writers import EVENTS
-from reflector.ledger.append import Writer
+from reflector.ledger import append
 from reflector.ledger.store import Ledger
 
 _TOKEN = b"."
@@ -75,7 +75,7 @@ def mean(costs: Sequence[Append]) -> Append:
 
 def _main(url: str, number: int, turns: int, hands_to: int) -> None:
     begun: list[float] = []
-    real = Writer._begun  # called when the lock is asked for
+    real = append._begun  # called when the lock is asked for
 
     def noted(*arguments: object) -> object:
         begun.append(time.perf_counter())
@@ -83,7 +83,7 @@ def _main(url: str, number: int, turns: int, hands_to: int) -> None:
 
     batches = [made.reflection(number * 100_000 + turn, EVENTS)[1:] for turn in range(turns)]
     measured = []
-    with Ledger.open(url) as ledger, patch.object(Writer, "_begun", noted):
+    with Ledger.open(url) as ledger, patch.object(append, "_begun", noted):
         ledger.append([])
         print("ready", flush=True)
         for batch in batches:

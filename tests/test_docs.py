@@ -72,7 +72,7 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "questions": (PAGES["questions.md"], demo, 14),
     "sql": (section("machines.md", "SQL"), demo, 5),
     "team": (MOVING, beside_the_demo, 11),
-    "proving": (section("trust.md", "Proving a ledger"), demo, 5),
+    "proving": (section("trust.md", "Proving a ledger"), demo, 2),
     "lessons": (section("learning.md", "Lessons"), with_bullets, 5),
     "experience": (section("learning.md", "From experience"), empty, 2),
     "answers": (section("embedding.md", "Tasks that have a right answer"), with_bullets, 2),

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from reflector.ledger import sqlite_file
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
@@ -62,7 +62,7 @@ class Engine:
         if self.dialect == "postgresql":
             pooled = self.alchemy().raw_connection()
             # Nothing was asked of an idle connection: where there is something to read, the server closed it.
-            if select.select([pooled.driver_connection.fileno()], [], [], 0)[0]:
+            if select.select([cast("Any", pooled.driver_connection)], [], [], 0)[0]:
                 pooled.invalidate()
                 self.alchemy().dispose()
                 pooled = self.alchemy().raw_connection()
