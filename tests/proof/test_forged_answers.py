@@ -59,7 +59,7 @@ QUESTIONS = {
 #: Commands that change something or ask no ledger; and `statusline`, which reads a line that was left ready.
 _NO_QUESTIONS = frozenset(
     "demo install uninstall config statusline completion hook ingest import-history drain add revise remove edit mcp"
-    " session outcome head lab import".split()
+    " session outcome head help lab import".split()
 )
 _ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for text in texts]
 
