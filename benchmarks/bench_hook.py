@@ -115,7 +115,16 @@ class _Bench:
             self._row("`reflector hook`, inject 100 bullets", venv, self._side(self.script, self.start), 2.0),
             self._row("`reflector hook`, one durable spool record", venv, self._side(self.script, self.end), 2.0),
             *self._beside_ace(),
+            self._row(
+                "installed hook, inject while a trial runs", bare, self._side(INSTALLED, self._with_trial()), 1.6
+            ),
         ]
+
+    def _with_trial(self) -> Path:
+        """Leave what a trial that withholds from nobody leaves to the hook; return the payload of a start."""
+        (own,) = self.folder.glob(".local/share/reflector/ledgers/*/")
+        (own / "trial.txt").write_text(f"pl1:{'0' * 64} 1 {2**62} *\n")
+        return self.start
 
     def _beside_ace(self) -> list[Row]:
         note = "floor: the work of an ACE tool's hook: interpreter, `import anthropic`, {}; no model asked"

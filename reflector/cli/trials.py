@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import NAME, agreed, find_bullet, json_option, yes_option
-from reflector.cli.output import counted, note, print_facts, print_json, safe, shaped, short_time
+from reflector.cli.options import NAME, READ_FILE, agreed, find_bullet, json_option, yes_option
+from reflector.cli.output import counted, note, print_facts, print_json, progress, safe, shaped, short_time, table
 from reflector.curation.mirrors import mirrors
+from reflector.handover import open_own
 from reflector.ledger.store import Ledger
+from reflector.locate import own_folder
 from reflector.trials.exempt import exempt as exempt_in
 from reflector.trials.outcome import OUTCOMES
 from reflector.trials.plan import Plan, plan
 from reflector.trials.running import noted, start, stop
 from reflector.trials.status import TrialStatus, standing
+from reflector.trials.tasks import digest_of, pairs, perform, sign_test, tasks_in
 
 #: A trial that nothing ends is over after a year.
 _LONGEST = timedelta(days=365)
@@ -124,6 +129,53 @@ def stop_(place: Place) -> None:
         found = standing(ledger)
     assert found is not None  # the one that was closed
     _print_status(found)
+
+
+@trial.command("run", short_help="Compare on tasks: with the advice and without.")
+@click.argument("folder", metavar="TASKS", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--command", required=True, metavar="COMMAND", help="Your agent; gets the prompt on stdin.")
+@click.option("--bullet", "name", type=NAME, metavar="NAME", help="Only this bullet, not the playbook.")
+@click.option("--file", type=READ_FILE, help="The advice of this file, not the playbook.")
+@yes_option
+@click.pass_obj
+def run_(place: Place, folder: Path, command: str, name: str | None, file: Path | None, yes: bool) -> None:
+    """Do each task four times, with the advice, without it, without and with it, and compare.
+
+    A task is a folder with a prompt.md, a shell script named check that exits 0 for a task that was done and, where it
+    begins with some, a folder files. Nothing of it is recorded or counted.
+    """
+    if name is not None and file is not None:
+        raise click.UsageError("--bullet and --file are two kinds of advice; leave one of them out")
+    tasks = tasks_in(folder)
+    if file is not None:
+        advice = file.read_text("utf-8")
+    else:
+        with place.reading() as ledger:
+            only = find_bullet(ledger, name, live=True).name if name else None
+            advice = "\n".join(one.line for one in ledger.bullets() if only in (None, one.name))
+    if not advice.strip():
+        raise click.UsageError("there is no advice to compare; begin with `reflector add`, or name a --file")
+    known, digest = Path(own_folder(str(place.project().root)), "tasks.txt"), digest_of(tasks, command)
+    if not (known.exists() and digest in known.read_text("ascii").split()):
+        click.echo(safe("\n".join([f"runs: {command}", *(f"{one.name}/check: {one.check.strip()}" for one in tasks)])))
+        agreed("Run these commands?", "these commands were not agreed to", yes=yes)
+        with suppress(OSError), Path(open_own(str(place.project().root)), known.name).open("a") as kept:
+            kept.write(f"{digest}\n")
+    runs = []
+    with progress(4 * len(tasks), "at work") as bar:
+        for one in perform(tasks, command, advice):
+            runs.append(one)
+            bar.update(1)
+    rows = []
+    for told, what in ((True, "with"), (False, "without")):
+        arm = [one for one in runs if one.told is told]
+        costs = [one.cost for one in arm if one.cost is not None]
+        passed, seconds = f"{sum(one.passed for one in arm)}/{len(arm)}", sum(one.seconds for one in arm) / len(arm)
+        rows.append((what, passed, f"{seconds:.1f}", f"{sum(costs):.2f}" if costs else ""))
+    table(("advice", "passed", "seconds", "USD"), rows)
+    better, worse = pairs(runs)
+    by_chance = f"chance alone parts them so in {sign_test(better, worse):.1%} of cases"
+    click.echo(f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; {by_chance}")
 
 
 def _checked(ledger: Ledger, names: tuple[str, ...]) -> list[str]:

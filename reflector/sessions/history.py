@@ -16,6 +16,7 @@ from reflector.reflection.window import names_in
 from reflector.sessions.drain import ask_model, open_pipeline
 from reflector.sessions.intake import Source
 from reflector.transcripts.reading import scan
+from reflector.trials.sessions import lacking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +68,7 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
                 except (OSError, ValueError) as error:
                     done.failed.append((one.path, error))
                 advance(one)
+            pipeline.ledger.append([came for _, came in lacking(pipeline.ledger)] if not start else [])
             done.wishes += sum(1 for _ in pipeline.ledger.events(types=[CHANGE_PROPOSED], after=before))
             pipeline.write()
             done.is_empty = not pipeline.ledger.rows()

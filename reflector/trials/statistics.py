@@ -50,15 +50,16 @@ def interval(told: Arm, without: Arm, share: float) -> tuple[float, float]:
     n = told.sessions + without.sessions
     if not n:
         return -1.0, 1.0
-    most = _most(share)
-    s = n / 2 + _sum(told, without, share)
-    total = (2 * s - n) * most
+    middle = min(1.0, max(-1.0, 2 * _sum(told, without, share) * _most(share) / n))
+    low, high = (_edge(lambda one: stands(told, without, share, one), middle, end) for end in (-1.0, 1.0))
+    return low, high
 
-    def stands(difference: float) -> bool:
-        return log_wealth(s, n, 0.5 + difference / (2 * most), share) < _BOUND
 
-    middle = min(1.0, max(-1.0, total / n))
-    return _edge(stands, middle, -1.0), _edge(stands, middle, 1.0)
+def stands(told: Arm, without: Arm, share: float, difference: float) -> bool:
+    """Return whether a difference is still one that may be the true one."""
+    n = told.sessions + without.sessions
+    mean = 0.5 + difference / (2 * _most(share))
+    return log_wealth(n / 2 + _sum(told, without, share), n, mean, share) < _BOUND
 
 
 def log_wealth(s: float, n: int, mean: float, share: float = 0.5) -> float:
@@ -149,11 +150,11 @@ def _log_beta(a: float, b: float) -> float:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
-def _edge(stands: Callable[[float], bool], inside: float, outside: float) -> float:
+def _edge(holds: Callable[[float], bool], inside: float, outside: float) -> float:
     """Return where a range that begins inside ends on the way outside, to a thousandth of a point."""
-    if stands(outside):
+    if holds(outside):
         return outside
     for _ in range(20):
         middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if stands(middle) else (inside, middle)
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
     return outside

@@ -18,10 +18,12 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
+from reflector.sessions.intake import Source, take_in
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.plan import plan
 from reflector.trials.running import check, start, stop
+from reflector.trials.sessions import lacking, sessions
 from reflector.trials.status import standing
 from tests.ledger.events import window
 from tests.road.agent import Agent
@@ -294,3 +296,21 @@ def test_a_key_that_was_chosen_and_a_result_that_does_not_follow_are_found(
         "the trial's result does not follow from the key",
         "the trial's key is not the chain of the event before it",
     ]
+
+
+def test_an_import_of_history_says_what_came_of_sessions_that_an_earlier_version_recorded(
+    agent: Agent, tmp_path: Path
+) -> None:
+    with agent.open_ledger() as ledger:
+        path = Session("s-1").user("Fix it.").agent("Done.").write(tmp_path / "t.jsonl")
+        took = take_in(ledger, Source(path, "ingest"))
+        recorded = ledger.event(took.event_id or "")
+        assert recorded is not None
+        data = dict(recorded.data or {}) | {"agent": "earlier"}
+        ledger.append([NewEvent(recorded.type, identity("earlier"), data, "hook:SessionEnd", session_id="s-2")])
+        ((window, came),) = lacking(ledger)
+        assert (window.session_id, came.data["root"], came.data["turns"]) == ("s-2", "s-2", 1)
+        ledger.append([came])
+        assert list(lacking(ledger)) == []
+        path.unlink()
+        assert [one.root for one in sessions(ledger)] == ["s-1", "s-2"]
