@@ -23,7 +23,8 @@ from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.plan import plan
 from reflector.trials.running import check, start, stop
-from reflector.trials.sessions import lacking, sessions
+from reflector.trials.sessions import lacking
+from reflector.trials.sessions import sessions as sessions_of
 from reflector.trials.status import standing
 from tests.ledger.events import window
 from tests.road.agent import Agent
@@ -313,4 +314,4 @@ def test_an_import_of_history_says_what_came_of_sessions_that_an_earlier_version
         ledger.append([came])
         assert list(lacking(ledger)) == []
         path.unlink()
-        assert [one.root for one in sessions(ledger)] == ["s-1", "s-2"]
+        assert [one.root for one in sessions_of(ledger)] == ["s-1", "s-2"]
