@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -117,18 +117,6 @@ class Place(NamedTuple):
 def digest(*parts: str) -> str:
     """Return an id for a record that has none of its own: `sha256:<hex>` of what tells it apart."""
     return "sha256:" + sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def unique(messages: Iterable[Message], tally: Tally) -> Iterator[Message]:
-    """Yield each message once, by its key."""
-    seen: set[int] = set()
-    for message in messages:
-        if message.key in seen:
-            tally.duplicates += 1
-            continue
-        seen.add(message.key)
-        tally.messages += 1
-        yield message
 
 
 def by_model(

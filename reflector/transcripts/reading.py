@@ -27,7 +27,7 @@ from io import BufferedReader, FileIO
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.transcripts.building import Conversation, Format, unique
+from reflector.transcripts.building import Format
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
@@ -82,7 +82,6 @@ class Scan:
     first_uuid, last_uuid   of the first and last message
     ended_at     the largest timestamp as written (their order in the file is not by time)
     places       where a later reading can begin
-    people       what people said; None where the messages are too many to be kept
     messages     all of them where they are few enough to be kept, else none
     """
 
@@ -103,8 +102,13 @@ class Scan:
     last_uuid: str = ""
     ended_at: str = ""
     places: list[Place] = field(default_factory=list)
-    people: list[Message] | None = None
     messages: list[Message] = field(default_factory=list)
+
+    @property
+    def people(self) -> list[Message] | None:
+        """What people said; None where the messages are too many to be kept."""
+        said = [one for one in self.messages if one.origin in ("human", "refusal")]
+        return said if self.messages else None
 
 
 def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
@@ -112,12 +116,12 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
 
     Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for what a line contains.
     """
-    with _opened(path) as transcript:
-        found = Scan(transcript.format.agent, start)
-        given, conversation = transcript.input(start, limit), transcript.format.converse()
+    with _opened(path, start, limit) as reading:
+        given, conversation = reading.given, reading.conversation
+        found = Scan(reading.format.agent, start, tally=reading.tally)
         size = os.fstat(given.fileno()).st_size
         conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
-        for message in transcript.messages(given, conversation, found.tally):
+        for message in reading:
             key, places, passed = message.key, found.places, len(found.keys)
             if message.offset == conversation.rested_at and (not places or passed - places[-1].passed >= _APART):
                 places.append(Place(message.offset, key, passed))
@@ -137,8 +141,6 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
         found.session_id, found.agent_id = conversation.session_id, conversation.agent_id
         found.version = conversation.version
         found.bytes, found.sha256 = given.tell(), given.digest.hexdigest()
-    if not conversation.brief:
-        found.people = [one for one in found.messages if one.origin in ("human", "refusal")]
     return found
 
 
@@ -150,14 +152,14 @@ def read_messages(path: str | PathLike[str], *, limit: int | None = None, start:
 
     Raises as `scan` does, at the first step of the iteration.
     """
-    with _opened(path) as transcript:
-        yield from transcript.messages(transcript.input(start, limit), transcript.format.converse(), Tally())
+    with _opened(path, start, limit) as reading:
+        yield from reading
 
 
 def agent_of(path: str | PathLike[str]) -> str:
     """Return the name of the agent that wrote a transcript. Raises as `scan` does."""
-    with _opened(path) as transcript:
-        return transcript.format.agent
+    with _opened(path) as reading:
+        return reading.format.agent
 
 
 def open_file(path: str | PathLike[str]) -> FileIO:
@@ -170,42 +172,47 @@ def open_file(path: str | PathLike[str]) -> FileIO:
     return file
 
 
-class _Transcript(NamedTuple):
-    """A transcript, open, with its format, and whether it is one JSON document."""
+class _Reading:
+    """One reading of a transcript from an offset to a limit, of a document as a whole: its messages, each once."""
 
-    file: FileIO
-    format: Format
-    is_document: bool
+    def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
+        self.format, self.is_document = _sniffed(file)
+        self.given = _Input(file, start, None if self.is_document else limit)
+        self.conversation = self.format.converse()
+        self.tally = Tally()
 
-    def input(self, start: int, limit: int | None) -> _Input:
-        return _Input(self.file, start, None if self.is_document else limit)
+    def __iter__(self) -> Iterator[Message]:
+        seen: set[int] = set()
+        for message in self._messages():
+            if message.key in seen:
+                self.tally.duplicates += 1
+                continue
+            seen.add(message.key)
+            self.tally.messages += 1
+            yield message
 
-    def messages(self, given: _Input, conversation: Conversation, tally: Tally) -> Iterator[Message]:
-        """Yield the messages of what is given, in their order, each once."""
-        return unique(self._messages(given, conversation, tally), tally)
-
-    def _messages(self, given: _Input, conversation: Conversation, tally: Tally) -> Iterator[Message]:
-        for record, text, offset in self._records(given, tally):
+    def _messages(self) -> Iterator[Message]:
+        conversation, tally = self.conversation, self.tally
+        for record, text, offset in self._records():
             if offset != conversation.rested_at and conversation.is_at_rest:
                 conversation.rested_at = offset
             yield from conversation.messages(record, text, offset, tally)
         yield from conversation.leftover()
 
-    def _records(self, given: _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], bytes, int]]:
+    def _records(self) -> Iterator[tuple[dict[str, Any], bytes, int]]:
         if self.is_document:
-            for record in _document(given, tally):
-                yield record, b"", 0
+            yield from ((record, b"", 0) for record in _document(self.given, self.tally))
             return
-        for offset, line in read_lines(BufferedReader(given, _BUFFER), None, tally, given.tell()):
-            for record, text in parse_line(line, tally):
+        for offset, line in read_lines(BufferedReader(self.given, _BUFFER), None, self.tally, self.given.tell()):
+            for record, text in parse_line(line, self.tally):
                 yield record, text, offset
 
 
 @contextmanager
-def _opened(path: str | PathLike[str]) -> Iterator[_Transcript]:
+def _opened(path: str | PathLike[str], start: int = 0, limit: int | None = None) -> Iterator[_Reading]:
     """Open a transcript. Raises OSError and UnknownTranscript."""
     with open_file(path) as file:
-        yield _Transcript(file, *_sniffed(file))
+        yield _Reading(file, start, limit)
 
 
 def _sniffed(file: FileIO) -> tuple[Format, bool]:
