@@ -11,7 +11,7 @@ _PUBLIC = {
     "extract_json_object": "reflector.reflection.answers",
     "format_playbook": "reflector.reflection.ace",
     "load_template": "reflector.reflection.prompts",
-    "load_transcript": "reflector.transcripts.load",
+    "load_transcript": "reflector.transcripts.reading",
     "recall": "reflector.lessons.recall",
     "run_reflector": "reflector.reflection.ace",
 }

@@ -62,7 +62,7 @@ class Uses(NamedTuple):
     def of(cls, asked: Question, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
         from reflector.audit.citations import observed, use
-        from reflector.sessions.ranks import ranks, told_names, told_text
+        from reflector.sessions.injection import ranks, told_names, told_text
 
         project = asked.place.project()
         used = use(asked.ledger, asked.then, name)

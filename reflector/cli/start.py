@@ -195,7 +195,7 @@ def _status(place: Place, project: Project) -> StatusJson:
     from reflector.ledger.errors import LedgerError
     from reflector.reflection.backends import described
     from reflector.sessions import spool
-    from reflector.sessions.ranks import told_names, told_text
+    from reflector.sessions.injection import told_names, told_text
 
     beside, text = told_beside(project), told_text(project.root)
     backend, mend = described(project.config, project.root)

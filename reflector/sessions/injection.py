@@ -12,6 +12,11 @@ name that the agent cites means the bullet that its citation counts for.
 
 The bullets are those of the project's playbook and of the user's own, and a name in it means one bullet: where both
 give it out, the project's is meant.
+
+What a ranking knows of each bullet besides its counters is kept for the hook, which opens no ledger. It changes only
+when the playbook, the settings of the ranking, or the turn does, so that all starts between two changes get the same
+bytes. A turn is `TURN` texts that were told: a playbook whose counters stand still moves on as well, and no clock is
+asked.
 """
 
 from __future__ import annotations
@@ -21,9 +26,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector import handover
 from reflector.files import error_words, open_ours, write_durably
@@ -33,11 +39,14 @@ from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose
 from reflector.reflection.prompts import fill, find_template
-from reflector.sessions.ranks import LESSONS, Told, kept_standing
+from reflector.text.secrets import quote
 from reflector.transcripts.citations import Telling, telling_of
 
 if TYPE_CHECKING:
+    from reflector.config import Config
     from reflector.curation.playbook_file import Known
+    from reflector.ledger.store import Ledger
+    from reflector.lessons.book import LessonBook
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
@@ -47,6 +56,23 @@ _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
 _QUOTED = re.compile(r"""(['"]).*\1""")
 #: The beginning of a lesson's id, as it is told.
 _ID = re.compile("[0-9a-f]{8}")
+#: The section of the lessons.
+LESSONS: Final = "LESSONS"
+_MOST_LESSONS: Final = 20
+#: In a person's own folder of the project: what the ranking knows, and the lessons to tell.
+RANKS: Final = "ranks.json"
+#: Texts that were told, after which others have their turn.
+TURN: Final = 10
+_MOST_RANKS: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Bullet):
+    """A lesson as it is told and ranked: its successes and failures are its counters."""
+
+    @property
+    def line(self) -> str:
+        return f"[lesson {self.name[:8]}] {' '.join(self.text.split())}"
 
 
 class Injection(NamedTuple):
@@ -225,7 +251,7 @@ def is_fork(project: Path, session_id: str) -> bool:
     return session_id.encode("utf-8", "replace") in noted
 
 
-class _Told(NamedTuple):
+class _Playbook(NamedTuple):
     """A playbook file's state, its bullets that can be cited, and what keeps it from being read, with advice."""
 
     state: os.stat_result
@@ -233,7 +259,7 @@ class _Told(NamedTuple):
     troubles: tuple[tuple[str, str], ...] = ()
 
 
-def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Told:
+def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Playbook:
     """Return what a project's playbook.json, which is called `shown`, has to tell. Raises OSError."""
     with open_ours(folder / ".claude" / "playbook.json") as file:
         state = os.fstat(file.fileno())
@@ -248,10 +274,10 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         # The file's own words are for a person's command: here they would be told in our voice.
         what = f"{shown} cannot be read: {_QUOTED.sub('…', str(problems[0].where))}: {problems[0].message}"
         advice = "Ask the user to correct it, or run `reflector rebuild` where the ledger is to be believed."
-        return _Told(state, known.bullets if known is not None else (), ((what, advice),))
+        return _Playbook(state, known.bullets if known is not None else (), ((what, advice),))
     if known is not None and known.found.kind == "another's":
         what = f"{shown} was written by another ledger, and these are not its bullets"
-        return _Told(state, known.bullets, ((what, "Tell the user to run `reflector doctor`."),))
+        return _Playbook(state, known.bullets, ((what, "Tell the user to run `reflector doctor`."),))
     bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
     if known is not None:
         counted = {(b.name, b.text): b for b in known.bullets}
@@ -265,7 +291,7 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         ]
         # An entry without a name was given one when a command took it in, and the file is written later.
         bullets += [named[one.text] for one in loaded.bullets if one.name in loaded.named_here and one.text in named]
-    return _Told(state, bullets)
+    return _Playbook(state, bullets)
 
 
 def _of_ledger(folder: Path) -> Known | None:
@@ -292,3 +318,58 @@ def _of_ledger(folder: Path) -> Known | None:
     except (ConfigError, LedgerError) as error:
         handover.complain(f"the ledger is not read: {error}")
         return None
+
+
+def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
+    """Return what is known up to a position; None for now. Raises LedgerError."""
+    from reflector.ledger.usage import usage_at
+
+    known = usage_at(ledger, upto)
+    return Standing(config.pinned, known.told, known.idle, known.texts // TURN)
+
+
+def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
+    """Leave what the ranking knows, and the best lessons, to the sessions that start from now on."""
+    from reflector.ledger.usage import told_texts
+
+    best = [one for one in (book.best() if book else ()) if one.bullet is None and one.kind != "summary"]
+    lessons = [[one.id, quote(one.text, 300), one.successes, one.failures] for one in best[:_MOST_LESSONS]]
+    of = [list(config.pinned), ledger.updated_at(), told_texts(ledger) // TURN, lessons]
+    if _kept_ranks(root).get("of", [[], ledger.updated_at(), 0, []]) == of:
+        return
+    found = ranks(ledger, config)
+    content = {"of": of, "told": dict(found.told), "idle": dict(found.idle)}
+    write_durably(handover.open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
+
+
+def kept_standing(root: Path, users: Path) -> tuple[Standing, list[Told]]:
+    """Return what the last writing of the playbook left to the ranking, with that of the user's own playbook beside,
+    and the lessons that it left to be told."""
+    own = _kept_ranks(root)
+    found = [_kept_ranks(users), own] if users != root else [own]
+    try:
+        told, idle = ({n: int(k) for one in found for n, k in one.get(key, {}).items()} for key in ("told", "idle"))
+        pinned, _, turn, rows = own.get("of", [[], None, 0, []])[-4:]  # an older one began with a policy
+        lessons = [Told(str(id), LESSONS, str(text), int(good), int(bad)) for id, text, good, bad in rows]
+        return Standing(tuple(map(str, pinned)), told, idle, int(turn)), lessons
+    except (ValueError, TypeError, AttributeError):
+        return Standing(), []
+
+
+def _kept_ranks(root: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(handover.read_own(os.fspath(root), RANKS, _MOST_RANKS))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def told_text(project: Path) -> str:
+    """Return the text that the next session is told; "" where none is rendered."""
+    rendered = handover.read_own(os.fspath(project), "injection.txt", 1 << 20)
+    return rendered.decode("utf-8", "replace").split("\n", 4)[-1]
+
+
+def told_names(text: str) -> set[str]:
+    """Return the names of the bullets in a text that sessions are told."""
+    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text, re.MULTILINE))

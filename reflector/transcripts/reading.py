@@ -7,6 +7,9 @@ A format is never guessed, neither from a file's name or place nor from the agen
 copied from another agent hands over that agent's files. What no format recognises is refused with the list of those
 that were tried.
 
+The classic list of `load_transcript` (requirements A-31) is what a person or the model said, and nothing else: no tool
+results, no meta records, no command echoes. Of Claude Code's transcripts its texts are whole.
+
 A format of lines is read in flat memory, up to a limit of bytes, and from any `Place` that an earlier scan found. A
 document is rewritten in place, where a limit of bytes means nothing: it is read whole, up to `DOCUMENT_LIMIT`, and what
 was recorded before is known by its keys.
@@ -14,20 +17,21 @@ was recorded before is known by its keys.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
 import sys
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BufferedReader, FileIO
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.transcripts.building import Format
+from reflector.transcripts.building import Format, fields, objects, whole
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
@@ -44,6 +48,8 @@ _SNIFF_BYTES = 64 * 1024 * 1024
 _BUFFER = 1024 * 1024
 #: A scan keeps the messages of so many bytes for whoever judges them; of more, they are read again.
 _HELD = 4 * 1024 * 1024
+_SAID = frozenset(("human", "model"))
+_COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
 #: Places are at least so many messages apart.
 _APART = 20
 
@@ -160,6 +166,49 @@ def agent_of(path: str | PathLike[str]) -> str:
     """Return the name of the agent that wrote a transcript. Raises as `scan` does."""
     with _opened(path) as reading:
         return reading.format.agent
+
+
+def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
+    """Messages of a transcript of any agent, each `{"role": str, "content": str}`, in file order.
+
+    No path and a missing one give []; malformed lines are skipped. Raises OSError for what exists and cannot be read,
+    and for what is not a file, such as a pipe. The whole conversation is in memory: for large files stream
+    `read_messages` instead.
+    """
+    try:
+        return [] if path is None else _said(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _said(path: str | PathLike[str]) -> list[dict[str, str]]:
+    with suppress(UnknownTranscript):  # the classic list is made of lines that look like messages, whoever wrote them
+        if agent_of(path) != CLAUDE_CODE.agent:
+            said = (message for message in read_messages(path) if message.text and message.origin in _SAID)
+            return [{"role": message.role, "content": message.text} for message in said]
+    tally = Tally()
+    try:
+        with BufferedReader(open_file(path), 1024 * 1024) as file:
+            records = (record for _, line in read_lines(file, None, tally) for record, _ in parse_line(line, tally))
+            return [message for record in records if (message := _classic(record)) is not None]
+    except UnknownTranscript as error:
+        raise OSError(errno.EINVAL, "is not a regular file; give the path of a transcript", fspath(path)) from error
+
+
+def _classic(record: dict[str, Any]) -> dict[str, str] | None:
+    if record.get("type") not in ("user", "assistant"):
+        return None
+    if record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
+        return None
+    body = fields(record.get("message"))
+    role, content = body.get("role"), body.get("content")
+    if isinstance(content, list):
+        blocks = (block.get("text") for block in objects(content) if block.get("type") == "text")
+        content = "\n".join(text for text in blocks if isinstance(text, str))
+    elif isinstance(content, str) and any(echo in content for echo in _COMMAND_ECHOES):
+        return None
+    said = {"role": whole(role), "content": whole(content)}
+    return said if all(said.values()) else None
 
 
 def open_file(path: str | PathLike[str]) -> FileIO:

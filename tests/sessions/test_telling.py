@@ -7,8 +7,7 @@ import hashlib
 from reflector.handover import MAX_TOLD, TOLD
 from reflector.lessons.recording import observe_outcome, record_lesson
 from reflector.playbook.bullet import Bullet
-from reflector.sessions.injection import LIMIT, render, told_by_hook
-from reflector.sessions.ranks import LESSONS, Told
+from reflector.sessions.injection import LESSONS, LIMIT, Told, render, told_by_hook
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

@@ -11,9 +11,8 @@ import pytest
 
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.load import load_transcript
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.reading import read_messages, scan
+from reflector.transcripts.reading import load_transcript, read_messages, scan
 from reflector.transcripts.records import LINE_LIMIT, record_key
 from tests.transcripts.records import (
     SNAPSHOT,

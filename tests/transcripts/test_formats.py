@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
-from reflector.transcripts.load import load_transcript
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import (
     DOCUMENT_LIMIT,
     UnknownTranscript,
     formats,
+    load_transcript,
     read_messages,
     scan,
 )
