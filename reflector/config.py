@@ -26,7 +26,10 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "judge_client", "judge_measured", "off", "projects", "wrong_counts")
+USERS_OWN = (
+    *("api_key", "base_url", "judge_client", "judge_measured", "off", "projects", "wrong_counts"),
+    "checked_counts",
+)
 
 #: With which command a person lets their own agents judge.
 CONSENT = "reflector install --judge"
@@ -97,6 +100,9 @@ class Config:
     #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful; else it only keeps one
     #: from being helpful
     wrong_counts: bool = False
+    #: whether what [`check`](judging.md#check-the-lines-of-a-file) found counts as helpful and harmful; then `reflector
+    #: reflect --reparse` counts what it found before
+    checked_counts: bool = False
     #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"
     #: bullets that are shown first, such as `["pat-003"]`

@@ -40,6 +40,7 @@ ANSWERS = {
     "blame": "list[blame.Step]",
     "diff": "difference.Difference",
     "double-counts": "doubles.DoubleCounts",
+    "check": "check.LinesJson",
     "stats": "figures.StatsJson",
     "sql": "list[dict[str, Any]]",
     "add": "changes.ChangesJson",

@@ -61,9 +61,9 @@ class Step:
     followed    whether the agent did as the bullet says: yes, no, unclear; None where no judge said so
     words       whose words the judge quotes: person, run; of a verdict that was dropped also those of what proves
                 nothing. `turn` counts what the judge was shown, `sure` is its word for how sure it is
-    disposition counted, neutral, unknown_bullet, … as the event says; retracted, recounted or double for a
-                counted tag that is not in the count today; baseline for a start value, undone for one that was
-                undone, undo for what undid it
+    disposition counted, neutral, unknown_bullet, … as the event says; checked for what `reflector check` found and
+                does not count; retracted, recounted or double for a counted tag that is not in the count today;
+                baseline for a start value, undone for one that was undone, undo for what undid it
     helpful, harmful   the totals after this step
     prompt_sha256, template_sha256   of what the judge was asked; None if the judge has no prompt
     uncounted_by       None for a tag that counts and for one that never could
@@ -139,6 +139,10 @@ class _Known:
         with ledger.asking() as sql:
             for tag in verdicts_in(sql, then.position, members):
                 self.tags[tag.name].append(tag)
+        for one in ledger.events(types=[ev.BULLET_CHECKED], upto=then.position):
+            name = str((one.data or {}).get("name"))
+            if name in members and (one.data or {}).get("disposition") != "counted":  # that has a tag of its own
+                self.tags[name].append(Verdict(one.position, name, 0, one.session_id, one.reflection_id))
         recounts = ledger.events(
             types=[ev.BULLET_RECOUNTED], after=min(self.births.values(), default=0), upto=then.position
         )
@@ -184,6 +188,10 @@ class _Blame:
         cause: Event | None = None
         if disposition == "counted":
             disposition, cause = self._standing_of(verdict)
+        if event.type == ev.BULLET_CHECKED:
+            done = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
+            is_active = all(map(self.then.is_active, (event.event_id, done, event.target_id)))
+            disposition = disposition if is_active else "retracted"
         if counts := disposition == "counted":
             self.totals[verdict.tag] += 1
         judged = self.known.judged.get(event.reflection_id or "", _Judged({}, {}, {}, None))

@@ -108,6 +108,9 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
                 if word != "approve":
                     proposing.reject(ledger, proposal, text or "", keep=proposal.change.about if word == "keep" else ())
                     continue
+                if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
+                    what = f"proposal {short_id(proposal.id)} is from a tool: approve it by itself, after its quotes"
+                    raise ProposalRefused(what)
                 step = proposing.approve(ledger, proposal, text=text, first=first)
             except BulletRefused as error:
                 refused.append(str(error))

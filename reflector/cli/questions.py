@@ -205,7 +205,7 @@ def blame(asked: Question, name: str) -> None:
         into = asked.place.command("blame", f"{row.removed_into}")
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
     elif row.end:
-        click.echo(safe(f"It was {row.end}."))
+        click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
     if share := worth(row, observed(asked.ledger, asked.then, use(asked.ledger, asked.then, name))[name]):
         click.echo(share)
     if steps:

@@ -160,7 +160,7 @@ def import_history(
         return
     begin = since.strftime("%Y-%m-%d") if since else ""
     found = [one for one in find_transcripts(where) if one.started_at >= begin]
-    plan = _plan(place, found, everything=everything)
+    plan = by_project(place, found, everything=everything)
     if not plan:
         whose = "of a project that still exists" if everything else "of this project"
         note(f"Nothing to import: no sessions {whose} lie in {where}.")
@@ -211,7 +211,7 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
-def _plan(place: Place, found: Sequence[Found], *, everything: bool) -> list[tuple[Project, Sequence[Found]]]:
+def by_project(place: Place, found: Sequence[Found], *, everything: bool) -> list[tuple[Project, Sequence[Found]]]:
     """Return the projects with their transcripts, oldest first."""
     ordered = sorted(found, key=lambda one: (one.started_at, str(one.path)))
     placed = [(one, cwd, project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]

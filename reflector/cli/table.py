@@ -35,6 +35,7 @@ def _summaries(module: str) -> dict[str, str]:
 
 GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Start": {
+        "check": Entry("check", "check", ("", "CLAUDE.md --sessions 20", "--judge claude --learn", "--dry-run")),
         "demo": Entry("demo", "demo", ("", "--keep shop")),
         "install": Entry("install", "install", ("", "--agent codex", "--git", "--mirror AGENTS.md")),
         "uninstall": Entry("install", "uninstall", ("", "--agent codex", "--mirror AGENTS.md")),

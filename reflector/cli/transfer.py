@@ -25,8 +25,11 @@ from reflector.cli.options import (
 )
 from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, shaped, table
 from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
+from reflector.curation.changes import apply
+from reflector.curation.changes import planned as changing
 from reflector.curation.erasure import Erasure, copies, echoes, erase, forget, holding, of_session, planned
 from reflector.curation.playbook_file import settle
+from reflector.curation.watching import adopting
 from reflector.events.event import Appended, Event
 from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import checked, exported, lines_of, load
@@ -135,12 +138,18 @@ def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> ImportedJ
         loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
+        loaded, watched = adopting(pipeline.ledger, loaded, raw)
         loaded, known = without_known(pipeline.ledger, loaded)
         new, undo = new_bullets(pipeline.ledger, loaded, file), None
-        if new and not dry_run:
-            import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
-            undo = place.command("undo", str(pipeline.ledger.head().position))
+        restored = [bullet for step in changing(pipeline.ledger, watched) for bullet in step.after]
+        if (new or watched) and not dry_run:
+            apply(pipeline.ledger, watched, actor="import")
+            undo = place.command("remove", *(bullet.name for bullet in restored))
+            if new:
+                import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
+                undo = place.command("undo", str(pipeline.ledger.head().position))
             pipeline.write()
+        new = [*restored, *new]
     for text in loaded.notes:
         note(text)
     _name(known, "… and {:,} more that bullets say already; --json lists them")

@@ -249,6 +249,8 @@ def gone(rows: Rows, name: str) -> str | None:
         return f"no bullet is or was called {name!r}; see `reflector list --all`"
     if row.status == "live":
         return None
+    if row.status == "watched":
+        return f"{name} is only watched; `reflector import FILE` makes the lines of its file the playbook's"
     if row.status == "merged":
         into = row.removed_into
         return f"{name} was merged into {into}; change that one, or take the merge back with `reflector undo {into}`"

@@ -129,7 +129,8 @@ def propose(
     data = {
         "change": change.to_data(),
         "origin": origin,
-        "trust": max((trust, *(one.by for one in evidence)), key=TRUSTS.index),
+        # A model's words are a person's wish where it quotes one sentence of theirs, whatever else speaks for them.
+        "trust": trust if origin == "model" else max((trust, *(one.by for one in evidence)), key=TRUSTS.index),
         "reason": quote(reason, _MAX_REASON),
         "evidence": [_quoted(one) for one in evidence[:MOST_QUOTES]],
         "basis": [{"name": one.name, "digest": _digest(one.text)} for one in rows if one.name in change.about],

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reflector.config import Config
     from reflector.ledger.store import Ledger
-    from reflector.reflection.runner import Runner
     from reflector.transcripts.message import Message
 
 
@@ -27,28 +26,14 @@ def hear(
     return _waiting(run(ledger, window_ids, said))
 
 
-def ask(ledger: Ledger, runner: Runner) -> str:
-    """Ask the model about the reflections that it was not asked about; return what went wrong. Raises LedgerError."""
-    from reflector.reflection.protocol import Completes
-
-    if not runner.gate.config.curate or not isinstance(backend := runner.backend, Completes):
+def propose(ledger: Ledger, *, curates: bool) -> str:
+    """Propose what models said that the playbook lacks; return what to tell the person. The playbook's lock must be
+    held. Raises LedgerError."""
+    if not curates:
         return ""
-    from reflector.curator.model import ask as run
+    from reflector.curator.learned import propose_learned
 
-    trouble = run(ledger, runner, backend)
-    return f"the curator was not asked: {trouble}" if trouble else ""
-
-
-def propose(config: Config, ledger: Ledger) -> str:
-    """Propose what the model answered; return what to tell the person. The playbook's lock must be held.
-
-    Raises LedgerError.
-    """
-    if not config.curate:
-        return ""
-    from reflector.curator.model import propose_answered
-
-    return _waiting(propose_answered(ledger))
+    return _waiting(propose_learned(ledger))
 
 
 def _waiting(count: int) -> str:

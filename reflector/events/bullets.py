@@ -39,8 +39,15 @@ DROPPED: Final = {
     "no_proof": "the quote is neither a person's words nor a run that ended so",
     "shared": "it quotes the same words as the verdict on another bullet",
     "unsure": "the judge is not sure enough",
+    "own_words": "it quotes the advice itself",
 }
 _DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed", *DROPPED)
+_JUDGED: Final = {
+    "index": f.loose(f.NUMBER),
+    "name": f.loose(f.needed(f.NAME_OR_NULL)),
+    "tag": f.loose(f.needed(f.one_of(*_VERDICTS))),
+    "followed": f.loose(f.one_of("yes", "no", "unclear")),
+}
 #: The most bullets that one event merges.
 MOST_SOURCES: Final = 20
 _SOURCES: Final = f.several(f.NAME, MOST_SOURCES, "names of bullets")
@@ -82,9 +89,10 @@ def _removed(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
     return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
 
 
-def _restored(_: ev.Event, entry: Entry, __: Data) -> dict[str, object]:
-    gone = {"status": "live", "removed_into": None} if entry.status == "removed" else {}
-    return {**gone, "reason": None}
+def _restored(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
+    status = "watched" if data.get("watched") else "live"
+    back = {"status": status, "removed_into": None} if entry.status != "merged" else {}
+    return {**back, "reason": None}
 
 
 def _count(data: Any) -> str:
@@ -135,7 +143,7 @@ TYPES: Final = (
     _changed(
         name=ev.BULLET_ADDED,
         meaning="A bullet was added, by a person or by the approval of a proposal.",
-        fields=_BULLET,
+        fields={**_BULLET, "watched": f.FLAG},  # judged, but neither in the playbook nor told
         effect=AddsBullets(_itself),
         summary=said("{name} in {section}: {text}"),
         id_is_name=True,
@@ -171,7 +179,7 @@ TYPES: Final = (
         name=ev.BULLET_RESTORED,
         meaning="A removed bullet is live again.",
         since=6,
-        fields=_NAMED,
+        fields={**_NAMED, "watched": f.FLAG},
         effect=ChangesBullet(_restored),
         summary=said("{name}"),
     ),
@@ -214,15 +222,19 @@ TYPES: Final = (
     EventType(
         name=ev.BULLET_TAGGED,
         meaning="A reflection gave a bullet a tag.",
-        fields={
-            "index": f.loose(f.NUMBER),
-            "name": f.loose(f.needed(f.NAME_OR_NULL)),
-            "tag": f.loose(f.needed(f.one_of(*_VERDICTS))),
-            "disposition": f.loose(f.needed(f.one_of(*_DISPOSITIONS))),
-            "followed": f.loose(f.one_of("yes", "no", "unclear")),
-        },
+        fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of(*_DISPOSITIONS)))},
         effect=TagsBullet(),
         summary=_tag,
         no_retraction="",
+    ),
+    EventType(
+        name=ev.BULLET_CHECKED,
+        meaning="A judge that was asked about a bullet found it relevant in a window, which need not cite it.",
+        since=9,
+        fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
+        effect=ChangesNothing("`check` counts it; helpful and harmful only do where `checked_counts` adds its tag"),
+        summary=_tag,
+        no_retraction="",
+        target=Target("the window", required=True),
     ),
 )

@@ -110,6 +110,9 @@ TYPES: Final = (
             "analysis": f.needed(f.PROSE),
             "rationales": f.within({"rationale": f.PROSE, "quote": f.PROSE}, several=True),
             "problems": f.PROSES,
+            "proposals": f.within(
+                {"name": f.NAME_OR_NULL, "text": f.PROSE, "why": f.PROSE, "quote": f.PROSE}, several=True
+            ),
         },
         effect=CompletesReflection("completed"),
         summary=lambda data: str(data.get("analysis") or ""),

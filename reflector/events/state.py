@@ -37,7 +37,7 @@ class Entry:
     position      of the event that brought the bullet
     ordinal       its place in the order of creation
     recounted_at  the position of the event that set the baseline: only tags behind it count
-    status        live, removed or merged
+    status        live, removed, merged, or watched: judged, but not of the playbook
     reason        why it was removed; of a merged one, why it would be without the merge
     removed_into  what became of it; of a merged one, the bullet that has its evidence
     """
@@ -112,7 +112,8 @@ class Playbook:
             if name not in self.entries:
                 section = section_slug(bullet["section"])
                 at = event.position
-                self.put(Entry(name, section, bullet["text"], at, ordinal, at, *baseline))
+                status = "watched" if bullet.get("watched") else "live"
+                self.put(Entry(name, section, bullet["text"], at, ordinal, at, *baseline, status=status))
                 self.last_ordinal = ordinal
 
     def family(self, name: str) -> dict[str, int]:

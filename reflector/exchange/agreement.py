@@ -231,10 +231,11 @@ def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEve
             if "merged" in (status, entry.status):
                 removed["follows"] = entry.heir is not None
             # Of a bullet that was merged, only a removed one can be restored.
-            if entry.status != "live" or status == "merged":
+            if entry.status not in ("live", "watched") or status == "merged":
                 events.append(_restated(ev.BULLET_REMOVED, name, chain, removed))
-            if entry.status == "live":
-                events.append(_restated(ev.BULLET_RESTORED, name, chain, {"name": name}))
+            if entry.status in ("live", "watched"):
+                back = {"name": name} | ({"watched": True} if entry.status == "watched" else {})
+                events.append(_restated(ev.BULLET_RESTORED, name, chain, back))
     return events
 
 

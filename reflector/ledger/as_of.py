@@ -97,6 +97,10 @@ class Past:
         family = {one: after for name in names for one, after in self.family(name).items()}
         return self._counted({"": family})[""]
 
+    def is_active(self, event_id: str | None) -> bool:
+        """Return whether no retraction in force covers the event itself."""
+        return event_id is None or self._book.active(event_id)
+
     def covered(self) -> dict[int, str]:
         """The id of a retraction that takes a tag out of the count, by the position of the tag. Of one that was undone
         and done again it is the last, which is in force."""

@@ -56,7 +56,7 @@ class BulletRow(Bullet):
     @property
     def counts(self) -> bool:
         """Whether evidence on the bullet counts: it is live, or was merged into one that has its evidence."""
-        return self.status != "removed"
+        return self.status in ("live", "merged")
 
     @property
     def end(self) -> str:
@@ -64,7 +64,7 @@ class BulletRow(Bullet):
         if self.status == "merged":
             return f"merged into {self.removed_into}"
         into = f", into {self.removed_into}" if self.removed_into else ""
-        return f"removed ({self.reason}{into})" if self.status == "removed" else ""
+        return f"removed ({self.reason}{into})" if self.status == "removed" else self.status.replace("live", "")
 
 
 #: As the ledger writes a time.

@@ -2,8 +2,9 @@
 text.
 
 Invariant: nothing is passed over in silence. A list item is a piece of advice, and so are the numbered steps of one
-list, and a line such as `[pat-001] helpful=7 harmful=1 :: Run the tests first.`; everything else is left out, with its
-line and its first words in a note.
+list, and a line such as `[pat-001] helpful=7 harmful=1 :: Run the tests first.`; where `every` piece is wanted, so is a
+sentence of a paragraph or a heading that tells to do something. Everything else is left out, with its line and its
+first words in a note.
 """
 
 from __future__ import annotations
@@ -41,6 +42,17 @@ _GUESSES: Final = (
 _OF_MEMORY: Final = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
 #: Titles of numbered lists whose items are no steps of one way to work.
 _NO_STEPS: Final = re.compile(r"rule|guideline|principle|convention", re.I)
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])")
+#: What tells to do something: a word that binds, or a verb in front.
+_BINDS: Final = re.compile(
+    r"\b(?:must|should|shall|always|never|do not|don['’]t|avoid|prefer|make sure|ensure|have to|has to|only)\b", re.I
+)
+_ASKS: Final = re.compile(
+    r"\W*(?:please )?(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|do|be|look|"
+    r"update|follow|create|build|document|fix|handle|import|include|install|leave|log|match|merge|move|open|place|push|"
+    r"remove|rename|replace|return|set|store|treat|try|validate|verify|wrap|explain|answer|stop|wait)\b(?!:)",
+    re.I,
+)
 _MOST_LINES: Final = 8
 _MOST_WORDS: Final = 60
 
@@ -56,8 +68,9 @@ def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:
     return load_markdown(raw, taken, first) if is_markdown(raw) else load(raw, taken, first, foreign=True)
 
 
-def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
-    """Read the advice in a text; `taken` and `first` as for `load`. Never raises for its content."""
+def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, every: bool = False) -> Loaded:
+    """Read the advice in a text; `taken` and `first` as for `load`, `every` as the module says. Never raises for its
+    content."""
     parser = Parser(set(taken), first, foreign=True)
     text = parser.decode(raw)
     if text is None:
@@ -69,7 +82,7 @@ def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -
     head = _FRONT.match(text)
     kind = _MEMORY.search(head[1]) if head else None
     body = text[: head.start()] + "\n" * head[0].count("\n") + text[head.end() :] if head else text
-    _read_blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None)
+    _read_blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None, every)
     if not parser.entries and not parser.problems:
         parser.problem("the file", "holds no bullet", "", "write each bullet as an item of a list")
     return parser.loaded("markdown")
@@ -91,10 +104,11 @@ def _read_lines(parser: Parser, lines: list[str]) -> None:
     _note_left(parser, "lines", left)
 
 
-def _read_blocks(parser: Parser, text: str, memory: str | None) -> None:
+def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> None:
     """Read the items of lists, each with the section that the headings above it mean.
 
-    A memory file's section is that of its type, and its paragraphs are advice too.
+    A memory file's section is that of its type, and its paragraphs are advice too; of other files, where `every` piece
+    is wanted, the sentences that tell to do something.
     """
     from markdown_it import MarkdownIt
 
@@ -110,6 +124,8 @@ def _read_blocks(parser: Parser, text: str, memory: str | None) -> None:
             sections = {above: section for above, section in sections.items() if above < level}
             title = tokens[at + 1].content
             sections[level] = section_of(title)
+            if every and _tells(title):
+                _take(parser, line, title, sections[level] or "oth", left)
         elif token.type in ("bullet_list_open", "ordered_list_open"):
             guessed = [section for _, section in sorted(sections.items()) if section]
             end = _end_of(tokens, at)
@@ -121,11 +137,22 @@ def _read_blocks(parser: Parser, text: str, memory: str | None) -> None:
             at = end
         elif token.type == "paragraph_open" and memory:
             _take(parser, line, tokens[at + 1].content, memory, left)
+        elif token.type == "paragraph_open" and token.level == 0 and every:
+            guessed = [section for _, section in sorted(sections.items()) if section]
+            for sentence in _SENTENCE.split(" ".join(tokens[at + 1].content.split())):
+                if _tells(sentence):
+                    _take(parser, line, sentence, guessed[-1] if guessed else "oth", left)
+                else:
+                    left.setdefault("sentences", []).append((line, sentence))
         elif token.level == 0 and (what := _LEFT_OUT.get(token.type)):
             left.setdefault(what, []).append((line, next((one.content for one in tokens[at:] if one.content), "")))
         at += 1
     for what, lines in left.items():
         _note_left(parser, what, lines)
+
+
+def _tells(sentence: str) -> bool:
+    return len(sentence.split()) > 2 and bool(_BINDS.search(sentence) or _ASKS.match(sentence))
 
 
 _LEFT_OUT: Final = {

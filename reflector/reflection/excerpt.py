@@ -69,17 +69,19 @@ def compose(
     cited: Sequence[str],
     messages: Callable[[], Iterable[Message]],
     limit: int,
+    more: str = "",
 ) -> Prompt:
     """Return the prompt for a window, within `limit` estimated tokens.
 
-    `playbook` is the bullets as text. Raises BackendError where they leave no room for a session.
+    `playbook` is the bullets as text, `more` a second question behind the first one. Raises BackendError where they
+    leave no room for a session.
     """
     values = {
         "playbook": _TAG.sub("&lt;", redact(visible(playbook))),
         "cited_ids": json.dumps(list(cited), ensure_ascii=False),
         "transcript": "",
     }
-    rest = estimate_tokens(template.fill(values)) + _MARGIN
+    rest = estimate_tokens(template.fill(values) + more) + _MARGIN
     room = limit - rest
     if room < _LEAST_TRANSCRIPT:
         said = (
@@ -92,6 +94,7 @@ def compose(
     transcript = redact(visible(shown.text))
     tag = f"session-{sha256(transcript.encode('utf-8', 'replace')).hexdigest()[:32]}"
     before, after = template.split(values | {"transcript": f"<{tag}>\n{transcript}\n</{tag}>"}, "transcript")
+    after += more
     tokens = estimate_tokens(before) + estimate_tokens(after)
     return Prompt(before, after, template.sha256, tokens, shown.left_out)
 

@@ -30,7 +30,8 @@ PLACEHOLDERS = {
     "revision.txt": ("user_request", "response", "reflection", "how"),
     "step.txt": ("goal", "step_description", "response", "tool_results", "lessons"),
     "improvement.txt": ("goal", "original_response", "issues"),
-    "curator.txt": ("playbook", "review"),
+    "check.txt": ("playbook", "transcript"),
+    "learn.txt": (),
 }
 MAX_TEMPLATE = 256 * 1024
 #: A value may be megabytes, and a template that repeats it without end would fill the memory.

@@ -28,7 +28,7 @@ OUTAGES = frozenset({"transport", "access"})
 #: Of one answer (requirements A-15).
 MAX_TOKENS = 4096
 
-Mode = Literal["citation_guided", "content_based", "ground_truth"]
+Mode = Literal["citation_guided", "content_based", "ground_truth", "checked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class Request:
     agent      the agent that wrote the session, as its events name it; "" where none is known
     passed, judged, settled   where that stream begins in the session, as `SessionText` has it
     allowance  most tokens that the answer may take, None for no limit
+    template   of the question that a model is asked, and whether it is asked as well what the playbook lacks (`learns`)
     reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
                BackendError of the stage budget where that is more than is left by now
     """
@@ -58,6 +59,8 @@ class Request:
     again: tuple[str, ...] = ()
     allowance: int | None = None
     reserve: Callable[[int], None] = lambda _: None
+    template: str = "reflector.txt"
+    learns: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -189,15 +192,6 @@ class Replies(Protocol):
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory. May raise `BackendError` and nothing else."""
-        ...
-
-
-@runtime_checkable
-class Completes(Protocol):
-    """A backend that answers any prompt too."""
-
-    def complete(self, prompt: str) -> Answer:
-        """Answer a prompt. May raise `BackendError` and nothing else."""
         ...
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
@@ -45,12 +46,14 @@ def answered(
     place: tuple[int, int] = (1, 1),
     about: Sequence[str | int] = (),
     asked: tuple[Sequence[str], Sequence[str]] | None = None,
+    learns: bool = False,
 ) -> NewEvent:
     """Return a raw answer without secrets.
 
     `place` is (how many times the whole window was asked about, the part of it). `about` tells several reflections of
     one backend on a window apart: each verdict of a person is one. `asked` is the names that a model was asked about,
-    and those of earlier windows among them: whoever has it needs evidence.
+    and those of earlier windows among them: whoever has it needs evidence. `learns` says that it was asked for
+    proposals too.
     """
     iteration, part = place
     reflection_id = reflection_id_of(recorded.event_id, backend, about)
@@ -67,6 +70,8 @@ def answered(
         data["part"] = part
     if asked is not None:
         data["asked"], data["again"] = map(list, asked)
+    if learns:
+        data["learns"] = True
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     return NewEvent(
@@ -89,10 +94,12 @@ def completed(
     status: Mapping[str, str],
     tags: Sequence[ParsedTag],
     grounds: Mapping[int, Ground] | None = None,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[NewEvent]:
     """Return the reflection as it was read, and those of its tags that add something.
 
-    `given` is its last answer, `grounds` what its tags rest on by their index; None where they need no evidence.
+    `given` is its last answer, `grounds` what its tags rest on by their index; None where they need no evidence. `more`
+    is what else its data says.
     """
     from reflector.reflection.answers import PARSER_VERSION
 
@@ -115,6 +122,7 @@ def completed(
             "problems": list(parsed.problems),
             "backend": said.get("backend"),
             "model": said.get("model"),
+            **more,
         },
         target_id=recorded.event_id,
         **about,
@@ -220,7 +228,8 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | Non
         return "unknown_tag"
     if tag.name not in status:
         return "unknown_bullet"
-    if status[tag.name] == "removed":  # late evidence on a merged bullet counts, for the one that has its evidence too
+    # Late evidence on a merged bullet counts, for the one that has its evidence too.
+    if status[tag.name] not in ("live", "merged"):
         return "retired_bullet"
     if ground is not None and ground.fault and (tag.tag != "neutral" or ground.fault == "not_asked"):
         return ground.fault

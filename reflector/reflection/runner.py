@@ -147,9 +147,11 @@ class Runner(Recorder):
         if isinstance(gate, str):
             return self.skipped(window, recorded, gate)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
-        request = replace(request, allowance=gate, reserve=reserve)
+        learns = self.gate.config.curate and self.backend.quotes
+        request = replace(request, allowance=gate, reserve=reserve, learns=learns)
         asked = (request.cited, request.again) if self.backend.quotes else None
-        kept = partial(events_of.answered, recorded, self.backend.name, request.mode, place=(iteration, 1), asked=asked)
+        place, name = (iteration, 1), self.backend.name
+        kept = partial(events_of.answered, recorded, name, request.mode, place=place, asked=asked, learns=learns)
         ask = partial(self.backend.answer, request)
         return self.put(window, recorded, ask, kept)
 
@@ -158,7 +160,7 @@ class Runner(Recorder):
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
         from reflector.reflection.answers import PARSER_VERSION, read_answer
-        from reflector.reflection.standing import grounds_of, overruled, settled
+        from reflector.reflection.standing import grounds_of, learned_of, overruled, settled
 
         parsed = read_answer(answer.data)
         if parsed.failed:
@@ -170,9 +172,10 @@ class Runner(Recorder):
         held = self.held.get(recorded.event_id, ())
         try:
             found = grounds_of(self.ledger, session, answer, parsed.tags, self.gate.config.trusted, held)
+            learned = learned_of(self.ledger, session, answer, held)
         except (OSError, UnknownTranscript) as error:
             return self.failed(window, "transcript", str(error))
-        done = partial(events_of.completed, recorded, reflection_id, parsed, answer, grounds=found)
+        done = partial(events_of.completed, recorded, reflection_id, parsed, answer, grounds=found, more=learned)
         for is_last in (False, True):
             rows = self.ledger.rows()
             status = {row.name: row.status for row in rows}

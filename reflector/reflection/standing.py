@@ -32,6 +32,7 @@ from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
 from reflector.reflection.backends import REREADING
 from reflector.reflection.evidence import Ground, grounds
+from reflector.reflection.learning import learned_in
 from reflector.reflection.protocol import Answer, Backend
 from reflector.reflection.window import (
     STORY,
@@ -120,6 +121,19 @@ def grounds_of(
     rows = {row.name: row for row in ledger.rows() if row.counts}
     messages = session.shown(frozenset(data["again"])).messages(rows.keys(), held)
     return grounds(tags, messages, data["asked"], [row.text for row in rows.values()], trusted)
+
+
+def learned_of(
+    ledger: Ledger, session: Session, given: Event, held: Sequence[Message] = ()
+) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return what an answer says that the playbook lacks, as its reading keeps it. Raises as `grounds_of` does."""
+    data = given.data or {}
+    if not data.get("learns"):
+        return {}
+    rows = {row.name: row for row in ledger.rows() if row.counts}
+    messages = session.shown(frozenset(data["again"])).messages(rows.keys(), held)
+    learned = learned_in(data["answer"], messages, [row.text for row in rows.values()])
+    return {"proposals": learned} if learned else {}
 
 
 def _is_so(ledger: Ledger, given: Given) -> bool | None:
@@ -301,6 +315,7 @@ def reparse(
             continue
         story = ledger.targeting(window.event_id)
         # The last answer that is neither redacted nor one of the parts in which older versions asked.
+        story = [one for one in story if (one.data or {}).get("mode") != "checked"]  # `recount` reads those
         answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING]
         whole = [event for event in answers if event.data is not None and event.data.get("parts", 1) == 1]
         if whole:

@@ -297,7 +297,7 @@ class Pipeline:
         self.note(curator.hear(self.project.config, self.ledger, fresh, self.heard))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
-            self.note(curator.ask(self.ledger, self.runner), curator.propose(self.project.config, self.ledger))
+            self.note(curator.propose(self.ledger, curates=self.project.config.curate))
         if self.users is not None:
             self.users.finish(retry)
         self._held.clear()
@@ -454,7 +454,6 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, conf
                 runner = runner_of(project, ledger)
                 runner.gate.confirmed = confirmed
                 done.reflected += _ask_about(runner, tried, retry)
-                done.notes += filter(None, [curator.ask(ledger, runner)])
                 confirmed = runner.gate.confirmed
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
@@ -462,7 +461,7 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, conf
     if done.reflected:
         with open_pipeline(project, done=done) as pipeline:
             assert pipeline is not None  # it waited
-            pipeline.note(curator.propose(project.config, pipeline.ledger))
+            pipeline.note(curator.propose(pipeline.ledger, curates=project.config.curate))
             pipeline.write()
     return done
 

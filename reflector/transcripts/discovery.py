@@ -7,11 +7,15 @@ named no transcript, only a file that is named by the very id of the session is 
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from reflector.transcripts.building import fields, whole
@@ -21,6 +25,7 @@ from reflector.transcripts.records import parse_line, read_lines, record_key
 #: How far into a file its folder and its first time are looked for. A first prompt with images has megabytes.
 _HEAD_BYTES = 8 * 1024 * 1024
 _HEAD_LINES = 200
+_MOST_DOCUMENT = 64 * 1024 * 1024
 #: Files beside the transcripts that are none.
 _OTHERS = frozenset({"journal.jsonl", "history.jsonl"})
 _SPOKEN = ("user", "assistant")
@@ -44,21 +49,28 @@ class Found:
     key: int | None = None
 
 
-def find_transcripts(folder: Path) -> Iterator[Found]:
-    """Yield the transcripts below a folder, subagents' as well, in no order. What cannot be read is passed over."""
-    for path in sorted(folder.rglob("*.jsonl")):
+def find_transcripts(
+    folder: Path, pattern: str = "*.jsonl", known: Mapping[tuple[str, int], str] = MappingProxyType({})
+) -> Iterator[Found]:
+    """Yield the transcripts below a folder, subagents' as well, in no order. What cannot be read is passed over.
+
+    known  the folder that the agent worked in, by the path and the bytes of a file: such a one is not opened
+    """
+    for path in sorted(folder.rglob(pattern)):
         if path.name in _OTHERS or not path.is_file():
             continue
-        try:
-            yield look_at(path)
-        except OSError:
-            continue
+        with suppress(OSError):
+            size = path.stat().st_size
+            cwd = known.get((str(path), size)) if known else None
+            yield look_at(path) if cwd is None else Found(path, cwd, "", size)
 
 
 def look_at(path: Path) -> Found:
     """Return what the head of one file tells. Raises OSError."""
     cwd = started_at = uuid = ""
     tally = Tally()
+    if path.suffix == ".json":
+        return Found(path, _of_document(path), "", path.stat().st_size)
     with path.open("rb", buffering=256 * 1024) as file:
         for _, line in read_lines(file, _HEAD_BYTES, tally):
             for record, _ in parse_line(line, tally):
@@ -71,11 +83,27 @@ def look_at(path: Path) -> Found:
     return Found(path, cwd, started_at, path.stat().st_size, record_key(uuid) if uuid else None)
 
 
+def _of_document(path: Path) -> str:
+    """Return the folder that a document names. Raises OSError."""
+    try:
+        record = json.loads(path.read_bytes()) if path.stat().st_size <= _MOST_DOCUMENT else {}
+    except (ValueError, RecursionError):
+        return ""
+    return _folder(record) if isinstance(record, dict) else ""
+
+
+def project_hash(root: Path) -> str:
+    """Return how Gemini CLI names a project in its chats."""
+    return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
+
+
 def _folder(record: dict[str, Any]) -> str:
-    """Return the folder that a record names: beside its type, or where Codex CLI and Copilot CLI put it."""
+    """Return the folder that a record names: beside its type, or where Codex CLI, Copilot CLI and OpenCode put it. A
+    chat of Gemini CLI has a hash of it."""
     places = [record, fields(record.get("payload")), fields(record.get("data"))]
     places += [fields(place.get("context")) for place in places]
-    return next((cwd for place in places if (cwd := whole(place.get("cwd")))), "")
+    found = (cwd for place in places if (cwd := whole(place.get("cwd"))))
+    return next(found, "") or whole(fields(record.get("info")).get("directory")) or whole(record.get("projectHash"))
 
 
 def find_transcript(session_id: str | None) -> Path | None:

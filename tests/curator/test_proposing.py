@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reflector.ledger.store import Ledger
-from tests.reflection.api import Api, answer, error, sound
+from tests.reflection.api import Api, answer, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -112,55 +112,47 @@ def curated(agent: Agent, api: Api) -> Agent:
 
 
 def proposing(*entries: dict[str, Any]) -> str:
-    return json.dumps({"proposals": list(entries)})
+    return json.dumps({**json.loads(answer(("pat-001", "helpful"))), "proposals": list(entries)})
 
 
-ADD = {"kind": "add", "section": "ctx", "text": "The cart's tests need Redis.", "why": "They failed without it."}
+_QUOTED = {"turn": 1, "quote": "The total is wrong when a coupon"}
+ADD = {"kind": "add", "section": "ctx", "text": "The cart's tests need Redis.", "why": "They failed.", **_QUOTED}
 SEAMS = "Split functions at seams."
-NEW = {"kind": "supersede", "name": "pat-002", "section": "pat", "text": SEAMS, "why": "Too small."}
+NEW = {"kind": "supersede", "name": "pat-002", "section": "pat", "text": SEAMS, "why": "Too small.", **_QUOTED}
 
 
-def test_the_model_proposes_from_the_reflection_and_never_sees_the_transcript(curated: Agent, api: Api) -> None:
-    api.does = [
-        sound(answer(("pat-001", "helpful"))),
-        sound(proposing(ADD, NEW, {"kind": "remove", "name": "pat-001"})),
-    ]
+def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(curated: Agent, api: Api) -> None:
+    agents_own = {"turn": 2, "quote": "I change how the cart adds up"}
+    api.does = [sound(proposing(ADD, NEW | agents_own, {"kind": "remove", "name": "pat-001", **_QUOTED}))]
     take(curated, Session("s-1").cites("pat-001"))
     assert curated.counters()["pat-001"] == (1, 0)
-    judged, asked = api.asked
-    assert "The total is wrong" in judged.text
-    assert "The total is wrong" not in asked.text
-    assert "[pat-001] helpful" in asked.text
+    (asked,) = api.asked
+    assert "Propose what the playbook lacks" in asked.text
     added, superseding = curated.json("proposals")
-    assert (added["origin"], added["trust"], added["reason"]) == ("model", "tool", "They failed without it.")
-    assert superseding["change"]["names"] == ["pat-002"]
+    assert (added["origin"], added["trust"], added["reason"]) == ("model", "person", "They failed.")
+    assert (superseding["change"]["names"], superseding["trust"]) == (["pat-002"], "tool")
     curated.call("drain")
-    assert len(api.asked) == 2
-    assert len(curated.json("proposals")) == 2
+    assert (len(api.asked), len(curated.json("proposals"))) == (1, 2)
     assert curated.call("verify").out == curated.call("rebuild", "--check").out == ""
-    assert curated.json("stats")["answers"] == 2
     curated.call("proposals", "approve", superseding["id"])  # new words take the place and the evidence of the old ones
     counters = curated.counters()
     assert "pat-002" not in counters
     assert counters["pat-003"] == (3, 1)
 
 
-@pytest.mark.parametrize("fault", [error(400), sound("no JSON"), sound('{"proposals": [1, {"kind": "add"}]}')])
-def test_a_curator_that_fails_costs_the_session_none_of_its_tags(curated: Agent, api: Api, fault: Any) -> None:
-    api.does = [sound(answer(("pat-001", "helpful"))), fault]
+@pytest.mark.parametrize(
+    "entry",
+    [1, {"kind": "add"}, ADD | {"quote": "nobody said this"}, ADD | {"turn": 2}, ADD | {"text": "x" * 501}],
+)
+def test_a_proposal_without_its_quote_is_dropped_and_costs_the_session_none_of_its_tags(
+    curated: Agent, api: Api, entry: Any
+) -> None:
+    api.does = [sound(proposing(entry))]
     take(curated, Session("s-1").cites("pat-001"))
     assert curated.counters()["pat-001"] == (1, 0)
     assert curated.json("proposals") == []
     assert curated.call("verify").out == ""
     assert curated.json("status")["failures"] == []
-
-
-def test_a_reflection_that_fails_is_not_curated(curated: Agent, api: Api) -> None:
-    api.does = [sound("no JSON")]
-    curated.call("ingest", Session("s-1").cites("pat-001").write(curated.project.parent / "s.jsonl"), code=1)
-    assert len(api.asked) == 1
-    assert curated.counters()["pat-001"] == (0, 0)
-    assert curated.json("proposals") == []
 
 
 def test_listening_and_curating_follow_the_persons_settings_alone(agent: Agent, api: Api) -> None:

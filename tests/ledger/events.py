@@ -156,6 +156,13 @@ def history() -> list[NewEvent]:
     ]
 
 
+def checked(target: NewEvent, name: str, tag: str = "neutral", **more: Any) -> NewEvent:
+    """What `check` found of a bullet in a window."""
+    data = {"index": 0, "name": name, "tag": tag, "disposition": "checked", **more}
+    event_id = identity(ev.BULLET_CHECKED, target.event_id, name)
+    return NewEvent(ev.BULLET_CHECKED, event_id, data, "agent", session_id=target.session_id, target_id=target.event_id)
+
+
 def trajectory(key: str = "t1", **more: Any) -> NewEvent:
     """A task of the dataset `sums` that failed, and used one bullet that is here and one that is not."""
     data = {
@@ -212,6 +219,7 @@ def learned() -> list[NewEvent]:
     return [
         run,
         *reflected("rt1", run, ("pat-001", "harmful")),
+        checked(run, "pat-001", "harmful", followed="no"),
         of_run,
         told(of_run, bullets=["pat-001"]),
         outcome(of_run),

@@ -46,6 +46,7 @@ QUESTIONS = {
     "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],
     "double-counts": ["", "pat-001 --json", "--as-of 30"],
     "stats": ["", "--json"],
+    "check": ["--dry-run"],
     "diff": ["0..", "5..20 --json"],
     "trial": ["status", "status --json", "plan"],
     "report": ["--out /dev/null", "--as-of 30 --share --out /dev/null"],

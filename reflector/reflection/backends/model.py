@@ -156,8 +156,9 @@ class ModelBackend:
             client = self.client.of(request.agent)
             limit = min(limit, request.allowance // client.worst - MAX_TOKENS - client.overhead)
         try:
-            template = find_template("reflector.txt", self.project)
-            return compose(template, sections_text(request.playbook), request.cited, request.messages, limit)
+            template = find_template(request.template, self.project)
+            more = find_template("learn.txt", self.project).fill({}) if request.learns else ""
+            return compose(template, sections_text(request.playbook), request.cited, request.messages, limit, more)
         except TemplateError as error:
             raise BackendError(str(error), stage="template", attempts=0) from error
         except BackendError as error:

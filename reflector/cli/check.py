@@ -1,0 +1,371 @@
+"""`reflector check`: which lines of the files that agents load mattered in the sessions that a person already has.
+
+Invariant: nothing is sent before the person agreed to who gets how much, and no file of the project is changed. Without
+a judge, what can be known is said at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import click
+
+from reflector.audit.checked import TOO_FEW, Alike, Checked, CheckedLine, checked
+from reflector.cli.app import Place
+from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
+from reflector.cli.output import counted, note, print_json, progress, safe, table
+from reflector.cli.sessions import by_project
+from reflector.config import CONSENT
+from reflector.curation.watching import Line, watching
+from reflector.hooks.agents import AGENTS
+from reflector.locate import user_folder
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.duplicates import duplicates
+from reflector.prices import Usage, cost
+from reflector.project import Project
+from reflector.reflection.backends import backend_of, consent, described
+from reflector.reflection.backends.agent_clients import JUDGES
+from reflector.reflection.checking import ROOM
+from reflector.sessions import checking
+from reflector.sessions.having import Advice, advice_of, sessions_of, tokens_of, unmentioned
+from reflector.transcripts.discovery import Found
+
+_PRICED = {"haiku": "claude-haiku-5-5"}
+#: Tokens of an answer, for an estimate.
+_ANSWER = 1_000
+_WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "reword it, or remove it"}
+_NO_WORD = "no word, path or command of it stands in any of these sessions"
+_COVERAGE = 'A judge is shown a part of a long session, so "not seen" means: not seen in what was shown.'
+_FOOT = "The intervals (90 %) take the judge at its word."
+
+
+@dataclass(frozen=True, slots=True)
+class LineJson:
+    """A line of a file, and what is known of it; `name` and what judges said are null before it was asked about.
+
+    place     its file and line
+    unmentioned  whether no word, path or command of it stands in any session; null where it was not looked for
+    quotes, act  the commands that show its quotes, and with which it is changed
+    """
+
+    place: str
+    name: str | None
+    text: str
+    tokens: int
+    unmentioned: bool | None = None
+    judged: CheckedLine | None = None
+    quotes: str | None = None
+    act: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinesJson:
+    """What `check` found.
+
+    files      the files with their tokens at each start
+    left_out   what in them is no line, and imports that were not followed
+    sessions   how many transcripts of the project were looked at, by agent
+    questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
+    lacks      how a judge is to be had; null where there is one
+    found      what judges said so far; null where nobody was asked
+    """
+
+    files: Mapping[str, int]
+    left_out: list[str]
+    sessions: Mapping[str, int]
+    questions: int
+    tokens: int
+    price: str | None
+    lacks: str | None
+    lines: list[LineJson]
+    alike: list[Alike]
+    failed: list[str]
+    found: Checked | None = None
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=READ_FILE, metavar="[FILE…]")
+@click.option("--sessions", "most", type=click.IntRange(1), default=50, show_default=True, help="The newest so many.")
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Only sessions since this day.")
+@click.option("--judge", type=click.Choice([*JUDGES, "anthropic"]), help="Who judges; default: the agent of a session.")
+@click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
+@click.option("--dry-run", is_flag=True, help="Ask nobody; show what is known, and what asking would cost.")
+@yes_option
+@json_option
+@click.pass_obj
+def check(
+    place: Place,
+    files: tuple[Path, ...],
+    most: int,
+    since: datetime | None,
+    judge: str | None,
+    learn: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Show which lines of your CLAUDE.md mattered, were followed, helped or did harm.
+
+    FILE is a file of advice; default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents load in this project.
+    Its list items, and each sentence of a paragraph or a heading that tells to do something, are lines. A judge reads
+    the sessions that your agents left of this project, newest first, one question a session: the agent that wrote it,
+    if you let it (`reflector install --judge`), or whom --judge names. You are asked before, with the tokens and the
+    price. Stop it whenever you like: the same command goes on, and asks nothing twice.
+
+    No file of the project is changed. The lines are watched: not in playbook.json and not told, until `reflector import
+    FILE` makes them the playbook's. Their verdicts count for nothing else unless you set `checked_counts`.
+    """
+    project = _with_judge(place, judge)
+    advice = advice_of(project.root, files)
+    if not advice.lines:
+        looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md and rules, none of which is there"
+        raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
+    found = _sessions(place, project, most, since)
+    plan, ran = _Plan.of(project, advice, found), checking.Ran()
+    if not as_json:
+        _print_head(advice, plan, found)
+    if plan.files and not dry_run and (yes or sys.stdin.isatty()):
+        agreed(f"{plan.words} Continue?", "", yes=yes)
+        ran = _ask(project, advice, plan, learn=learn)
+    answer = _answer(place, project, advice, plan, ran, found)
+    if as_json:
+        print_json(answer)
+    else:
+        _print(place, answer, plan, ran)
+    if ran.failed:
+        raise click.exceptions.Exit(1)
+
+
+def _with_judge(place: Place, named: str | None) -> Project:
+    """Return the project with the judge that is named, or the one that the person has."""
+    if named is not None:
+        return (
+            place.project(backend="anthropic")
+            if named == "anthropic"
+            else place.project(backend="agent", judge_client=named)
+        )
+    project = place.project()
+    if project.config.asks_model:
+        return project
+    from reflector.reflection.backends.model import model_settings
+
+    if consent.read():
+        return place.project(backend="agent")
+    return place.project(backend="anthropic") if model_settings(project.config).key else project
+
+
+def _folders() -> dict[str, tuple[Path, str]]:
+    """Return where each agent leaves its transcripts, and in what files, by its name."""
+    found = {name: (one.folder() / one.history, "*.jsonl") for name, one in AGENTS.items() if one.history}
+    found["gemini"] = AGENTS["gemini"].folder() / "tmp", "chats/*.json*"
+    found["opencode"] = Path(user_folder()).parents[1] / "opencode" / "reflector", "*.json"
+    return found
+
+
+def _agent_of(one: Found) -> str:
+    return next(name for name, (folder, _) in _folders().items() if one.path.is_relative_to(folder))
+
+
+def _sessions(place: Place, project: Project, most: int, since: datetime | None) -> list[Found]:
+    known: dict[tuple[str, int], str] = {}
+    if project.has_ledger():
+        with project.open_ledger() as ledger:
+            known = dict.fromkeys(checking.recorded(ledger), str(project.root))
+    found = sessions_of(project.root, _folders().values(), known, since.timestamp() if since else 0.0)
+    own = {one.path for _, files in by_project(place, found, everything=False) for one in files}
+    return [one for one in found if one.path in own][:most]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is left to ask: transcripts, questions and tokens by who is asked, and their price in USD; those that nobody
+    may be asked about, by agent. `lacks` is how a judge is to be had, "" where there is one."""
+
+    files: Sequence[Found]
+    by: Mapping[str, tuple[int, int]]
+    price: Decimal | None
+    barred: Mapping[str, int]
+    lacks: str
+
+    @classmethod
+    def of(cls, project: Project, advice: Advice, found: Sequence[Found]) -> _Plan:
+        config, lines = project.config, 3 * sum(map(tokens_of, (line.text for line in advice.lines)))
+        left = [(one, 1) for one in found]
+        if project.has_ledger():
+            with project.open_ledger() as ledger:
+                names = list(watching(ledger, advice.lines, first=project.first_number).lines)
+                left = checking.questions(ledger, found, names)
+        lacks = described(config, project.root)[1] if config.asks_model else CONSENT
+        may, by, barred, files = consent.read(), dict[str, tuple[int, int]](), Counter[str](), list[Found]()
+        price: Decimal | None = Decimal(0)
+        for one, count in left:
+            writer = _agent_of(one)
+            who = "anthropic" if config.backend == "anthropic" else config.judge_client or writer
+            if who in JUDGES and who not in may and not lacks:
+                barred[AGENTS[writer].title] += 1
+                continue
+            files += [] if lacks else [one]
+            asked = count * checking.tokens_of_question(one, lines, config.request_tokens)
+            number, tokens = by.get(who, (0, 0))
+            by[who] = number + count, tokens + asked + count * _ANSWER
+            of = cost(_model(project, who), Usage(asked, count * _ANSWER))
+            price = None if of is None or price is None else price + of
+        return cls(files, by, price if by else None, barred, lacks)
+
+    @property
+    def words(self) -> str:
+        """Who would get how much, in a sentence."""
+        names = {who: JUDGES[who].title if who in JUDGES else "Anthropic's API" for who in self.by}
+        each = [
+            f"{names[who]} would get {counted(number, 'question')}, at most about {tokens:,} tokens"
+            for who, (number, tokens) in self.by.items()
+        ]
+        price = f"about ${self.price:.2f}" if self.price is not None else "at a price that is not known here"
+        return f"{'; '.join(each)}, {price}." if each else "Nothing is left to ask."
+
+
+def _model(project: Project, who: str) -> str:
+    """Return the model that is asked, as the price list has it."""
+    if who in JUDGES:
+        model = project.config.model if project.config.judge_client and project.config.model else JUDGES[who].model
+        return _PRICED.get(model, model)
+    from reflector.reflection.backends.model import model_settings
+
+    return model_settings(project.config).model
+
+
+def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> checking.Ran:
+    """Ask about what is left; with the time left, and what was spent so far."""
+    config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
+    judge = backend_of(config, project.root)
+    names = list(checking.record_lines(project, advice.lines).lines)
+    most = sum(number for number, _ in plan.by.values())
+    with progress(len(plan.files), "checking") as bar:
+        ran = checking.check(project, judge, plan.files, names, learns=learn, most=most, advance=lambda: bar.update(1))
+    if learn:
+        ran.notes.append(checking.propose(project))
+    return ran
+
+
+def _answer(
+    place: Place, project: Project, advice: Advice, plan: _Plan, ran: checking.Ran, found: Sequence[Found]
+) -> LinesJson:
+    by_line: dict[Line, str] = {}
+    judged = Checked(())
+    if project.has_ledger():
+        with project.open_ledger() as ledger:
+            names = watching(ledger, advice.lines, first=project.first_number)
+            live = {row.name for row in ledger.rows() if row.status in ("live", "watched")}
+            by_line = {line: name for name, line in names.lines.items() if name in live}
+            judged = checked(ledger, names=by_line.values())
+    known = {one.name: one for one in judged.lines}
+    gone = set[str]()
+    if not judged.requests:
+        gone = unmentioned({line.text for line in advice.lines}, (one.path for one in found))
+    lines = []
+    for line in advice.lines:
+        name, at = by_line.get(line), f"{line.file}:{line.number}"
+        of = known.get(name or "")
+        act = place.command("revise", name or "") if of and of.status == "live" else f"edit {at}"
+        quotes = place.command("blame", name) if name and of and of.relevant else None
+        mentioned = None if judged.requests else line.text in gone
+        lines.append(LineJson(at, name, line.text, tokens_of(line.text), mentioned, of, quotes, act))
+    alike = judged.alike
+    if not judged.lines:
+        places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
+        alike = tuple(Alike(one.kind, tuple(of.name for of in one.bullets), one.why) for one in duplicates(places))
+    return LinesJson(
+        files=advice.files,
+        left_out=[*advice.left, *(f"not followed: {one}" for one in advice.unfollowed)],
+        sessions=Counter(AGENTS[_agent_of(one)].title for one in found),
+        questions=sum(number for number, _ in plan.by.values()) - ran.asked,
+        tokens=sum(tokens for _, tokens in plan.by.values()),
+        price=None if plan.price is None else f"{plan.price:.2f}",
+        lacks=plan.lacks or None,
+        lines=sorted(lines, key=_order),
+        alike=list(alike),
+        failed=ran.failed,
+        found=judged if judged.requests else None,
+    )
+
+
+def _order(line: LineJson) -> tuple[int, float]:
+    """Results first, those against a line before the others; then what was not seen, by what it costs."""
+    of = line.judged
+    if of is None or not of.sessions:
+        return 3, not line.unmentioned
+    if of.result == TOO_FEW:
+        return 2, -of.relevant
+    if not of.relevant:
+        return 1, -of.tokens
+    return 0, -max(of.followed.evidence, of.helped.evidence)
+
+
+def _print_head(advice: Advice, plan: _Plan, found: Sequence[Found]) -> None:
+    for name, tokens in advice.files.items():
+        number = sum(line.file == name for line in advice.lines)
+        note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens at each start")
+    for text in (*advice.left, *(f"not followed: {one}" for one in advice.unfollowed)):
+        note(f"  {text}")
+    by = Counter(AGENTS[_agent_of(one)].title for one in found)
+    note(f"{counted(len(found), 'session')} of this project{': ' if by else ''}"
+         f"{', '.join(f'{number} of {title}' for title, number in by.items())}")  # fmt: skip
+    for title, number in plan.barred.items():
+        note(f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. Another one: --judge")
+
+
+def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> None:
+    judged = [one.judged for one in answer.lines if one.judged is not None and one.judged.sessions]
+    if judged:
+        note(_COVERAGE)
+        rows = [_row(one) for one in answer.lines]
+        table(("line", "name", "relevant", "followed", "helped", "tokens", "result", "text"), rows, prose=("text",))
+        for one in answer.lines:
+            if one.quotes and one.judged is not None and one.judged.result != TOO_FEW:
+                click.echo(safe(f"{one.place}: {_advice(one.judged)}; quotes: {one.quotes}; change it: {one.act}"))
+    else:
+        rows = [(one.place, one.tokens, _NO_WORD if one.unmentioned else "", one.text) for one in answer.lines]
+        table(("line", "tokens", "found", "text"), rows, prose=("text",), extra=("found",))
+    for pair in answer.alike:
+        click.echo(safe(f"{pair.kind}: {' and '.join(pair.names)}: {pair.why}"))
+    if answer.found is not None:
+        spent = answer.found
+        price = f", ${Decimal(spent.cost):.2f}" + (" and what has no known price" if spent.unpriced else "")
+        asked = f"{counted(spent.sessions, 'session')} judged, {counted(spent.requests, 'question')}"
+        note(f"{asked}, {spent.tokens:,} tokens{price}. {_FOOT}")
+        if dropped := sum(one.dropped for one in judged):
+            note(f"{counted(dropped, 'answer')} dropped: the quote is not where it was said to be.")
+    for text in [*ran.notes, *(f"reflector: {one}" for one in ran.failed), *filter(None, [ran.stopped])]:
+        note(text)
+    if plan.by and not ran.asked:
+        note(f"A judge reads them: {plan.words}")
+        note(f"Next: {plan.lacks or place.command('check', '--yes')}")
+
+
+def _row(line: LineJson) -> tuple[object, ...]:
+    of = line.judged
+    if of is None:
+        return (line.place, line.name or "", "", "", "", line.tokens, "not asked about", line.text)
+    helped, followed = of.helped, of.followed
+    shares = [f"{one.yes}/{one.yes + one.no}" if one.yes + one.no else "" for one in (followed, helped)]
+    result = of.result
+    if result == TOO_FEW:
+        many = [(what, one) for what, one in (("followed", followed), ("helped", helped)) if one.yes + one.no]
+        result += "".join(f", {what} {one.low:.0%} to {one.high:.0%}" for what, one in many)
+    if of.earlier:
+        result += f" ({of.earlier} by earlier words)"
+    if not of.relevant:
+        result += f", {of.tokens * of.sessions:,} tokens of context"
+    return (line.place, line.name, of.relevant, *shares, of.tokens, result, line.text)
+
+
+def _advice(of: CheckedLine) -> str:
+    parts = of.result.split("; ")
+    more = next((what for words, what in _WORDS.items() if any(part.startswith(words) for part in parts)), "")
+    return f"{of.result}{f', so {more}' if more else ''}"

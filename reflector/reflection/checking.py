@@ -1,0 +1,240 @@
+"""Asking about bullets that no session needs to cite: one question a window, answered bullet by bullet with evidence.
+
+Invariant: an answer is in the ledger before anybody reads it, with the names that it was asked about and those that had
+no room (`unasked`), so no window is asked twice about a bullet and a killed check goes on where it was. A bullet is
+relevant, followed or broken, helped or harmed only where the quote stands in the one turn that is named and is not the
+advice's own words; helped and harmed need the proof that every verdict of a model needs. What is not answered was not
+seen in what was shown. None of it counts for `helpful` and `harmful` unless `checked_counts` says so, and then a
+session counts once for a bullet. A failed question is no step of its window: a drain tries nothing again because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.bullet import Bullet, sections_text
+from reflector.reflection import reflection_events as events_of
+from reflector.reflection.answers import ParsedTag, read_answer
+from reflector.reflection.evidence import LEAST_QUOTE, Ground, grounds
+from reflector.reflection.excerpt import estimate_tokens
+from reflector.reflection.gate import Gate
+from reflector.reflection.learning import learned_in
+from reflector.reflection.protocol import Answer, Backend, BackendError, Request
+from reflector.reflection.window import is_retracted, names_in, own_messages
+from reflector.transcripts.reading import UnknownTranscript
+
+MODE: Final = "checked"
+#: The most tokens of a question: twice as much shows what decides hardly more often (docs/judging.md).
+ROOM: Final = 32_000
+#: The most of them that the advice may take.
+_LINES: Final = 8_000
+_MOST_FAILURES: Final = 3
+#: Why the answer about a bullet says nothing of it.
+NOTHING: Final = frozenset({"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """A window that is to be asked about, and the names; with an `answer` it only waits to be read."""
+
+    window: Event
+    names: tuple[str, ...]
+    answer: Event | None = None
+
+
+def todo(ledger: Ledger, session_id: str, names: Sequence[str]) -> Iterator[Todo]:
+    """Yield what is to be asked about a session's windows, oldest first; one that waits for the verdicts on its own
+    citations is left for later."""
+    states = {row.event_id: row.state for row in ledger.windows(session_id)}
+    failures = list(ledger.events(types=[ev.REFLECTION_FAILED], session_id=session_id))
+    for window in ledger.events(types=[ev.SESSION_RECORDED], session_id=session_id):
+        data = window.data or {}
+        cites = names_in(window, "cited") or names_in(window, "carried")
+        if window.data is None or data.get("agent_id") or data["window"].get("mode") != "new":
+            continue
+        if (cites and states.get(window.event_id) != "completed") or is_retracted(ledger, window.event_id):
+            continue
+        story = ledger.targeting(window.event_id)
+        answers = [one for one in story if one.type == ev.REFLECTION_ANSWERED and (one.data or {}).get("mode") == MODE]
+        read = {one.reflection_id for one in story if one.type == ev.REFLECTION_COMPLETED}
+        known = {name for one in answers for part in ("asked", "unasked") for name in (one.data or {}).get(part, ())}
+        failed = [one for one in failures if (one.data or {}).get(MODE) == window.event_id]
+        own = [one for one in failed if (one.data or {}).get("stage") not in ("transport", "access")]
+        yield from (Todo(window, (), one) for one in answers if one.reflection_id not in read)
+        if (left := tuple(name for name in names if name not in known)) and len(own) < _MOST_FAILURES:
+            yield Todo(window, left)
+
+
+class Checker:
+    """Asks one ledger's windows with one backend."""
+
+    def __init__(self, ledger: Ledger, backend: Backend, gate: Gate, *, learns: bool = False) -> None:
+        self.ledger, self.backend, self.gate, self.learns = ledger, backend, gate, learns
+        self.counts, self.trusted = gate.config.checked_counts, gate.config.trusted
+
+    def request(self, window: Event, names: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
+        """Return what is asked about a window, and the names that have no room in it."""
+        rows = {row.name: row for row in self.ledger.rows()}
+        lines = [Bullet(row.name, row.section, row.text) for name in names if (row := rows.get(name))]
+        room = next((n for n in range(len(lines), 1, -1) if estimate_tokens(sections_text(lines[:n])) <= _LINES), 1)
+        asked = Request(
+            session_id=window.session_id or "",
+            playbook=tuple(lines[:room]),
+            cited=(),
+            messages=partial(own_messages, window),
+            agent=str((window.data or {}).get("agent") or ""),
+            reserve=partial(self.gate.reserve, self.ledger),
+            template="check.txt",
+            learns=self.learns,
+        )
+        return asked, tuple(one.name for one in lines[room:])
+
+    def ask(self, one: Todo) -> str:
+        """Ask about a window and read the answer; return why there is none, "" where there is one.
+
+        Raises BackendError where nothing more can be asked now: the budget is spent, or nobody is there. Raises
+        LedgerError.
+        """
+        answer = one.answer
+        if answer is None:
+            request, left = self.request(one.window, one.names)
+            try:
+                given = self.backend.answer(request)
+            except (BackendError, OSError, UnknownTranscript) as error:
+                self._fail(one.window, error)
+                if isinstance(error, BackendError) and error.stage in ("budget", "transport", "access"):
+                    raise
+                return str(error)
+            finally:
+                self.gate.settle(self.ledger)
+            event = self._answered(one.window, given, [line.name for line in request.playbook], left)
+            self.ledger.append([event])
+            answer = self.ledger.event(event.event_id)
+            assert answer is not None  # it was appended above
+        return self._read(one.window, answer)
+
+    def _answered(self, window: Event, given: Answer, asked: Sequence[str], left: Sequence[str]) -> NewEvent:
+        story = self.ledger.targeting(window.event_id)
+        number = sum(one.type == ev.REFLECTION_ANSWERED and (one.data or {}).get("mode") == MODE for one in story)
+        about, names = (MODE, number), (asked, ())
+        made = events_of.answered(
+            window, self.backend.name, "checked", given, about=about, asked=names, learns=self.learns
+        )
+        return replace(made, data={**made.data, "unasked": list(left)})
+
+    def _fail(self, window: Event, error: Exception) -> None:
+        """Record what went wrong, of a budget nothing: it waits."""
+        facts: dict[str, Any] = {"stage": getattr(error, "stage", "transcript")}
+        if facts["stage"] == "budget":
+            return
+        (row,) = (row for row in self.ledger.windows(window.session_id) if row.event_id == window.event_id)
+        before = list(self.ledger.events(types=[ev.REFLECTION_FAILED], session_id=window.session_id))
+        usage = getattr(error, "usage", None)
+        made = events_of.failed(row, self.backend.name, facts["stage"], str(error), usage=usage)
+        event_id = identity(ev.REFLECTION_FAILED, MODE, window.event_id, len(before))
+        data = {**made.data, MODE: window.event_id}
+        self.ledger.append([replace(made, event_id=event_id, data=data, target_id=None, reflection_id=None)])
+
+    def _read(self, window: Event, answer: Event) -> str:
+        if answer.data is None:
+            return "the answer was redacted before it was read"
+        parsed = read_answer(answer.data)
+        rows = {row.name: row for row in self.ledger.rows()}
+        advice = [row.text for row in rows.values() if row.status != "removed"]
+        try:
+            messages = list(own_messages(window))
+        except (OSError, UnknownTranscript) as error:
+            return str(error)
+        found = grounds(parsed.tags, messages, (), advice, self.trusted)
+        learned = learned_in(answer.data["answer"], messages, advice) if answer.data.get("learns") else []
+        more: dict[str, Any] = {"mode": MODE} | ({"proposals": learned} if learned else {})
+        (completed,) = events_of.completed(window, answer.reflection_id or "", parsed, answer, {}, [], found, more)
+        asked = answer.data["asked"]
+        given = [
+            _checked(tag, found[tag.index], rows, asked, is_sure=tag.sure in self.trusted)
+            for tag in parsed.tags
+            if tag.relevant
+        ]
+        self.ledger.append(_reading(self.ledger, completed, given, counts=self.counts))
+        return "the answer could not be read: " + "; ".join(parsed.problems) if parsed.failed else ""
+
+
+def _reading(
+    ledger: Ledger, completed: NewEvent, given: Sequence[Mapping[str, Any]], *, counts: bool
+) -> list[NewEvent]:
+    """Return the events of an answer that was read, and the tags that count where `checked_counts` says so."""
+    counted = set[str]()
+    if counts:
+        rows = {row.name for row in ledger.rows() if row.counts}
+        tags = ledger.events(types=[ev.BULLET_TAGGED], session_id=completed.session_id)
+        said = {(tag.data or {}).get("name") for tag in tags if _counts(ledger, tag)}
+        counted = {one["name"] for one in given if one["disposition"] == "checked"} & rows - said
+    kept = ("actor", "occurred_at", "session_id", "reflection_id")
+    about: Any = {name: getattr(completed, name) for name in kept}
+    events = [completed]
+    for one in given:
+        is_counted = one["disposition"] == "checked" and one["name"] in counted
+        data = {**one, "disposition": "counted"} if is_counted else one
+        ids, target = (completed.reflection_id or "", one["index"]), completed.target_id
+        events.append(NewEvent(ev.BULLET_CHECKED, identity(ev.BULLET_CHECKED, *ids), data, target_id=target, **about))
+        if is_counted:
+            events.append(NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, *ids), data, **about))
+    return events
+
+
+def _counts(ledger: Ledger, tag: Event) -> bool:
+    done = identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "")
+    is_out = any(is_retracted(ledger, one) for one in (tag.event_id, done))
+    return (tag.data or {}).get("disposition") == "counted" and not is_out
+
+
+def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> int:
+    """Read the recorded answers again where the setting `checked_counts` counts other ones than then; return how many.
+
+    The playbook's lock must be held. Raises LedgerError.
+    """
+    changed = 0
+    for old in list(ledger.events(types=[ev.REFLECTION_COMPLETED], session_id=session_id)):
+        if (old.data or {}).get("mode") != MODE or is_retracted(ledger, old.event_id):
+            continue
+        found = ledger.events(types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id)
+        given = [one.data or {} for one in found if one.reflection_id == old.reflection_id]
+        if (counted := any(one["disposition"] == "counted" for one in given)) and counts:
+            continue
+        fresh = [{**one, "disposition": "checked"} if one["disposition"] == "counted" else one for one in given]
+        of = identity("reflection", old.event_id, "recounted")
+        facts = (old.data or {}, old.actor, old.occurred_at, old.session_id, of, old.target_id)
+        completed = NewEvent(ev.REFLECTION_COMPLETED, identity(ev.REFLECTION_COMPLETED, of), *facts)
+        events = _reading(ledger, completed, fresh, counts=counts)
+        if counted or any(one.type == ev.BULLET_TAGGED for one in events):
+            out = events_of.retraction(old, "read again: checked_counts was changed", "reparse")
+            ledger.append([out, *events])
+            changed += 1
+    return changed
+
+
+def _checked(
+    tag: ParsedTag, ground: Ground, rows: Mapping[str, BulletRow], asked: Collection[str], *, is_sure: bool
+) -> dict[str, Any]:
+    """Return what becomes of one answer, as its event has it."""
+    fault, followed = ground.fault, tag.followed
+    if tag.malformed or tag.name is None or tag.name not in rows:
+        fault = "malformed" if tag.malformed or tag.name is None else "unknown_bullet"
+    elif tag.name not in asked:
+        fault = "not_asked"
+    elif ground.words == "playbook":
+        fault = "own_words"
+    elif not ground.words:
+        fault = "no_quote" if tag.turn is None or len(tag.quote) < LEAST_QUOTE else "misquoted"
+    elif tag.tag not in ("helpful", "harmful"):
+        fault = "neutral"
+    if fault in NOTHING or not is_sure:
+        followed = None
+    data = {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": fault or "checked"}
+    return data | ({"followed": followed} if followed else {})

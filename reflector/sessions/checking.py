@@ -1,0 +1,137 @@
+"""A check: sessions recorded one by one, newest first, and each asked about the lines.
+
+Invariant: a session is recorded before it is asked about, in a transaction of its own, and no lock is held while a
+judge is asked but the model's. Whoever is stopped goes on with the first window that lacks an answer; a transcript that
+has not grown since is not opened. No file of the project is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from reflector import curator
+from reflector.curation.watching import Line, Watching, watch, watching
+from reflector.events import event as ev
+from reflector.ledger.store import Ledger
+from reflector.reflection.checking import ROOM, Checker, Todo, todo
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import AsksSeveral, Backend, BackendError
+from reflector.reflection.window import transcript_of
+from reflector.sessions import locks
+from reflector.sessions.drain import open_pipeline
+from reflector.sessions.intake import Source
+from reflector.transcripts.reading import UnknownTranscript
+
+if TYPE_CHECKING:
+    from reflector.project import Project
+    from reflector.transcripts.discovery import Found
+
+
+@dataclass(slots=True)
+class Ran:
+    """What a check did: `asked` windows; `failed` are those without an answer, by why; `stopped` says why it ended
+    before its end, "" where it did not."""
+
+    asked: int = 0
+    failed: list[str] = field(default_factory=list)
+    stopped: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def recorded(ledger: Ledger) -> dict[tuple[str, int], str]:
+    """Return the session of each transcript that was recorded to its end, by its path and its bytes."""
+    found: dict[str, tuple[int, str]] = {}
+    for window in ledger.events(types=[ev.SESSION_RECORDED]):
+        try:
+            of = transcript_of(window)
+        except UnknownTranscript:
+            continue
+        found[of["path"]] = of["bytes"], window.session_id or ""
+    return {(path, size): session for path, (size, session) in found.items()}
+
+
+def questions(ledger: Ledger, files: Sequence[Found], names: Sequence[str]) -> list[tuple[Found, int]]:
+    """Return (transcript, how many questions about it are left) for those that are to be asked about."""
+    known = recorded(ledger)
+    left = []
+    for one in files:
+        session = known.get((str(one.path), one.bytes))
+        count = 1 if session is None else sum(1 for _ in todo(ledger, session, names))
+        if count:
+            left.append((one, count))
+    return left
+
+
+def record_lines(project: Project, lines: Sequence[Line]) -> Watching:
+    """Record the lines, which are watched from then on. Raises LedgerError."""
+    with open_pipeline(project, write=False) as pipeline:
+        assert pipeline is not None  # it waited
+        found = watching(pipeline.ledger, lines, first=project.first_number)
+        watch(pipeline.ledger, found)
+        return found
+
+
+def check(
+    project: Project,
+    judge: Backend,
+    files: Sequence[Found],
+    names: Sequence[str],
+    *,
+    learns: bool,
+    most: int,
+    advance: Callable[[], object],
+) -> Ran:
+    """Record and ask about the transcripts, in their order; at most so many questions. Raises as `drain` does."""
+    ran, away = Ran(), set[str]()
+    for one in files:
+        try:
+            with open_pipeline(project, write=False) as pipeline:
+                assert pipeline is not None
+                known = recorded(pipeline.ledger).get((str(one.path), one.bytes))
+                session = known or pipeline.take(Source(one.path, "ingest", limit=one.bytes)).session_id
+                pipeline.finish()
+        except (OSError, ValueError) as error:
+            ran.failed.append(f"{one.path}: {error}")
+            advance()
+            continue
+        with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+            gate = Gate(project.config, project.root)
+            gate.confirmed = most - ran.asked
+            _ask(Checker(ledger, judge, gate, learns=learns), list(todo(ledger, session, names)), ran, away)
+        advance()
+        if ran.stopped or ran.asked >= most:
+            break
+    return ran
+
+
+def propose(project: Project) -> str:
+    """Propose what judges said to be missing; return what to tell the person. Raises LedgerError."""
+    with open_pipeline(project, write=False) as pipeline:
+        assert pipeline is not None
+        return curator.propose(pipeline.ledger, curates=True) or "Nothing is missing that a session shows."
+
+
+def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) -> None:
+    for one in windows:
+        judge = checker.backend
+        who = judge.who(str((one.window.data or {}).get("agent") or "")) if isinstance(judge, AsksSeveral) else ""
+        if who in away and one.answer is None:
+            continue
+        try:
+            ran.asked += one.answer is None
+            if why := checker.ask(one):
+                ran.failed.append(f"session {(one.window.session_id or '')[:8]}: {why}")
+        except BackendError as error:
+            if error.stage == "budget":
+                ran.asked -= 1
+                ran.stopped = str(error)
+                return
+            away.add(who)
+            ran.failed.append(str(error))
+
+
+def tokens_of_question(found: Found, lines: int, most: int) -> int:
+    """Return about how many tokens a question about a transcript takes at most; `lines` is what the advice takes."""
+    return min(found.bytes // 3 + lines, min(ROOM, most))

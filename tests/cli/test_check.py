@@ -1,0 +1,277 @@
+"""`reflector check` in a project without hooks, about sessions that are there, by a judge that answers by a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.ledger.store import Ledger
+from reflector.transcripts.discovery import project_hash
+from tests.reflection.api import Api, Asked, Behaviour, error, sound
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+from tests.transcripts import agents
+
+ADVICE = """# Shop
+
+This repository holds the shop.
+
+- Run the tests before you commit
+- Never mock the database
+- Use cents for prices, never floats
+- Don't use cents for prices
+- Keep the changelog in step
+- never mock the database.
+- Always keep the changelog in step
+"""
+#: By the line: the words of a turn that show it, whether it was followed, and the verdict.
+SCRIPT = {
+    "Run the tests before you commit": ("1 passed in 0.10s", "yes", "helpful"),
+    "Never mock the database": ("No, don't mock the database", "no", "neutral"),
+    "Use cents for prices, never floats": ("words that nobody said", "yes", "helpful"),
+}
+_TURN = re.compile(r'^\{"turn": (\d+), .*$', re.M)
+_LINE = re.compile(r"^\[(\w+-\d+)\] helpful=0 harmful=0 :: (.*)$", re.M)
+
+
+def judged(script: dict[str, tuple[str, str, str]], *proposals: dict[str, Any]) -> Callable[[Asked], Behaviour]:
+    """A judge that answers about the lines of a script which the session shows."""
+
+    def answer(asked: Asked) -> Behaviour:
+        turns = [(int(one[1]), one[0]) for one in _TURN.finditer(asked.text)]
+
+        def quoted(words: str) -> dict[str, Any]:
+            turn = next((number for number, text in turns if json.dumps(words)[1:-1] in text), None)
+            return {"turn": turn or 1, "quote": words, "sure": "sure"}
+
+        tags = [
+            {"name": name, "relevant": True, "followed": followed, "rationale": "seen", "tag": tag} | quoted(words)
+            for name, text in _LINE.findall(asked.text)
+            if (found := script.get(text)) is not None
+            for words, followed, tag in [found]
+        ]
+        said = [one | quoted(one["quote"]) for one in proposals]
+        return sound(json.dumps({"analysis": "x", "bullet_tags": tags, "proposals": said}))
+
+    return answer
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, api: Api) -> Agent:
+    """A project with a CLAUDE.md and four sessions, in which nothing of ours was ever typed."""
+    agent = Agent(tmp_path / "shop", tmp_path / "home", api.environ())
+    agent.project.mkdir()
+    agent.home.mkdir()
+    (agent.project / "CLAUDE.md").write_text(ADVICE)
+    for number in range(4):
+        leave(agent, f"s-{number}")
+    api.else_ = judged(SCRIPT)
+    return agent
+
+
+def session(id: str) -> Session:
+    made = Session(id).user("Fix the total of the cart.").agent("I use a mock for the database.")
+    made.user("No, don't mock the database. We have a fixture.").runs("pytest -q", "1 passed in 0.10s")
+    return made.agent("Done.").user("Thanks. Ask me before you add a dependency.")
+
+
+def leave(agent: Agent, id: str, made: Session | None = None) -> Path:
+    made = made or session(id)
+    for record in made.records:
+        record["cwd"] = str(agent.project)
+    return made.write(agent.home / ".claude/projects/-shop" / f"{id}.jsonl")
+
+
+def lines(agent: Agent, *more: str, code: int | None = 0) -> dict[str, dict[str, Any]]:
+    """What a check knows of each line, by its text."""
+    found = agent.json("check", *more, code=code)
+    return {one["text"]: one["judged"] for one in found["lines"]}
+
+
+def files(agent: Agent) -> dict[str, str]:
+    every = (one for one in agent.project.rglob("*") if one.is_file() and "reflector" not in one.parts)
+    return {str(one): sha256(one.read_bytes()).hexdigest() for one in every}
+
+
+def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_quotes(fresh: Agent, api: Api) -> None:
+    before = files(fresh)
+    ran = fresh.call("check", "--yes")
+    assert len(api.asked) == 4
+    assert "4 answers dropped: the quote is not where it was said to be." in ran.err
+    assert 'line 3 "This repository holds the shop."' in ran.err
+    found = lines(fresh)
+    tests, mock = found["Run the tests before you commit"], found["Never mock the database"]
+    assert [tests[key] for key in ("sessions", "relevant", "unseen", "result")] == [4, 4, 0, "too few to tell"]
+    assert (tests["followed"]["yes"], tests["helped"]["yes"]) == (4, 4)
+    assert (mock["followed"]["no"], mock["helped"]["yes"], mock["helped"]["no"]) == (4, 0, 0)
+    assert found["Keep the changelog in step"]["result"] == "not seen in 4 sessions"
+    assert (found["Use cents for prices, never floats"]["relevant"], files(fresh)) == (0, before)
+    blamed = fresh.call("blame", mock["name"]).out
+    assert (blamed.count("(not followed)"), blamed.count("No, don't mock the database")) == (4, 4)
+    assert fresh.json("list") == []
+    assert {one["status"] for one in fresh.json("list", "--all")} == {"watched"}
+    assert fresh.call("verify").out == ""
+
+
+def test_nobody_is_asked_twice_and_no_transcript_is_opened_that_has_not_grown(fresh: Agent, api: Api) -> None:
+    fresh.call("check", "--yes")
+    first = lines(fresh)
+    for path in (fresh.home / ".claude/projects").rglob("*.jsonl"):
+        path.write_bytes(b"x" * path.stat().st_size)
+    assert (lines(fresh, "--yes"), len(api.asked)) == (first, 4)
+    leave(fresh, "s-9")
+    assert lines(fresh, "--yes")["Never mock the database"]["relevant"] == 5
+    assert len(api.asked) == 5
+    (fresh.project / "CLAUDE.md").write_text(ADVICE.replace("Keep the changelog in", "Keep the changelog in good"))
+    reworded = lines(fresh, "--yes")["Keep the changelog in good step"]
+    assert (reworded["name"], len(api.asked)) == (first["Keep the changelog in step"]["name"], 5)
+
+
+def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_again(fresh: Agent, api: Api) -> None:
+    killed = 0
+    while died(fresh, 4):
+        killed += 1
+    assert killed > 3
+    assert len(api.asked) <= 4 + killed
+    assert lines(fresh)["Never mock the database"]["followed"]["no"] == 4
+    assert len(fresh.events("reflection.answered")) == 4
+    assert fresh.call("verify").out == ""
+
+
+def died(agent: Agent, appends: int) -> bool:
+    """Check in a process that ends, as if it was killed, after so many appends; whether it did so."""
+    child = os.fork()
+    if child == 0:
+        append, left = Ledger.append, iter(range(appends, 0, -1))
+
+        def and_die(*given: Any, **named: Any) -> Any:
+            appended = append(*given, **named)
+            if next(left, 0) == 1:
+                os._exit(9)
+            return appended
+
+        Ledger.append = and_die  # type: ignore[method-assign]
+        with suppress(BaseException):
+            agent.call("check", "--yes")
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(fresh: Agent, api: Api) -> None:
+    fresh.environ = {}
+    ran = fresh.call("check")
+    unseen = {row.split()[0] for row in ran.out.splitlines() if "no word, path or command of it stands in" in row}
+    assert "CLAUDE.md: line 10 repeats line 6" in ran.err
+    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words but for: always" in ran.out
+    assert unseen == {f"CLAUDE.md:{number}" for number in (5, 7, 8, 9, 11)}
+    assert "4 sessions of this project: 4 of Claude Code" in ran.err
+    assert "Next: reflector install --judge" in ran.err
+    assert not (fresh.project / ".claude").exists()
+    fresh.environ = api.environ()
+    for more in ((), ("--dry-run", "--yes")):  # nobody can be asked, or nobody is to be
+        assert "Anthropic's API would get 4 questions, at most about" in fresh.call("check", *more).err
+    assert (api.asked, (fresh.project / ".claude").exists()) == ([], False)
+
+
+def test_one_who_cannot_be_asked_is_named_once_and_the_rest_is_asked_the_next_time(fresh: Agent, api: Api) -> None:
+    api.does = [error(401)]
+    assert "401" in fresh.call("check", "--yes", code=1).err
+    assert len(api.asked) == 1
+    assert fresh.json("status")["failures"] == []
+    fresh.call("check", "--yes")
+    assert lines(fresh)["Never mock the database"]["relevant"] == 4
+
+
+def test_what_is_found_counts_only_where_the_person_says_so_and_once_a_session(fresh: Agent) -> None:
+    (fresh.project / ".claude").mkdir()
+    fresh.call("check", "--yes")
+    assert "6 bullets imported" in fresh.call("import", fresh.project / "CLAUDE.md").out
+    name = next(name for name, of in _texts(fresh).items() if of.startswith("Run the tests"))
+    assert fresh.counters()[name] == (0, 0)
+    for counts, then in (("true", (4, 0)), ("false", (0, 0)), ("true", (4, 0))):
+        fresh.environ["REFLECTOR_CHECKED_COUNTS"] = counts
+        fresh.call("reflect", "--reparse")
+        assert fresh.counters()[name] == then
+        assert fresh.json("check")["lines"][0]["judged"]["sessions"] == 4
+        assert fresh.call("verify").out == fresh.call("rebuild", "--check").out == ""
+    fresh.call("undo", "s-1", "--why", "a test run")
+    assert fresh.counters()[name] == (3, 0)
+    assert lines(fresh)["Run the tests before you commit"]["relevant"] == 3
+
+
+def _texts(agent: Agent) -> dict[str, str]:
+    return {one["name"]: one["text"] for one in agent.json("list", "--all")}
+
+
+def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when_it_is_back(fresh: Agent) -> None:
+    fresh.call("check", "--yes")
+    for content, there in ((ADVICE.replace("- Never mock the database\n", ""), False), (ADVICE, True)):
+        (fresh.project / "CLAUDE.md").write_text(content)
+        leave(fresh, f"s-{there}")
+        fresh.call("check", "--yes")
+        assert ("Never mock the database" in lines(fresh)) is there
+    assert lines(fresh)["Never mock the database"]["relevant"] == 6
+    assert len(_texts(fresh)) == 6
+
+
+def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -> None:
+    ask = {"kind": "add", "section": "pref", "text": "Ask before you add a dependency.", "why": "asked for"}
+    failed = {"kind": "add", "section": "ctx", "text": "The tests of the cart run with pytest -q.", "why": "it ran"}
+    said = "Ask me before you add a dependency"
+    proposals = (failed | {"quote": "1 passed in 0.10s"}, ask | {"quote": said}, ask | {"quote": "made up, all"})
+    api.else_ = judged(SCRIPT, *proposals)
+    fresh.call("check", "--yes", "--learn")
+    first, second = fresh.json("proposals")
+    assert [one["trust"] for one in (first, second)] == ["person", "tool"]
+    assert [(one["by"], one["text"]) for one in first["evidence"]] == [("person", said)] * 4
+    refused = fresh.call("proposals", "approve", first["id"], second["id"], code=1).err
+    assert "is from a tool: approve it by itself" in refused
+    fresh.call("check", "--yes", "--learn")
+    assert len(fresh.json("proposals", "--all")) == 2
+    assert fresh.call("verify").out == ""
+
+
+def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> None:
+    fresh.call("check", "--yes")
+    export = tmp_path / "ledger.ndjson"
+    export.write_text(fresh.call("export", "--format", "ndjson").out)
+    other = Agent(tmp_path / "other", tmp_path / "elsewhere")
+    for folder in (other.project, other.home):
+        folder.mkdir()
+    (other.project / "CLAUDE.md").write_text(ADVICE)
+    other.call("import", str(export))
+    assert lines(other) == lines(fresh)
+    assert other.call("verify").out == ""
+
+
+@pytest.mark.parametrize(
+    "kind", [agents.Codex, agents.Gemini, agents.GeminiDocument, agents.Copilot, agents.OpenCode, agents.Pi]
+)
+def test_the_sessions_of_other_agents_are_found_where_they_leave_them(fresh: Agent, api: Api, kind: Any) -> None:
+    made = kind()
+    made.person("Fix the cart.").model("I mock it.").person("No, don't mock the database, please.")
+    text = made.content().replace(b"/home/ada/shop", str(fresh.project).encode())
+    text = text.replace(b"ab" * 32, project_hash(fresh.project).encode())
+    places = {
+        "codex": f".codex/sessions/2026/09/01/rollout-x-{made.id}.jsonl",
+        "gemini-cli": f".gemini/tmp/shop/chats/{made.file_name}",
+        "copilot-cli": f".copilot/session-state/{made.id}/events.jsonl",
+        "opencode": ".local/share/opencode/reflector/ses_1.json",
+        "pi": ".pi/agent/sessions/shop/x.jsonl",
+    }
+    path = fresh.home / places[made.agent]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    assert sum(fresh.json("check", "--dry-run")["sessions"].values()) == 5
+    fresh.call("check", "--yes")
+    assert lines(fresh)["Never mock the database"]["followed"]["no"] == 5
+    fresh.call("check", "--yes")
+    assert len(api.asked) == 5
