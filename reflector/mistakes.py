@@ -13,20 +13,20 @@ from dataclasses import dataclass
 class Finding:
     """One thing that is wrong.
 
-    code    what kind of thing it is, for programs
-    where   a position of the ledger (None for all of it), or a place in a file
-    value   what was found there, "" where it is not shown
+    code      what kind of thing it is, for programs
+    position  in the ledger (None for all of it), or a place in a file
+    value     what was found there, "" where it is not shown
     """
 
     code: str
-    where: int | str | None
+    position: int | str | None
     message: str
     remedy: str
     value: str = ""
 
     def __str__(self) -> str:
         shown = f" ({self.value})" if self.value else ""
-        return f"{self.where}: {self.message}{shown}; {self.remedy}"
+        return f"{self.position}: {self.message}{shown}; {self.remedy}"
 
 
 class Mistake(ValueError):

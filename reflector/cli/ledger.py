@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -37,6 +38,7 @@ from reflector.ledger.errors import LedgerError, LedgerUnavailable
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.sqlite_file import forget_ledger
 from reflector.ledger.url import sqlite_url, url_of
+from reflector.mistakes import Finding
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.project import Project
@@ -185,16 +187,6 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FindingJson:
-    """What is wrong, where, and what to do about it."""
-
-    code: str
-    position: int | str | None
-    message: str
-    remedy: str
-
-
-@dataclass(frozen=True, slots=True)
 class VerifiedJson:
     """What `verify` found; `head` is empty where there is none.
 
@@ -202,7 +194,7 @@ class VerifiedJson:
     """
 
     head: str
-    findings: list[FindingJson]
+    findings: Sequence[Finding]
     anchors: list[Anchor]
 
 
@@ -231,11 +223,10 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
             findings += trials_wrong(opened)
     head = str(verified.head) if verified.head is not None else ""
     if as_json:
-        found = [shaped(FindingJson, finding, position=finding.where) for finding in findings]
-        print_json(VerifiedJson(head, found, published))
+        print_json(VerifiedJson(head, findings, published))
     else:
         for finding in findings:
-            where = f"position {finding.where}" if finding.where is not None else "ledger"
+            where = f"position {finding.position}" if finding.position is not None else "ledger"
             click.echo(safe(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}"))
     if findings:
         raise click.exceptions.Exit(1)

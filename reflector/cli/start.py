@@ -383,17 +383,6 @@ def _print(place: Place, found: StatusJson) -> None:
         note(f"reflector: a session is being processed, or waits for `{again}`")
 
 
-@dataclass
-class CheckJson:
-    """A check: its state (ok, warning or error), what mends it, and what --fix would do; null for nothing."""
-
-    name: str
-    state: str
-    text: str
-    mend: str
-    fix: str | None
-
-
 @click.command()
 @click.option("--fix", is_flag=True, help="First fix what can be fixed safely, and print what was done.")
 @click.option("--report", "as_report", is_flag=True, help="Print a text for an issue: nothing of what anybody wrote.")
@@ -421,7 +410,7 @@ def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     if as_report:
         _print_report(place, checks)
     elif as_json:
-        print_json([shaped(CheckJson, one, fix=one.fix.text if one.fix else None) for one in checks])
+        print_json(checks)
     else:
         _print_checks(checks)
     if any(check.state == "error" for check in checks):
@@ -445,17 +434,17 @@ def _fix(checks: list[Check]) -> None:
 
     done: set[str] = set()
     for check in checks:
-        if check.fix is None or check.fix.text in done:
+        if check.fix is None or check.apply is None or check.fix in done:
             continue
-        done.add(check.fix.text)
+        done.add(check.fix)
         try:
-            check.fix.apply()
+            check.apply()
         except Exception as error:
             if known_code(error) is None:
                 raise
             note(f"{check.name}: not fixed: {words_of(error)}")
         else:
-            note(f"{check.name}: {check.fix.text}")
+            note(f"{check.name}: {check.fix}")
     if not done:
         note("nothing that --fix can fix")
 
@@ -468,7 +457,7 @@ def _print_checks(checks: list[Check]) -> None:
         if check.mend:
             print_facts([("", f"→ {check.mend}")], width, 9)
         if check.fix is not None:
-            print_facts([("", f"→ or reflector doctor --fix, which {check.fix.text}")], width, 9)
+            print_facts([("", f"→ or reflector doctor --fix, which {check.fix}")], width, 9)
 
 
 @click.command()

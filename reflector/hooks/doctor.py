@@ -27,7 +27,7 @@ from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.events.event import LEDGER_MERGED
 from reflector.hooks import fast, git_setup
-from reflector.hooks.reach import Check, Fix, checks_of_hooks, missing_program
+from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -115,8 +115,8 @@ def _files(project: Project) -> Iterator[Check]:
         return
     if open_ := [path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)]:
         names = " ".join(map(str, open_))
-        fix = Fix("takes them, and all below, from everybody but you", partial(_close_to_others, open_))
-        yield Check("permissions", f"others may read {names}", f"chmod -R go= {names}", fix)
+        what, fix = f"others may read {names}", "takes them, and all below, from everybody but you"
+        yield Check("permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_))
     else:
         yield Check("permissions", f"{state} is yours alone")
     if not project.config.ledger_url and (reason := locks.why_none(state)):
@@ -163,21 +163,21 @@ def _playbook(project: Project) -> Iterator[Check]:
 
 
 def _refused(project: Project, problem: Finding) -> Check:
-    text = f"{project.playbook_json}, {problem.where}: {problem.message}"
+    text = f"{project.playbook_json}, {problem.position}: {problem.message}"
     return Check("playbook", text, problem.remedy, is_error=True)
 
 
 def _git(project: Project) -> Iterator[Check]:
     if is_shared(project.root):
         driver = git_setup.driver_of(project.root)
-        fix = Fix("sets the merge driver in this clone's git configuration", partial(git_setup.share, project.root))
+        fix = "sets the merge driver in this clone's git configuration"
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
             yield Check("git", "playbook.json is shared without counters, and merged bullet by bullet")
             return
         text = "playbook.json is shared, but this clone merges it line by line"
         text = f"{gone} is gone, so git cannot merge playbook.json" if gone else text
-        yield Check("git", text, "reflector install --git", fix)
+        yield Check("git", text, "reflector install --git", fix, partial(git_setup.share, project.root))
     elif version_in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
         yield Check("git", text, "reflector install --git")
@@ -271,7 +271,7 @@ def _windows(ledger: Ledger, project: Project) -> Check:
         return Check("reflections", f"{failed} failed", "reflector status")
     if waiting:
         text = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged"
-        return Check("reflections", text, "reflector reflect", _draining(project))
+        return Check("reflections", text, "reflector reflect", *_draining(project))
     return Check("reflections", f"{_counted(sum(windows.values()), 'session window')}, none open")
 
 
@@ -309,24 +309,24 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _spool(project: Project) -> Iterator[Check]:
-    return _waiting(project, _draining(project))
+    return _waiting(project, *_draining(project))
 
 
-def _waiting(project: Project, fix: Fix | None = None) -> Iterator[Check]:
+def _waiting(project: Project, fix: str | None = None, apply: Callable[[], object] | None = None) -> Iterator[Check]:
     counts = spool.counts(project.spool_dir)
     if counts.failed or counts.broken:
         text = f"{_counted(counts.failed, 'delivery')} failed, {counts.broken} could not be understood"
         yield Check("spool", text, "reflector status")
     elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_NS:
         text = f"{_counted(counts.pending, 'delivery')} waiting for over an hour"
-        yield Check("spool", text, "reflector reflect", fix)
+        yield Check("spool", text, "reflector reflect", fix, apply)
     else:
         yield Check("spool", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
 
 
-def _draining(project: Project) -> Fix | None:
+def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     """Return how what waits is processed; what costs money waits for a person's command."""
-    return None if BACKENDS[project.config.backend] else Fix("processes what waits", partial(drain, project))
+    return () if BACKENDS[project.config.backend] else ("processes what waits", partial(drain, project))
 
 
 def _backend(project: Project) -> Iterator[Check]:

@@ -11,7 +11,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,28 +27,25 @@ PLUGIN = "reflector"
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """One thing that `doctor --fix` does, which is safe to repeat: its words after "which", and how."""
-
-    text: str
-    apply: Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Check:
-    """One line of the doctor's report; `mend` is what a person can do, "" where nothing is to be done."""
+    """One line of the doctor's report.
+
+    mend   what a person can do, "" where nothing is to be done
+    fix    what --fix would do, which is safe to repeat; null for nothing
+    state  ok, warning for what works and is not as it should be, or error
+    """
 
     name: str
     text: str
     mend: str = ""
-    fix: Fix | None = None
-    is_error: bool = False
+    fix: str | None = None
+    apply: Callable[[], object] | None = field(default=None, repr=False)
+    is_error: bool = field(default=False, repr=False)
+    state: str = ""
 
-    @property
-    def state(self) -> str:
-        """`ok`, `warning` for what works and is not as it should be, or `error`."""
-        return "error" if self.is_error else "warning" if self.mend else "ok"
+    def __post_init__(self) -> None:
+        self.state = "error" if self.is_error else "warning" if self.mend else "ok"
 
 
 class Caller(NamedTuple):
@@ -111,14 +108,14 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
 def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
     """Yield what there is to say of the hooks in a settings file."""
     agent, scope, path, handlers = caller
-    mend, fix = install_command(agent, scope=scope), None
+    mend, fix, renewed = install_command(agent, scope=scope), None, None
     # A project's file is everybody's who works on it: their program may lie where this says.
     if scope != "project" and any(handler.own for handler in handlers):
         renewed = partial(install_hooks, path, agent.form, hook_command(), within=None if scope == "user" else root)
-        fix = Fix(f"writes the hooks of this installation into {path}", renewed)
+        fix = f"writes the hooks of this installation into {path}"
     events = dict.fromkeys(handler.event for handler in handlers)
     if missing := [event for event in agent.events if event not in events]:
-        yield Check("hooks", f"{path}: nothing at {', '.join(missing)}", mend, fix)
+        yield Check("hooks", f"{path}: nothing at {', '.join(missing)}", mend, fix, renewed)
     else:
         yield Check("hooks", f"{path}: {', '.join(events)}")
     if agent.name == "codex" and not _is_trusted(path, agent.folder()):
@@ -126,7 +123,7 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
         yield Check("hooks", text, "start codex in a terminal here, and trust the hooks")
     for command in dict.fromkeys(handler.command for handler in handlers):
         if (gone := missing_program(command)) is not None:
-            yield Check("hooks", f"{path}: {gone} is gone, so the hook does nothing", mend, fix, is_error=True)
+            yield Check("hooks", f"{path}: {gone} is gone, so the hook does nothing", mend, fix, renewed, is_error=True)
 
 
 def install_command(agent: Agent, verb: str = "install", scope: Scope = "user") -> str:

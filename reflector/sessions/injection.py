@@ -272,7 +272,7 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         problems = known.found.loaded.problems
     if problems:
         # The file's own words are for a person's command: here they would be told in our voice.
-        what = f"{shown} cannot be read: {_QUOTED.sub('…', str(problems[0].where))}: {problems[0].message}"
+        what = f"{shown} cannot be read: {_QUOTED.sub('…', str(problems[0].position))}: {problems[0].message}"
         advice = "Ask the user to correct it, or run `reflector rebuild` where the ledger is to be believed."
         return _Playbook(state, known.bullets if known is not None else (), ((what, advice),))
     if known is not None and known.found.kind == "another's":

@@ -147,7 +147,7 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(ledger: Ledge
     assert (shown.position, bool(shown.fault)) == (position, shown.data is None)
     ledger.rebuild()
     assert [bullet for bullet in ledger.bullets() if bullet in bullets] == list(bullets)
-    assert {one.where for one in verify(ledger) if one.code != "head"} == (set() if name in READABLE else {position})
+    assert {one.position for one in verify(ledger) if one.code != "head"} == (set() if name in READABLE else {position})
     if head and name in UNREADABLE:  # whoever appended it may have taken it back: that puts nothing aside
         ledger.append([retracted(ledger.at([position], unreadable=True)[0])])
     if not head and name not in READABLE:

@@ -23,7 +23,7 @@ from .forger import UNPROVED, other_value
 
 
 def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
-    return {(finding.code, finding.where) for finding in verify(ledger, *anchors)}
+    return {(finding.code, finding.position) for finding in verify(ledger, *anchors)}
 
 
 #: Of the tag at position 6, and of the events around it.
