@@ -95,7 +95,7 @@ CITATION, FINDINGS, PEOPLE, STEPS = (
 )
 WINDOW, STANDING, RUN, RECORDING, CONSENT, GROUNDS, PARSED, EXCERPT = (
     f"reflector/reflection/{name}.py"
-    for name in ("window", "standing", "runner", "recording", "gate", "evidence", "answers", "excerpt")
+    for name in ("window", "standing", "runner", "reflection_events", "gate", "evidence", "answers", "excerpt")
 )
 AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in ("agent", "consent", "agent_clients"))
 

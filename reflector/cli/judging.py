@@ -26,8 +26,7 @@ from reflector.reflection.backends import backend_of
 from reflector.reflection.checking import recount
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.reflection.protocol import OUTAGES, Backend, BackendError, Reads, Request
-from reflector.reflection.recording import Reflected
-from reflector.reflection.reflection_events import failed
+from reflector.reflection.reflection_events import Reflected, failed
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation, reparse
 from reflector.sessions import last_session, locks

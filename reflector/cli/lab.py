@@ -22,7 +22,7 @@ from reflector.reflection.backends import backend_of
 from reflector.reflection.backends.fixtures import Recording
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES, Backend, reply_of
-from reflector.reflection.recording import Recorder
+from reflector.reflection.reflection_events import Recorder
 from reflector.reflection.truth.agent import run_recorded
 from reflector.reflection.truth.asking import Case
 from reflector.reflection.truth.builder import ReflectorPromptBuilder

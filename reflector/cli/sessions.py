@@ -19,7 +19,7 @@ from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
 from reflector.locate import is_project
 from reflector.project import Project, project_of
-from reflector.reflection.recording import Reflected
+from reflector.reflection.reflection_events import Reflected
 from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
 from reflector.sessions.history import Imported, news, record_history

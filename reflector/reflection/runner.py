@@ -20,8 +20,7 @@ from reflector.ledger.store import WindowRow
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import waiting_for_budget
 from reflector.reflection.protocol import REDACTED, AsksSeveral, Request, Trouble, trouble_of
-from reflector.reflection.recording import Recorder, Reflected
-from reflector.reflection.reflection_events import reflection_id_of
+from reflector.reflection.reflection_events import Recorder, Reflected, reflection_id_of
 from reflector.reflection.window import Session, names_in
 from reflector.transcripts.reading import UnknownTranscript
 

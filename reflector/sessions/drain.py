@@ -40,7 +40,7 @@ from reflector.trials.running import keep_note
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.reflection.protocol import Backend
-    from reflector.reflection.recording import Reflected
+    from reflector.reflection.reflection_events import Reflected
     from reflector.reflection.runner import Retry, Runner
     from reflector.sessions.intake import Source, Taken, WindowMode
     from reflector.sessions.spool import Delivery
@@ -136,7 +136,7 @@ def drain(
 def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
     """Record what waits in the spool, finish what is pending, and write playbook.json; return the deliveries' paths.
     Raises as `drain` does."""
-    from reflector.reflection.recording import Reflected
+    from reflector.reflection.reflection_events import Reflected
 
     root, done = pipeline.project.root, pipeline.done
     spool.tidy(root, everything=retry == "all")

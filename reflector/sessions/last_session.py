@@ -17,7 +17,7 @@ from reflector.locate import own_folder
 from reflector.text.bounds import clean
 
 if TYPE_CHECKING:
-    from reflector.reflection.recording import Reflected
+    from reflector.reflection.reflection_events import Reflected
 
 _MOST_SAID = 100
 #: So many undecided bullets are counted, fewer are named.

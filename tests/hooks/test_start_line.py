@@ -12,7 +12,7 @@ import pytest
 
 from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
-from reflector.reflection.recording import Reflected
+from reflector.reflection.reflection_events import Reflected
 from reflector.sessions.last_session import leave
 from tests.processes import REFLECTOR
 from tests.road.agent import Agent

@@ -14,7 +14,7 @@ from reflector.events.event import Appended, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
-from reflector.reflection.recording import Reflected
+from reflector.reflection.reflection_events import Reflected
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of

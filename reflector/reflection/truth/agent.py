@@ -21,7 +21,7 @@ from reflector.project import Project
 from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, Replies, Request, reply_of
-from reflector.reflection.recording import Recorder, Reflected
+from reflector.reflection.reflection_events import Recorder, Reflected
 from reflector.reflection.truth import running
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
 from reflector.reflection.truth.builder import PromptBuilder

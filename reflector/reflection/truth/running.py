@@ -27,7 +27,7 @@ from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, reply_of
-from reflector.reflection.recording import Recorder, Reflected
+from reflector.reflection.reflection_events import Recorder, Reflected
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
 from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import DatasetRefused
