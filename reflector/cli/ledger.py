@@ -470,24 +470,16 @@ def copy(place: Place, url: str) -> None:
 @ledger.command(short_help="Print the GRANTs for a role of PostgreSQL.")
 @click.option("--role", type=click.Choice(["reader", "writer", "owner"]), required=True, help="What it may do.")
 @click.option("--to", metavar="NAME", help="The role on the server. Default: reflector_reader, reflector_writer …")
-@click.option("--by-playbook", is_flag=True, help="With owner: a role sees only playbooks that it is a member of.")
 @click.pass_obj
-def grants(place: Place, role: str, to: str | None, by_playbook: bool) -> None:
+def grants(place: Place, role: str, to: str | None) -> None:
     """Print the GRANTs that make a role of PostgreSQL the ledger's reader, writer or owner.
 
     Changes nothing: look at the statements, then run them as the owner with psql. A reader asks and writes nothing. A
     writer appends: it can neither delete nor change an event, nor take a trigger down, nor give a bullet a text that no
     event says. Migrations, rebuilds and erasures are the owner's.
-
-    With --by-playbook, the role called "playbook:NAME" has as members those who see the playbook NAME.
     """
-    if by_playbook and role != "owner":
-        raise click.UsageError("--by-playbook is the owner's: the policies hold for all other roles")
     project = place.project()
     if not project.config.ledger_url:
         raise click.UsageError(f"{project.ledger_file} {granting.NO_ROLES}")
     with project.open_ledger() as opened:
-        statements = list(granting.grants(opened.engine, role, to or f"reflector_{role}"))
-        if by_playbook:
-            statements += granting.policies(opened.engine)
-    click.echo("\n".join(statements))
+        click.echo("\n".join(granting.grants(opened.engine, role, to or f"reflector_{role}")))

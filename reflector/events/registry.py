@@ -55,8 +55,6 @@ ADVICE: Final = frozenset(
 
 #: Types that open a window, on which a reflection and its tags hang.
 WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, RecordsWindow))
-#: Types that bring their target window to another state.
-STEP_TYPES: Final = _where(lambda one: isinstance(one.effect, MovesWindow))
 #: Types that say what a backend answered, and that its answer was read.
 ANSWER_TYPES: Final = _where(lambda one: isinstance(one.effect, GivesAnswer))
 COMPLETION_TYPES: Final = _where(lambda one: isinstance(one.effect, CompletesReflection))

@@ -8,13 +8,13 @@ bullet's text there a trigger asks for the event that says it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerUnavailable, translated
-from reflector.ledger.migration import VIEWS, is_citus, triggers
+from reflector.ledger.migration import VIEWS, triggers
 from reflector.ledger.statements import LEDGER_TABLES
 
 _TABLES: Final = (*LEDGER_TABLES, "alembic_version")
@@ -38,24 +38,11 @@ _ASKED: Final = (
     "SELECT quote_ident(current_schema()), quote_ident(%s), (SELECT 'playbook_id_seq' FROM pg_attribute"
     " WHERE attrelid = to_regclass('playbook') AND attname = 'id' AND atthasdef)"
 )
-_POLICY: Final = "reflector_by_playbook"
 #: What a SQLite ledger's file is told about, behind its path.
 NO_ROLES: Final = (
     "is a SQLite ledger, which has no roles: the permissions of its folder decide who reads and writes it. For roles, "
     "move the playbook to a PostgreSQL server (`reflector ledger copy URL`)"
 )
-#: Who may see a playbook's rows: the members of a role that is called `playbook:` and its name.
-_MEMBER: Final = (
-    "EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'playbook:' || playbook.name"
-    " AND pg_has_role(current_user, pg_roles.oid, 'MEMBER'))"
-)
-_OF_PLAYBOOK: Final = "playbook_id IN (SELECT id FROM playbook)"
-#: The two as the server's catalogue shows them.
-_MEMBER_SHOWN: Final = (
-    "(EXISTS ( SELECT 1 FROM pg_roles WHERE ((pg_roles.rolname = ('playbook:'::text || playbook.name))"
-    " AND pg_has_role(CURRENT_USER, pg_roles.oid, 'MEMBER'::text))))"
-)
-_OF_PLAYBOOK_SHOWN: Final = "(playbook_id IN ( SELECT playbook.id FROM playbook))"
 
 
 def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
@@ -90,30 +77,3 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
             yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"
         if numbers:
             yield f"GRANT USAGE ON SEQUENCE {schema}.{numbers} TO {name};"
-
-
-def policies(engine: Engine) -> Iterator[str]:
-    """Yield the statements after which a role sees and appends to those playbooks alone that it is a member of.
-
-    `verify` takes these policies, and no others, for the ledger's own. Raises LedgerUnavailable on Citus, LedgerError.
-    """
-    with translated(engine.url.shown), engine.connection() as connection:
-        if is_citus(lambda query: connection.execute(query).fetchone()):
-            raise LedgerUnavailable(
-                f"the ledger {engine.url.shown} is on Citus, whose policies cannot ask another table whose a playbook "
-                "is; give each team a ledger in a schema of its own (docs/team.md)"
-            )
-    for table in LEDGER_TABLES:
-        condition = _MEMBER if table == "playbook" else _OF_PLAYBOOK
-        yield f"CREATE POLICY {_POLICY} ON {table} USING ({condition});"
-        yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;"
-    # A view asks with its owner's rights otherwise, from whom no row is hidden.
-    yield from (f"ALTER VIEW {view} SET (security_invoker = true);" for view in VIEWS)
-
-
-def is_by_playbook(table: str, standing: Sequence[Sequence[Any]]) -> bool:
-    """Return whether a table's policies are those of `policies`: each (name, permissive, roles, command, condition,
-    condition of new rows), as `pg_policies` has them."""
-    shown = _MEMBER_SHOWN if table == "playbook" else _OF_PLAYBOOK_SHOWN
-    wanted = (_POLICY, "PERMISSIVE", ["public"], "ALL", shown, None)
-    return [(*one[:4], " ".join((one[4] or "").split()), one[5]) for one in standing] == [wanted]

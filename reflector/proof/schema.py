@@ -231,14 +231,8 @@ def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
         if table in tables:
             yield _changed("rule", rule, f"{_STRANGE} and hangs on its table {table}")
     secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
-    from reflector.ledger.grants import is_by_playbook
-
-    policies = (
-        "SELECT policyname, permissive, roles::text[], cmd, qual, with_check FROM pg_policies"
-        " WHERE schemaname = current_schema() AND tablename = ?"
-    )
     for (table,) in sql.execute(secured).fetchall():
-        if table in tables and not is_by_playbook(table, sql.execute(policies, table).fetchall()):
+        if table in tables:
             yield _changed("table", table, "hides rows (row level security)")
     invalid = (
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"  # noqa: S608

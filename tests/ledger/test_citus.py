@@ -24,7 +24,6 @@ from reflector.ledger.errors import (
     NoSuchTarget,
     translated,
 )
-from reflector.ledger.grants import policies
 from reflector.ledger.migration import create_triggers
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -245,8 +244,3 @@ def test_a_worker_that_ends_its_connections_is_named_and_the_next_append_goes_on
         ledger.append([added("oth-001")])
         assert ledger.head().position == before + 1
         assert list(verify(ledger)) == []
-
-
-def test_policies_by_playbook_are_refused_with_the_way_out(url: str) -> None:
-    with Ledger.open(url) as ledger, pytest.raises(LedgerUnavailable, match="a ledger in a schema of its own"):
-        list(policies(ledger.engine))
