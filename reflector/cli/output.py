@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -124,19 +124,30 @@ def table(
 
     In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last column), so what
     identifies a row stays whole. Where that does not fit, times lose their year, and the columns `extra` are left out,
-    the first of them first; they are also left out where they are empty. What does not fit even so is printed as
-    records, one line a value. `whole` breaks the last column into lines instead of cutting it. A column of numbers is
-    aligned to the right.
+    the first of them first; they are also left out where they are empty. What does not fit even so is cut. `whole`
+    breaks the last column into lines instead of cutting it. A column of numbers is aligned to the right.
     """
     if not rows and empty:
         note(empty)
         return
-    shown = [
+    found = [
         _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows])
         for at, name in enumerate(columns)
     ]
-    for line in _lines(shown, prose or columns[-1:], extra, whole=whole):
-        click.echo(line)
+    room = terminal().columns if sys.stdout.isatty() else 0
+    if room:
+        found = _fitted(found, prose or columns[-1:], extra, room)
+
+    def print_line(cells: Iterable[str], *, bold: bool = False) -> None:
+        line = "  ".join(column.shown(cell) for column, cell in zip(found, cells, strict=True)).rstrip()
+        click.secho(_cut(line, max(room, _LAST)) if room else line, bold=bold or None)
+
+    print_line((column.name for column in found), bold=True)
+    for row in zip(*(column.cells for column in found), strict=True):
+        first, *others = _broken(row[-1], found[-1].width) if whole else row[-1:]
+        print_line([*row[:-1], first])
+        for other in others:
+            print_line([*[""] * (len(row) - 1), other])
 
 
 @dataclass(slots=True)
@@ -157,29 +168,6 @@ class _Column:
         shown = _cut(cell, self.width)
         padding = " " * (self.width - _width(shown))
         return padding + shown if self.is_number else shown + padding
-
-
-def _lines(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], *, whole: bool) -> Iterator[str]:
-    if sys.stdout.isatty():
-        room = terminal().columns
-        columns = _fitted(columns, prose, extra, room)
-        if sum(column.width + 2 for column in columns) - 2 > max(room, _LAST):
-            names = max(_width(column.name) for column in columns)
-            for row in zip(*(column.cells for column in columns), strict=True):
-                for column, cell in zip(columns, row, strict=True):
-                    shown = _cut(cell, max(room - names - 2, _LEAST))
-                    yield click.style(column.name.ljust(names), bold=True) + f"  {shown}".rstrip()
-                yield ""
-            return
-
-    def line(cells: Iterable[str]) -> str:
-        return "  ".join(column.shown(cell) for column, cell in zip(columns, cells, strict=True)).rstrip()
-
-    yield click.style(line(column.name for column in columns), bold=True)
-    for row in zip(*(column.cells for column in columns), strict=True):
-        first, *others = _broken(row[-1], columns[-1].width) if whole else row[-1:]
-        yield line([*row[:-1], first])
-        yield from (line([*[""] * (len(row) - 1), other]) for other in others)
 
 
 def _fitted(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], room: int) -> list[_Column]:
