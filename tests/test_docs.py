@@ -215,16 +215,12 @@ def test_the_quick_start_prints_what_the_readme_shows(
     assert capsys.readouterr().out.strip() == shown[2]
 
 
-def test_the_demo_shows_every_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_fits_a_screen_of_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--keep", str(tmp_path / "demo")]) == 0
     demo = capsys.readouterr().out
     assert "[pat-002] helpful=1 harmful=2" in demo
     assert [line for line in demo.splitlines() if len(line) > 80 and "Look around" not in line] == []
-    assert demo.count("\n") <= 72
-    # The other systems: a judged trajectory, a gated summary, a revised turn, and a lesson that proved itself.
-    for system in ("pat-001 harmful", "done the discount applies", "line 12. (1.00)", "0.54 → 0.64"):
-        assert system in demo
-    assert not demo.rstrip().splitlines()[-1].startswith("position")
+    assert demo.count("\n") <= 56
 
 
 def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:

@@ -12,24 +12,15 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from reflector.hooks.install import SCRIPT
 from reflector.sessions.injection import write_injection
 
-if TYPE_CHECKING:
-    from reflector.ledger.store import Ledger
-
 _DATA = Path(__file__).resolve().parent.parent / "demo"
-_DATASET = "sums"
 #: What the agent reports: the first session is compacted before it ends, and its end is reported twice.
 _REPORTS = (("PreCompact", 1), ("SessionEnd", 1), ("SessionEnd", 1), ("SessionEnd", 2), ("SessionEnd", 3))
-_REFLECTION = """ATTEMPT: Named the port from memory.
-ISSUE: The configuration was not opened, because its path was wrong.
-STRATEGY: Find the file first, then answer from what it says.
-TAGS: evidence, configuration"""
 _NEXT = """
 Three commands to type next, in a project of yours:
   reflector import-history --dry-run      what earlier sessions would count
@@ -57,7 +48,6 @@ def demo(keep: Path | None) -> None:
             )
     with _stage(backend, keep) as project:
         _sessions(project)
-        _systems(project)
         if keep is not None:
             click.echo(f"\nLook around:  cd {keep} && reflector list")
         click.echo(_NEXT)
@@ -84,65 +74,6 @@ def _sessions(project: Path) -> None:
     _say("What happened, append-only and hash-chained; silence proves it:")
     _run(project, "log", "-n", "4")
     _run(project, "verify")
-
-
-def _systems(project: Path) -> None:
-    """Show in one ledger what an embedder's agent learns: a trajectory, a summary, a revised answer and a lesson."""
-    from reflector.project import Project
-
-    _say("A task has a right answer: a model's recorded answers judge a playbook by it:")
-    _run(project, "--dataset", _DATASET, "add", "pat", "Round the price of an item before you add it up.")
-    _run(project, "lab", "trajectory", "--backend", "fixtures", str(_DATA / "trajectory.json"))
-    with Project.of_dataset(project, _DATASET).open_ledger() as ledger:
-        _summary(ledger)
-        _turn(ledger)
-        _lesson(ledger)
-    _say("What each system learned, and what it is worth:")
-    _run(project, "--dataset", _DATASET, "lessons")
-
-
-def _summary(ledger: Ledger) -> None:
-    from reflector.gating.config import load_config
-    from reflector.gating.step import after_turn
-    from reflector.gating.turn import ReflectionBundle
-
-    turn = ReflectionBundle(
-        ctx={"agent_id": "shop", "turn_id": 1, "now_iso": "2026-11-22T08:00:00Z"},
-        state_view={},
-        plan={"reflection": True},
-        utter="Done: the discount applies before the total is rounded.",
-        snippets=["The cart is in cart.py."],
-    )
-    done = after_turn(turn, load_config({"t3": {"allow_reflection": True}}), ledger=ledger)
-    _say("A turn is summarised, a weak answer is revised once, a lesson gets its worth:")
-    click.echo(f"  {_cut(done.summary, 76) if done else ''}")
-
-
-def _turn(ledger: Ledger) -> None:
-    from reflector.revision.turn import Answer, revise_turn
-
-    def agent(_prompt: str, how: str) -> str | Answer:
-        if how == "reflect":
-            return _REFLECTION
-        return Answer("The port is 6380: config/app.toml, line 12.", [{"name": "read", "status": "success"}])
-
-    first = Answer("I cannot open it; 6379?", [{"name": "read", "status": "error", "error": "no such file"}])
-    turn = revise_turn("Which port?", first, agent, session_id="shop", turn=2, has_tools=True, ledger=ledger)
-    assert turn.retried is not None
-    click.echo(f"  {first.content} → {turn.content.splitlines()[-1]} ({turn.retried.score():.2f})")
-
-
-def _lesson(ledger: Ledger) -> None:
-    from reflector.revision.engine import ReflectionEngine
-
-    engine = ReflectionEngine(ledger=ledger)
-    lesson = engine.store_lesson("api_design", "forgot auth", "always add auth middleware")
-    worths = ["0.50"]
-    for task, success in enumerate((True, True, False, True), start=1):
-        engine.reset_step_counts(f"task-{task}")
-        engine.get_relevant_lessons("api_design", key=engine.task)
-        worths.append(f"{engine.record_lesson_outcome(lesson.lesson_id, success, key=engine.task):.2f}")
-    click.echo(f"  always add auth middleware: {' → '.join(worths)}")
 
 
 def _say(text: str) -> None:
@@ -197,8 +128,6 @@ def _stage(backend: str, keep: Path | None) -> Iterator[Path]:
             del os.environ[name]
         folders = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR")
         os.environ.update({name: f"{home}/{name}" for name in folders}, REFLECTOR_BACKEND=backend)
-        os.environ["REFLECTOR_FIXTURES"] = str(_DATA / "answers.jsonl")
-        os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # looking for some takes a tenth of a second
         if keep is None:
             os.environ["HOME"] = home
         try:
