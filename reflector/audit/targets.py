@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.registry import WINDOW_TYPES
+from reflector.ledger.reader import one_of
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -101,23 +102,17 @@ def _target(ledger: Ledger, kind: Kind, id: str) -> Target:
     return Target(kind, id, [found] if found is not None else [])
 
 
-_LIKE: Final[dict[Kind, str]] = {
-    "reflection": f"SELECT reflection_id FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
-    f" AND type = '{ev.REFLECTION_COMPLETED}' AND substr(reflection_id, 1, ?) = ? ORDER BY position LIMIT ?",
-    # Ids are hex digits, so this is a range of their index in the order of every language.
-    "event": "SELECT event_id FROM event WHERE playbook_id = ? AND substr(event_id, 1, ?) = ?"
-    " AND event_id >= ? AND event_id < ? ORDER BY event_id LIMIT ?",
-}
-
-
 def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
     """Return the first reflections and events whose id begins so."""
     if not 0 < len(beginning) <= 64 or not set(beginning) <= set("0123456789abcdef"):
         return []
-    found: list[tuple[Kind, str]] = []
+    reflections = (
+        f"SELECT reflection_id FROM event WHERE playbook_id = ? AND {one_of([ev.REFLECTION_COMPLETED])}"  # noqa: S608
+        " AND substr(reflection_id, 1, ?) = ? ORDER BY position LIMIT ?"
+    )
+    # Ids are hex digits, so this is a range of their index in the order of every language.
+    events = "SELECT event_id FROM event WHERE playbook_id = ? AND event_id >= ? AND event_id < ? ORDER BY 1 LIMIT ?"
     with ledger.asking() as sql:
-        for kind, query in _LIKE.items():
-            bounds = (beginning, f"{beginning}g") if kind == "event" else ()
-            rows = sql.run(query, len(beginning), beginning, *bounds, _CANDIDATES).fetchall()
-            found += [(kind, row[0]) for row in rows]
-    return found
+        found = sql.run(reflections, len(beginning), beginning, _CANDIDATES).fetchall()
+        others = sql.run(events, beginning, f"{beginning}g", _CANDIDATES).fetchall()
+    return [*(("reflection", row[0]) for row in found), *(("event", row[0]) for row in others)]

@@ -186,24 +186,20 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
 
 
 def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
-    columns: dict[str, list[object]] = {
+    live, idle = [row for row in rows if row.status == "live"], uses.standing.idle
+    demoted, untold = {row.name for row in live if row.demoted}, any(row.told is False for row in live)
+    columns: dict[str, list[Any]] = {
         "name": [row.name for row in rows],
         "helpful": [row.helpful for row in rows],
         "harmful": [row.harmful for row in rows],
+        "used": [row.used for row in rows],
+        "trend": [uses.used[row.name].trend if row.last_used else "" for row in rows],
+        "last used": [short_time(row.last_used) if row.last_used else "" for row in rows],
+        "not followed": [row.not_followed or "" for row in rows],
+        "told": ["yes" if untold and row.told else "" for row in rows],
+        "demoted": [idle[row.name] if row.name in demoted else "" for row in rows],
+        "text": [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows],
     }
-    if any(row.last_used for row in rows):
-        columns["used"] = [row.used for row in rows]
-        if dated:
-            columns["last used"] = [short_time(row.last_used) if row.last_used else "" for row in rows]
-        else:
-            columns["trend"] = [uses.used[row.name].trend if row.last_used else "" for row in rows]
-    if any(row.not_followed for row in rows):
-        columns["not followed"] = [row.not_followed or "" for row in rows]
-    if any(row.told is False and row.status == "live" for row in rows):
-        columns["told"] = ["yes" if row.told else "" for row in rows]
-    standing = uses.standing
-    if any(standing.demotions(row.name) for row in rows if row.status == "live"):
-        columns["demoted"] = [standing.idle[row.name] if standing.demotions(row.name) else "" for row in rows]
-    columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
-    shown = list(zip(*columns.values(), strict=True))
-    table(tuple(columns), shown, extra=("trend", "used"))
+    del columns["trend" if dated else "last used"]
+    shown = {name: cells for name, cells in columns.items() if name in ("helpful", "harmful") or any(cells)}
+    table(tuple(shown), list(zip(*shown.values(), strict=True)), extra=("trend", "used"))
