@@ -210,42 +210,26 @@ def blame(asked: Question, name: str) -> None:
         click.echo(share)
     if steps:
         click.echo()
-    several = any(step.name != name for step in steps)
+    alone = all(step.name == name for step in steps)
     shown = [
         (
-            *((step.name,) if several else ()),
-            *(step.position, short_time(step.occurred_at), short_id(step.session_id), step.tag or step.disposition),
-            f"{step.helpful}/{step.harmful}",
-            " ".join(
-                filter(
-                    None,
-                    (
-                        f"[{step.uncounted}]" if step.uncounted else "",
-                        step.model,
-                        step.rationale,
-                        _evidence(step),
-                        _called_wrong(step),
-                    ),
-                )
-            ),
-        )
+            *(step.name, step.position, short_time(step.occurred_at), short_id(step.session_id)),
+            *(step.tag or step.disposition, f"{step.helpful}/{step.harmful}", _why(step)),
+        )[alone:]
         for step in steps
     ]
-    columns = (*(("bullet",) if several else ()), "position", "when", "session", "verdict", "total", "why")
-    none = "It has no verdict yet."
-    table(columns, shown, extra=("when",), whole=True, empty=none)
+    columns = ("bullet", "position", "when", "session", "verdict", "total", "why")[alone:]
+    table(columns, shown, extra=("when",), whole=True, empty="It has no verdict yet.")
 
 
-def _evidence(step: Step) -> str:
-    """Return whose words a verdict rests on, and which; and that the bullet was not followed."""
+def _why(step: Step) -> str:
+    """Return why a step counts or does not: by which judge, for what reason, and whose words it rests on."""
     said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
-    return " ".join(filter(None, ("(not followed)" if step.followed == "no" else "", said)))
-
-
-def _called_wrong(step: Step) -> str:
-    if step.said_wrong is None or (step.rationale or "").startswith(CALLED_WRONG):
-        return ""
-    return f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})"
+    is_new = step.said_wrong is not None and not (step.rationale or "").startswith(CALLED_WRONG)
+    wrong = f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})" if is_new else ""
+    broken = "(not followed)" if step.followed == "no" else ""
+    uncounted = f"[{step.uncounted}]" if step.uncounted else ""
+    return " ".join(filter(None, (uncounted, step.model, step.rationale, broken, said, wrong)))
 
 
 @dataclass(slots=True, kw_only=True)
