@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import click
@@ -63,13 +64,9 @@ def show_lesson(asked: Question, id: str) -> None:
 
     book = lesson_book(asked.playbook)
     one = book.named(id)
-    told = asked.ledger.events(types=[ev.ADVICE_TOLD])
-    events = [
-        *asked.ledger.at([one.position]),
-        *life(one.id),
-        *(e for e in told if one.id in (e.data or {})["lessons"]),
-    ]
-    events = sorted((e for e in events if asked.upto is None or e.position <= asked.upto), key=lambda e: e.position)
+    told = (e for e in asked.ledger.events(types=[ev.ADVICE_TOLD]) if one.id in (e.data or {})["lessons"])
+    known = chain(asked.ledger.at([one.position]), life(one.id), told)
+    events = sorted((e for e in known if asked.upto is None or e.position <= asked.upto), key=lambda e: e.position)
     if asked.answers(shaped(ToldJson, one, events=events)):
         return
     click.echo(safe(f"{one.id}  {one.kind}, {one.state}{'' if one.banked else ', evicted'}\n{one.text}"))

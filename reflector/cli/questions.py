@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from reflector.audit.session import Reflection, SessionStory, Window
     from reflector.quality.signals import WindowQuality
 
-_TYPE = click.Choice(list(EVENT_TYPES))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownJson(ListedJson):
@@ -124,13 +122,9 @@ def _show_session(asked: Question, session_id: str) -> None:
     from reflector.reflection.window import quality_of
 
     story = session_story(asked.ledger, session_id, asked.then)
-    unknown = {}
-    for window in story.windows:
-        quality = quality_of(asked.ledger.event(window.event_id))
-        if isinstance(quality, str):
-            unknown[window.position] = quality
-        else:
-            window.quality = quality
+    qualities = [quality_of(asked.ledger.event(window.event_id)) for window in story.windows]
+    for window, quality in zip(story.windows, qualities, strict=True):
+        window.quality = None if isinstance(quality, str) else quality
     if asked.answers(story):
         return
     click.echo(f"session {safe(story.session_id)}")
@@ -138,14 +132,14 @@ def _show_session(asked: Question, session_id: str) -> None:
     click.echo(f"{counted(len(states), 'window')}: {', '.join(states)}")
     if story.tokens:
         click.echo(_cost(story))
-    for window in story.windows:
+    for window, quality in zip(story.windows, qualities, strict=True):
         click.echo()
-        _show_window(window, unknown.get(window.position, ""))
+        _show_window(window, f"unknown: {quality}" if isinstance(quality, str) else _quality(quality))
     click.echo()
     event_table(story.events, without="session")
 
 
-def _show_window(window: Window, unknown: str) -> None:
+def _show_window(window: Window, quality: str) -> None:
     if window.type == ev.TRAJECTORY_RECORDED:
         how, data = "a trajectory", window.data
         told = (data.get("dataset"), data.get("status"), counted(len(data.get("steps", ())), "step"))
@@ -156,17 +150,15 @@ def _show_window(window: Window, unknown: str) -> None:
     click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, {how}"))
     found += [(kind, ", ".join(getattr(window, kind))) for kind in ("cited", "carried", "retired", "unknown")]
     found += [("said wrong", f"{name} {why}") for name, why in window.said_wrong.items()]
-    found += [("quality", _quality(window.quality) if window.quality is not None else f"unknown: {unknown}")]
-    found += [("not judged", window.gate or "")]
+    found += [("quality", quality), ("not judged", window.gate or "")]
     found += [("failed", failure) for failure in window.failures]
     for one in window.reflections:
         by = " ".join(filter(None, (one.backend, one.model)))
         found.append(("judged by", f"{by}, {_cost(one)}" if one.tokens else by))
         found.append(("analysis", one.analysis or ""))
         for tag in one.tags:
-            counts = (
-                "" if tag.counted else f" [not counted: {tag.fault or DROPPED.get(tag.disposition, tag.disposition)}]"
-            )
+            why = tag.fault or DROPPED.get(tag.disposition, tag.disposition)
+            counts = "" if tag.counted else f" [not counted: {why}]"
             found.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
     print_facts(((name, " ".join(text.split())) for name, text in found if text), 11, 2)
 

@@ -262,6 +262,11 @@ class Decision:
     def reflects(self) -> bool:
         return self.trigger is not None
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The decision as its event keeps it."""
+        return {"reflects": self.reflects, "trigger": self.trigger and str(self.trigger), "reason": self.reason}
+
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:

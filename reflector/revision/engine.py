@@ -299,15 +299,8 @@ class ReflectionEngine:
         return self._begun
 
     def _record(self, signals: dict[str, Any], decision: Decision, *, reflects: bool) -> str:
-        data = {
-            "policy": self.gate.id,
-            "reflects": reflects,
-            "trigger": decision.trigger and str(decision.trigger),
-            "reason": decision.reason,
-            "signals": signals,
-            "task": self.task,
-            "step": self._step,
-        }
+        about = {"reflects": reflects, "signals": signals, "task": self.task, "step": self._step}
+        data = {"policy": self.gate.id, **decision.facts, **about}
 
         def made(number: int) -> NewEvent:
             return self._event(ev.GATE_DECIDED, identity(ev.GATE_DECIDED, self.task, self._step, number), data)

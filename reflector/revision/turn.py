@@ -9,7 +9,7 @@ nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -20,6 +20,7 @@ from reflector.events.lessons import MAX_LESSON
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
 from reflector.lessons.outcomes import score_improvement
+from reflector.lessons.recording import record_lesson
 from reflector.quality.signals import Decision, QualitySignals, Signs, has_any, quality_signals_for_response
 from reflector.reflection.prompts import find_template
 from reflector.revision.reflections import AgentReflection, ReflectionConfig, parse_reflection_response
@@ -191,15 +192,8 @@ class _Steps:
         policy = self.config.gate
         signs = Signs.of(signals, sum(result["status"] == "error" for result in self.answer.tool_results))
         decision = policy.decide(signs)
-        data = {
-            "policy": policy.id,
-            "reflects": decision.reflects,
-            "trigger": decision.trigger and str(decision.trigger),
-            "reason": decision.reason,
-            "signals": signs.facts,
-            "task": quote(self.task, 200),
-            "turn": self.turn,
-        }
+        about = {"signals": signs.facts, "task": quote(self.task, 200), "turn": self.turn}
+        data = {"policy": policy.id, **decision.facts, **about}
         event_id = identity(ev.GATE_DECIDED, "turn", *self.key, policy.id, str(signs.facts), self.task)
         self.journal.append([NewEvent(ev.GATE_DECIDED, event_id, data, "agent", session_id=self.session_id)])
         return decision
@@ -217,17 +211,11 @@ class _Steps:
             return None, _words(error)
         if found is None:
             return None, "the reflection has no attempt, issue and strategy"
-        data = {
-            "kind": "reflection",
-            "text": kept(found.corrective_strategy),
-            "attempt": kept(found.attempt_summary),
-            "issue": kept(found.failure_analysis),
-            "tags": [quote(tag, 100) for tag in found.tags[:100]],
-            "task": quote(self.task, 200),
-        }
-        event = NewEvent(ev.LESSON_RECORDED, lesson_id, data, "agent", session_id=self.session_id)
-        with suppress(Conflict):  # another process reflected on the same turn: its reflection stands
-            self.journal.append([event])
+        said = {"attempt": kept(found.attempt_summary), "issue": kept(found.failure_analysis)}
+        more: dict[str, Any] = {**said, "tags": [quote(tag, 100) for tag in found.tags[:100]]}
+        more |= {"key": ("reflection", *self.key), "session_id": self.session_id, "task": quote(self.task, 200)}
+        # Where another process reflected on the same turn, its reflection stands.
+        record_lesson(self.journal, "reflection", kept(found.corrective_strategy), actor="agent", **more)
         return self.journal.event(lesson_id), ""
 
     def score(
@@ -237,13 +225,8 @@ class _Steps:
         before, after = result.signals.score(), retried.score()
         improvement = score_improvement(before, after)
         improved = not retried.is_empty_response and improvement >= MIN_REFLECTION_RETRY_DELTA
-        data = {
-            "initial": before,
-            "retried": after,
-            "improved": improved,
-            "mode": mode,
-            "reason": result.decision.reason,
-        }
+        scores = {"initial": before, "retried": after, "improved": improved}
+        data = {**scores, "mode": mode, "reason": result.decision.reason}
         kind = "retry_improved" if improved else "retry_did_not_improve"
         about: dict[str, Any] = {"actor": "agent", "session_id": self.session_id, "target_id": lesson.event_id}
         outcome = {"kind": kind, "source": "retry", "why": f"from {before:.2f} to {after:.2f}"}
