@@ -37,12 +37,10 @@ _NOBODY_KNOWN: tuple[Role, Origin] = ("user", "injected")
 
 
 def format_playbook(playbook: dict[str, Any], template: str | None = None) -> str:
-    """Return the playbook as the agent reads it: the template with sections and bullets in place of `{key_points}`.
-
-    Sections are in canonical order under `## TITLE`, a blank line between them; empty ones are left out, and
-    entries under unknown titles go to OTHERS. Without any bullet the result is "", so that no agent is
-    asked to cite what is not there. `template` is that of `load_template("playbook.txt")` unless given.
-    """
+    """Return the playbook as the agent reads it: `template`, or `load_template("playbook.txt")`, with sections and
+    bullets in place of `{key_points}`. Sections are in canonical order under `## TITLE`, empty ones left out, and
+    entries under unknown titles go to OTHERS. Without any bullet the result is "": no agent is asked to cite what is
+    not there."""
     sections = sections_text(bullets_of(playbook))
     if not sections:
         return ""
@@ -57,11 +55,9 @@ def bullets_of(playbook: dict[str, Any]) -> Iterator[Bullet]:
 
 
 def apply_bullet_tags(playbook: dict[str, Any], bullet_tags: list[dict[str, Any]]) -> dict[str, Any]:
-    """Count the tags in the playbook itself and return it: helpful and harmful add one, neutral nothing.
-
-    Each tag counts, also the second of the same bullet, and also when the same list is applied again: one
-    call is the evaluation of one session. Of two entries with one name the last in the dict is counted.
-    """
+    """Count the tags in the playbook itself and return it: helpful and harmful add one, neutral nothing, also the
+    second of the same bullet, and when the same list is applied again: one call is the evaluation of one session. Of
+    two entries with one name the last in the dict is counted."""
     entries = {entry["name"]: entry for _, entry in _entries(playbook) if isinstance(entry.get("name"), str)}
     tags: Any = bullet_tags  # from a model, so whatever the signature says, it may be anything
     if not isinstance(tags, list):
@@ -156,10 +152,8 @@ def _result(answer: str) -> dict[str, Any]:
 
 
 def save_diagnostic(content: str, name: str) -> Path | None:
-    """Write a diagnostic file where the project's diagnostic mode is on: `.claude/diagnostic/<time>_<name>.txt`.
-
-    Secrets are removed. Returns the file, None where the mode is off or nothing could be written.
-    """
+    """Write `.claude/diagnostic/<time>_<name>.txt`, without secrets, where the project's diagnostic mode is on; return
+    the file, None where the mode is off or nothing could be written."""
     try:
         folder = _project() / ".claude"
         if not (folder / "diagnostic_mode").exists():

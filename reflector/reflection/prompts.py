@@ -84,10 +84,8 @@ def find_template(name: str, project: Path | None = None) -> Template:
 
 
 def find_own(name: str, project: Path | None = None, known: Collection[str] = ()) -> Template | None:
-    """Return the template that a person put in place of ours, checked; None where there is none.
-
-    `known` are the placeholders of a template that need not hold each of them once. Raises TemplateError.
-    """
+    """Return the template that a person put in place of ours, checked; None where there is none. `known` are the
+    placeholders of a template that need not hold each of them once. Raises TemplateError."""
     own = project / ".claude" / "reflector" / "prompts" / name if project is not None else None
     # A folder or a dead link in a template's place is an error, not the absence of one.
     if own is None or not os.path.lexists(own):

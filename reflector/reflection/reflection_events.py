@@ -107,11 +107,8 @@ def completed(
     grounds: Mapping[int, Ground] | None = None,
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[NewEvent]:
-    """Return the reflection as it was read, and those of its tags that add something.
-
-    `given` is its last answer, `grounds` what its tags rest on by their index; None where they need no evidence. `more`
-    is what else its data says.
-    """
+    """Return the reflection as it was read, with `more` in its data, and those of its tags that add something. `given`
+    is its last answer, `grounds` what its tags rest on by their index; None where they need no evidence."""
     from reflector.reflection.answers import PARSER_VERSION
 
     said: Mapping[str, Any] = given.data or {}

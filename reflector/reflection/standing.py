@@ -63,10 +63,8 @@ def settled(
     counting: Collection[str],
     reflection_id: str,
 ) -> tuple[list[ParsedTag], list[NewEvent], dict[str, str]]:
-    """Return what a backend's reading of a window changes.
-
-    The tags that the session has not said before, retractions of those that they overturn, and their verdicts by name.
-    """
+    """Return what a backend's reading of a window changes: the tags that the session has not said before, retractions
+    of those that they overturn, and their verdicts by name."""
     if not backend.rereads:
         return list(tags), [], {}
     given = [one for one in session.given if one.tag.actor == backend.name]
@@ -110,11 +108,8 @@ def grounds_of(
     trusted: Collection[str],
     held: Sequence[Message] = (),
 ) -> Mapping[int, Ground] | None:
-    """Return what the tags of an answer rest on, by their index; None for an answer that was not asked for evidence.
-
-    An answer is asked for evidence where its event names what it was `asked`: an earlier one counts as it did.
-    Raises OSError and UnknownTranscript where the transcript cannot be read.
-    """
+    """Return what the tags of an answer rest on, by their index; None for one that was not asked for evidence, which
+    its event says by what it was `asked`. Raises OSError and UnknownTranscript where the transcript cannot be read."""
     data = given.data or {}
     if "asked" not in data:
         return None
@@ -171,11 +166,8 @@ _NOBODY: tuple[None, None, str] = (None, None, "")
 def citations(
     ledger: Ledger, *, session_id: str | None = None, decided: bool = False, judged: bool = False
 ) -> list[OpenCitation]:
-    """Return what a person may judge, newest first: bullets that count, that a session cites and nothing decided.
-
-    `decided` includes citations that have a verdict by others, and `judged` those that a person judged. Raises
-    LedgerError.
-    """
+    """Return what a person may judge, newest first: bullets that count, that a session cites and nothing decided; with
+    `decided` also those that others decided, with `judged` those that a person did. Raises LedgerError."""
     known = {row.name for row in ledger.rows() if row.counts}
     # Of all sessions in a few questions: several for each would take seconds.
     stories: dict[str | None, list[Event]] = defaultdict(list)
@@ -251,11 +243,9 @@ def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "
 
 
 def overruled(ledger: Ledger, session: Session, events: Sequence[NewEvent]) -> list[NewEvent]:
-    """Return retractions of those new tags on which a person has had the last word in their session.
-
-    Where the person's verdict replaced one by the same judge, that one comes back with it, and the new tag does not.
-    Of several verdicts of the person, each in the place of the one before, the tag comes back with the first.
-    """
+    """Return retractions of those new tags on which a person has had the last word in their session. Where it replaced
+    a verdict by the same judge, that one comes back with it, and the new tag does not. Of several verdicts of the
+    person, each in the place of the one before, the tag comes back with the first."""
     last = {one.name: one for one in session.given if one.tag.actor == ev.HUMAN and _counts(ledger, one)}
     before = {(one.name, one.tag.actor) for one in session.given if one.is_decided}
     found = []

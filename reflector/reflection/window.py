@@ -226,12 +226,9 @@ class SessionText:
         return [name for name in names_in(self.recorded, "carried") if name in again]
 
     def messages(self, live: Collection[str], held: Sequence[Message] = ()) -> Iterator[Message]:
-        """Yield the messages, oldest first, from the file that the window was recorded from.
-
-        Of the `live` names, those that are not judged again stand without brackets in the earlier records. `held` are
-        the messages as the window's scan read them, where they were kept.
-        Raises OSError and UnknownTranscript.
-        """
+        """Yield the messages, oldest first, from the file that the window was recorded from, or as its scan `held`
+        them. Of the `live` names, those that are not judged again stand without brackets in the earlier records. Raises
+        OSError and UnknownTranscript."""
         transcript = transcript_of(self.recorded)
         own = frozenset(keys_of(self.recorded))
         again: dict[int, frozenset[str]] = {}

@@ -70,11 +70,9 @@ class Drained:
 
 
 def run(project: str) -> int | None:
-    """Drain a project for a hook. Returns the exit code, None after an error: the command line meets it again, and has
-    its words and its exit code.
-
-    While the ledger's server is away, as in a failover, one drain of the project waits for it.
-    """
+    """Drain a project for a hook; return the exit code, None after an error: the command line meets it again, and has
+    its words and its exit code. While the ledger's server is away, as in a failover, one drain of the project waits for
+    it."""
     try:
         root = Path(project).absolute()
         if not root.is_dir():
@@ -180,12 +178,9 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
 
 
 def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
-    """Return whether there never was anything to record, so that nothing is lost.
-
-    An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
-    error. But two never exist: that of a client's own summariser run, and that of a session which was opened and
-    left without a word. Of the latter nothing but start and end is heard; a turn would have left its Stop.
-    """
+    """Return whether there never was anything to record, so that nothing is lost. An empty transcript says nothing. A
+    missing one may have been lost, but two never exist: that of a client's own summariser run, and that of a session
+    which was opened and left without a word, of which only start and end is heard: a turn would have left its Stop."""
     try:
         return transcript.stat().st_size == 0 and not delivery.transcript_bytes
     except FileNotFoundError:
@@ -282,11 +277,8 @@ class Pipeline:
         return taken
 
     def finish(self, *, retry: Retry = "due") -> None:
-        """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock.
-
-        What the sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is
-        open.
-        """
+        """Finish what is pending, into `reflected`; `ask_model` asks a model, without the project's lock. What the
+        sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is open."""
         from reflector import curator
 
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
@@ -495,11 +487,9 @@ def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
 
 
 def refresh(project: Project) -> list[str]:
-    """Process the spool before a question is answered, unless another process is at it.
-
-    playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
-    project. What a model would be asked waits for the drain. Returns notes for the user: also on what the answer lacks.
-    """
+    """Process the spool before a question is answered, unless another process is at it; return notes for the user, also
+    on what the answer lacks. playbook.json is written only where sessions had ended: asking changes no file of the
+    project. What a model would be asked waits for the drain."""
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
             drains = spool.counts(project.spool_dir).pending

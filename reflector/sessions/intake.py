@@ -82,11 +82,9 @@ class Taken:
 
 
 def source_of(delivery: Delivery) -> Source | None:
-    """Return what a delivery asks to record; None if it has no transcript or nothing ended.
-
-    What was said after a compaction is a later window's. After an end or a stop, the client may write most of the turn
-    behind the hook's back, so the transcript is read to where it ends by now.
-    """
+    """Return what a delivery asks to record; None if it has no transcript or nothing ended. What was said after a
+    compaction is a later window's. After an end or a stop, the client may write most of the turn behind the hook's
+    back, so the transcript is read to where it ends by now."""
     if delivery.event in _MID_TURN:
         return None
     if delivery.transcript_path:
@@ -286,10 +284,8 @@ class _Course:
 def _told(
     ledger: Ledger, source: Source, found: Scan, session_id: str, keys: frozenset[int]
 ) -> tuple[list[Telling], str]:
-    """Return what the records with these keys were told, each text once, and who says so.
-
-    A transcript that has an echo of the hook's output says so of the whole session; without one the hook does.
-    """
+    """Return what the records with these keys were told, each text once, and who says so: a transcript that has an echo
+    of the hook's output of the whole session, else the hook."""
     if found.told:
         told = {one.digest: one for key, one in found.told if key in keys}
         return list(told.values())[:_MOST_TELLINGS], "transcript"

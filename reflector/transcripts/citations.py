@@ -91,11 +91,8 @@ def _of_model(message: Message) -> Iterator[re.Match[str]]:
 
 
 def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
-    """Yield the citations in prose.
-
-    Left out: fenced code (to the end, where the fence is never closed), markdown links whose text is
-    a name, and lines that repeat a bullet with its counters. Inline code counts: "as `[pat-001]` says".
-    """
+    """Yield the citations in prose, inline code included. Left out are fenced code (to the end, where the fence is
+    never closed), links whose text is a name, and lines that repeat a bullet with its counters."""
     if "[" not in text or form.search(text) is None:
         return
     fence = ""

@@ -115,10 +115,8 @@ class _Session(Conversation):
         return root
 
     def _attachment(self, record: dict[str, Any], text: bytes, offset: int) -> Iterator[Message]:
-        """Yield the prompt that a person typed while the model worked; only an attachment records it.
-
-        Others repeat what a hook printed.
-        """
+        """Yield the prompt that a person typed while the model worked, which only an attachment records; others repeat
+        what a hook printed."""
         attachment = fields(record.get("attachment"))
         if building.kind(attachment) in _ECHOES and building.kind(attachment, "hookEvent") in _STARTS:
             self.hear(_texts(attachment.get("content")))

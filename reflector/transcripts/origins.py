@@ -105,12 +105,10 @@ def without_spans(text: str, opening: re.Pattern[str]) -> str:
 
 
 def is_refusal(result: str, detail: object, tool: str) -> bool:
-    """Return whether a tool result says that a person refused the call or interrupted it.
-
-    Any server may answer with the client's words, so what an MCP tool says is never one. Of a refusal the record's
-    `detail` (`toolUseResult`) is a text, the client's own or, with a reason, "Error: " and the words, which a tool that
-    failed has as well: these count for a tool that is known. Records from before that field have none.
-    """
+    """Return whether a tool result says that a person refused the call or interrupted it. Any server may answer with
+    the client's words, so what an MCP tool says is never one. Of a refusal the record's `detail` (`toolUseResult`) is a
+    text, the client's own or, with a reason, "Error: " and the words, which a tool that failed has as well: these count
+    for a tool that is known. Records from before that field have none."""
     is_told = detail is None or (isinstance(detail, str) and (tool != "" or not detail.startswith("Error: ")))
     return is_told and not tool.startswith("mcp__") and _REFUSED.match(result) is not None
 

@@ -169,12 +169,9 @@ def agent_of(path: str | PathLike[str]) -> str:
 
 
 def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
-    """Messages of a transcript of any agent, each `{"role": str, "content": str}`, in file order.
-
-    No path and a missing one give []; malformed lines are skipped. Raises OSError for what exists and cannot be read,
-    and for what is not a file, such as a pipe. The whole conversation is in memory: for large files stream
-    `read_messages` instead.
-    """
+    """Return the messages of a transcript of any agent, each `{"role": str, "content": str}`, in file order, all in
+    memory; [] without a path or a file. Malformed lines are skipped. Raises OSError for what exists and cannot be read,
+    and for what is not a file, such as a pipe."""
     try:
         return [] if path is None else _said(path)
     except (FileNotFoundError, NotADirectoryError):

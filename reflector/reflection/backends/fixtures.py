@@ -54,12 +54,7 @@ def question_sha256(question: Question) -> str:
         *(case.trajectory.status, case.trajectory.error_message, case.ground_truth, case.test_report),
         [(bullet.id, bullet.section, bullet.content) for bullet in case.bullets],
     ]
-    return text_sha256(json.dumps(values, separators=(",", ":")).replace("\\r\\n", "\\n"))
-
-
-def text_sha256(prompt: str) -> str:
-    """Hex SHA-256 of a prompt. Line ends are hashed as LF."""
-    return sha256(prompt.replace("\r\n", "\n").encode("utf-8", "replace")).hexdigest()
+    return sha256(json.dumps(values, separators=(",", ":")).replace("\\r\\n", "\\n").encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +74,6 @@ class FixturesBackend:
     def reply(self, question: Question) -> Answer:
         """Return the recorded answer to a question. Raises as `answer` does."""
         return self._recorded(question_sha256(question))
-
-    def complete(self, prompt: str) -> Answer:
-        """Return the recorded answer to a prompt. Raises as `answer` does."""
-        return self._recorded(text_sha256(prompt))
 
     def _recorded(self, wanted: str) -> Answer:
         found = read_fixtures(self.path).get(wanted)

@@ -109,11 +109,9 @@ class ReflectorAgent:
     def run(
         self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
     ) -> ReflectionResult:
-        """Return what a trajectory teaches; empty where the model could not be asked.
-
-        The insights are those of the last iteration that could be read; after three in a row that could not, no other
-        is asked for. Raises ValueError, LedgerError and what the prompt builder raises.
-        """
+        """Return what a trajectory teaches; empty where the model could not be asked. The insights are those of the
+        last iteration that could be read; after three in a row that could not, no other is asked for. Raises
+        ValueError, LedgerError and what the prompt builder raises."""
         case = Case(trajectory, ground_truth, test_report, checked_dataset(dataset), max_iterations)
         # A mock has every attribute, also those of our backends.
         ours = isinstance(self.llm_client, Replies) and not hasattr(self.llm_client, "invoke_with_template")
