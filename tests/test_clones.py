@@ -129,13 +129,6 @@ def test_a_project_whose_own_claude_folder_is_a_link_keeps_its_deliveries_with_t
     assert "--project" in told
 
 
-def test_the_root_of_a_project_may_be_reached_through_a_link(agent: Agent, tmp_path: Path) -> None:
-    (tmp_path / "work").symlink_to(agent.project)
-    through = Agent(tmp_path / "work", agent.home)
-    through.call("add", "pat", "Seen both ways.")
-    assert "Seen both ways." in agent.call("list").out
-
-
 def test_a_rendered_text_that_came_with_a_clone_is_never_printed(tmp_path: Path) -> None:
     def write(claude: Path) -> None:
         (claude / "playbook.json").write_text("{broken")

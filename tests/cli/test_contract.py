@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -106,11 +105,6 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, argume
     assert "Traceback" not in ran.err
 
 
-def test_a_wrong_setting_exits_2(agent: Agent) -> None:
-    (agent.claude / "reflector.toml").write_text("backned = 'rules'")
-    assert "did you mean 'backend'?" in agent.call("list", code=2).err
-
-
 def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agent) -> None:
     for text, wanted in (
         ("red \x1b[31m", "U+001B"),
@@ -198,14 +192,6 @@ def test_a_reader_that_has_left_and_a_closed_stdout_are_no_error(agent: Agent) -
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *REFLECTOR, "list"]
     done = subprocess.run(closed, env=agent.env(), cwd=agent.project, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_the_console_script_and_the_module_are_the_same(agent: Agent) -> None:
-    script = Path(sys.executable).parent / "reflector"
-    if not script.exists():
-        pytest.skip("the package is not installed with its script")
-    done = subprocess.run([script, "--version"], env=agent.env(), capture_output=True, text=True)
-    assert done.stdout == agent.run("--version").out
 
 
 def live(agent: Agent, *which: str) -> dict[str, tuple[str, int, int]]:

@@ -71,19 +71,6 @@ def test_a_file_that_never_ends_is_told_and_never_waited_for(agent: Agent, tmp_p
     assert not agent.playbook.is_file() or agent.playbook.stat().st_size > GIGABYTE
 
 
-def test_a_file_in_the_spool_that_is_no_delivery_is_kept_aside_and_shown(agent: Agent) -> None:
-    agent.ended()
-    for number, content in enumerate((b"", b"[" * 100_000, b'{"v":1,"x":"' + b"x" * (9 << 20) + b'"}}')):
-        (agent.spool / f"{number:020d}-1-1.json").write_bytes(content)
-    said = " ".join(agent.call("list").err.split())
-    kept = sorted((agent.spool / "broken").iterdir())
-    assert [path for path in kept if f"{path}: not a hook payload" not in said] == []
-    assert (len(kept), agent.counters()["pat-001"]) == (3, (1, 0))
-    agent.call("drain")
-    told = agent.call("status", code=1).out
-    assert [path for path in kept if path.name not in told] == []
-
-
 def small_files_only() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
