@@ -126,13 +126,7 @@ class BackendError(Exception):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        stage: str,
-        attempts: int = 1,
-        final: bool = False,
-        retry_after: float = 0.0,
+        self, message: str, *, stage: str, attempts: int = 1, final: bool = False, retry_after: float = 0.0
     ) -> None:
         super().__init__(message)
         self.stage, self.attempts, self.final = stage, attempts, final

@@ -272,11 +272,7 @@ class Recorder:
         self.max_attempts = max_attempts
 
     def put(
-        self,
-        window: WindowRow,
-        recorded: Event,
-        ask: Callable[[], Answer],
-        kept: Callable[[Answer], NewEvent],
+        self, window: WindowRow, recorded: Event, ask: Callable[[], Answer], kept: Callable[[Answer], NewEvent]
     ) -> Event | Reflected:
         """Return the answer to one question, appended as what `kept` makes of it; whatever else came is an event
         too."""
@@ -320,14 +316,7 @@ class Recorder:
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 
     def failed(
-        self,
-        window: WindowRow,
-        stage: str,
-        message: str,
-        attempts: int = 1,
-        *,
-        final: bool = False,
-        **facts: Any,
+        self, window: WindowRow, stage: str, message: str, attempts: int = 1, *, final: bool = False, **facts: Any
     ) -> Reflected:
         """Record what went wrong; `facts` are further ones of its event."""
         facts |= {"attempts": attempts, "final": final}

@@ -146,11 +146,7 @@ def take_in(
 
 
 def _take_in(
-    ledger: Ledger,
-    source: Source,
-    window: WindowMode,
-    beside: Collection[str] | None,
-    found: Scan | None,
+    ledger: Ledger, source: Source, window: WindowMode, beside: Collection[str] | None, found: Scan | None
 ) -> Taken:
     known = _place(ledger, source) if window == "new" else None
     if found is None or (found.start and (known is None or found.start != known[1].offset)):

@@ -54,11 +54,7 @@ def test_a_window_that_fits_is_shown_whole() -> None:
         (
             {"turn": 1, "role": "user", "content": "Fix the cart."},
             {"turn": 2, "role": "assistant", "content": "As [pat-001] says, I look first.", "thinking": "Where is it?"},
-            {
-                "turn": 3,
-                "role": "assistant",
-                "tool_calls": [{"name": "Bash", "input": {"command": "ls"}}],
-            },
+            {"turn": 3, "role": "assistant", "tool_calls": [{"name": "Bash", "input": {"command": "ls"}}]},
             {"turn": 4, "role": "user", "tool_results": [{"output": "cart.py", "is_error": True}]},
             {"turn": 5, "role": "user", "origin": "injected", "content": "Caveat: hook output"},
         ),

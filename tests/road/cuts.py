@@ -69,12 +69,7 @@ class Yard:
             return outcome(ledger)
 
 
-def take(
-    ledger: Ledger,
-    path: Path,
-    cuts: Sequence[Cut] = (),
-    session_id: str | None = None,
-) -> None:
+def take(ledger: Ledger, path: Path, cuts: Sequence[Cut] = (), session_id: str | None = None) -> None:
     """As hooks hand it over: the session's id is known, and a compaction says how much to read."""
     session_id = session_id or scan(path).session_id
     for cut in (*cuts, Cut(path.stat().st_size)):
@@ -99,11 +94,7 @@ def outcome(ledger: Ledger) -> Outcome:
         retracted = [one for one in ledger.targeting(event.event_id) if one.type == ev.EVIDENCE_RETRACTED]
         if data["disposition"] == "counted" and not retracted:
             verdicts.setdefault(data["name"], []).append(data["tag"])
-    return Outcome(
-        doubles.totals,
-        verdicts,
-        sum(one.tags for one in doubles.classes),
-    )
+    return Outcome(doubles.totals, verdicts, sum(one.tags for one in doubles.classes))
 
 
 def ends(path: Path) -> list[int]:

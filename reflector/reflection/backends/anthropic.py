@@ -100,9 +100,7 @@ class AnthropicClient(Client):
                 begun.append(time.monotonic())
                 try:
                     message = await client.messages.create(
-                        model=settings.model,
-                        max_tokens=MAX_TOKENS,
-                        messages=[{"role": "user", "content": blocks}],
+                        model=settings.model, max_tokens=MAX_TOKENS, messages=[{"role": "user", "content": blocks}]
                     )
                     return replace(_reply(message, settings), requests=len(begun))
                 except anthropic.APIError as error:
