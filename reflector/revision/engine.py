@@ -126,12 +126,8 @@ class ReflectionEngine:
         check_whole("reflection_bank_size", reflection_bank_size, 1)
         check_whole("periodic_interval", periodic_interval)
         check_share("alpha", alpha)
-        self.gate = replace(
-            PRESETS["step"],
-            threshold=quality_threshold,
-            per_step=max_reflections_per_step,
-            period=periodic_interval,
-        )
+        limits: dict[str, Any] = {"per_step": max_reflections_per_step, "period": periodic_interval}
+        self.gate = replace(PRESETS["step"], threshold=quality_threshold, **limits)
         self.lesson_policy = LessonPolicy(alpha=alpha, bank_size=reflection_bank_size)
         self.journal = Ledger.open("sqlite://") if ledger is None else ledger
         self.project = project
@@ -153,8 +149,7 @@ class ReflectionEngine:
     ) -> tuple[bool, ReflectionTrigger | None]:
         """Return whether a step is reflected on, and what triggers it. Raises ValueError for NaN, and LedgerError."""
         signs = Signs(confidence, risk_level, goal_drift, tool_failures, step_number, is_final_step)
-        earlier = self._decisions(step_number)
-        decision = self.gate.decide(signs, sum(_reflects(event) for event in earlier))
+        decision = self.gate.decide(signs, len(self._reflected(step_number)))
         self._step = step_number
         if decision.reflects:
             self._asked = (signs, decision)
@@ -191,24 +186,18 @@ class ReflectionEngine:
         result = read_verdict(llm_response, ReflectionTrigger(trigger), self.gate.threshold)
         decision_id = self._begun or self._begin()
         self._begun = None
-        answers = self._answers([decision_id], self.task)
-        data = {
-            "answer": kept(llm_response, 200_000),
-            "backend": _ACTOR,
-            "model": "embedder",
-            "mode": "step",
-            "trigger": str(result.triggered_by),
-        }
+        number = len(self._answers([decision_id], self.task)) + 1
+        how = {"backend": _ACTOR, "model": "embedder", "mode": "step", "trigger": str(result.triggered_by)}
+        answer = {"answer": kept(llm_response, 200_000), **how}
 
         def made(number: int) -> NewEvent:
-            event_id = identity(ev.REFLECTION_ANSWERED, decision_id, number)
-            return self._event(ev.REFLECTION_ANSWERED, event_id, {**data, "iteration": number}, decision_id)
+            data = {**answer, "iteration": number}
+            return self._event(ev.REFLECTION_ANSWERED, data, decision_id, number, target=decision_id)
 
-        append_next(self.journal, len(answers) + 1, made)
+        append_next(self.journal, number, made)
         if result.failure:
             failed = {"stage": "parse", "message": result.failure, "attempts": 1}
-            event_id = identity(ev.REFLECTION_FAILED, decision_id, len(answers) + 1)
-            self.journal.append([self._event(ev.REFLECTION_FAILED, event_id, failed, decision_id)])
+            self.journal.append([self._event(ev.REFLECTION_FAILED, failed, decision_id, number, target=decision_id)])
         else:
             self._compare(decision_id, result)
         return result
@@ -268,7 +257,7 @@ class ReflectionEngine:
 
     def get_stats(self) -> dict[str, float | int]:
         """Return the seven figures of requirement E-12, over all tasks of the journal. Raises LedgerError."""
-        begun = [event for event in self._decisions() if _reflects(event)]
+        begun = self._reflected()
         verdicts = [self._verdict(event) for event in self._answers([event.event_id for event in begun])]
         steps = {event.event_id for event in begun}
         revisions = self.journal.events(types=[ev.REVISION_ATTEMPTED])
@@ -303,12 +292,12 @@ class ReflectionEngine:
         data = {"policy": self.gate.id, **decision.facts, **about}
 
         def made(number: int) -> NewEvent:
-            return self._event(ev.GATE_DECIDED, identity(ev.GATE_DECIDED, self.task, self._step, number), data)
+            return self._event(ev.GATE_DECIDED, data, self.task, self._step, number)
 
         return append_next(self.journal, len(self._decisions(self._step)) + 1, made).event_id
 
-    def _event(self, type_: str, event_id: str, data: dict[str, Any], target: str = "") -> NewEvent:
-        return NewEvent(type_, event_id, data, _ACTOR, session_id=self.task, target_id=target or None)
+    def _event(self, type_: str, data: dict[str, Any], *of: str | int, target: str | None = None) -> NewEvent:
+        return NewEvent(type_, identity(type_, *of), data, _ACTOR, session_id=self.task, target_id=target)
 
     def _decisions(self, step: int | None = None) -> list[Event]:
         """Return the decisions about a step of the task, or about all steps of all tasks."""
@@ -316,6 +305,10 @@ class ReflectionEngine:
         events = self.journal.events(types=[ev.GATE_DECIDED], session_id=of_task)
         about = ((event, (event.data or {}).get("step")) for event in events)
         return [event for event, of in about if of is not None and step in (None, of)]
+
+    def _reflected(self, step: int | None = None) -> list[Event]:
+        """Return those of the decisions with which a reflection began."""
+        return [event for event in self._decisions(step) if (event.data or {}).get("reflects") is True]
 
     def _answers(self, decision_ids: Iterable[str], task: str | None = None) -> list[Event]:
         wanted = frozenset(decision_ids)
@@ -329,7 +322,7 @@ class ReflectionEngine:
 
     def _compare(self, decision_id: str, result: ReflectionResult) -> None:
         """Record a revision where the reflection before this one on the step asked for another try."""
-        begun = [event.event_id for event in self._decisions(self._step) if _reflects(event)]
+        begun = [event.event_id for event in self._reflected(self._step)]
         before = begun[: begun.index(decision_id)][-1:] if decision_id in begun else []
         verdicts = [self._verdict(event) for event in self._answers(before, self.task)]
         if not verdicts or not verdicts[-1].should_retry or result.quality_score is None:
@@ -337,9 +330,9 @@ class ReflectionEngine:
         initial, retried = verdicts[-1].quality_score or 0.0, result.quality_score
         improved = score_improvement(initial, retried) >= MIN_REFLECTION_RETRY_DELTA
         data = {"initial": initial, "retried": retried, "improved": improved, "mode": "step"}
-        event_id = identity(ev.REVISION_ATTEMPTED, before[0])
-        if self.journal.event(event_id) is None:
-            self.journal.append([self._event(ev.REVISION_ATTEMPTED, event_id, data, before[0])])
+        event = self._event(ev.REVISION_ATTEMPTED, data, before[0], target=before[0])
+        if self.journal.event(event.event_id) is None:
+            self.journal.append([event])
 
 
 def context_hash(context: str) -> str:
@@ -352,10 +345,6 @@ def _result(result: ToolResult) -> str:
         return result
     said = result.get("error") or result.get("output") or result.get("result")
     return f"{result.get('name')}: {result.get('status')}{f' ({said})' if said else ''}"
-
-
-def _reflects(event: Event) -> bool:
-    return (event.data or {}).get("reflects") is True
 
 
 def _public(lesson: Lesson) -> ReflectionLesson:
