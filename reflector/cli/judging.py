@@ -170,12 +170,8 @@ def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_ask
         for given in sessions:
             session_id = session_named(pipeline.ledger, given)
             open_ = [window for window in pipeline.ledger.open_windows() if window.session_id == session_id]
-            pipeline.ledger.append(
-                [
-                    failed(window, project.config.backend, "given up", why, attempts=0, final=True, actor="human")
-                    for window in open_
-                ]
-            )
+            let_go = partial(failed, attempts=0, final=True, actor="human")
+            pipeline.ledger.append([let_go(one, project.config.backend, "given up", why) for one in open_])
             if not open_:
                 note(f"Nothing of {short_id(session_id)} is open.")
 

@@ -96,9 +96,8 @@ class FixturesAdapter:
             raise FixtureMissingError(str(error)) from error
         if found is None:
             raise FixtureMissingError(f"{self.path} has no completion for the prompt {wanted}")
-        words = found.split()
         text = clipped(found, max_tokens)
-        return Completion(text, len(text.split()), len(text.split()) < len(words))
+        return Completion(text, len(text.split()), len(text.split()) < len(found.split()))
 
 
 AnyAdapter = Adapter | Callable[[str], str]
@@ -187,12 +186,8 @@ def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: AnyAdapter 
             adapter = FixturesAdapter(config.fixtures.path or "")
             metrics = {"backend": "llm-fixture", "fixture_key": prompt_sha256(prompt)[:12]}
         summary = answer(adapter, prompt, config.summary_tokens)
-    metrics |= {
-        "summary_len": len(summary.split()),
-        "used_topk": kept,
-        "embed": config.embed,
-        "ops_cap": config.ops_reflection,
-    }
+    metrics |= {"summary_len": len(summary.split()), "used_topk": kept, "embed": config.embed}
+    metrics |= {"ops_cap": config.ops_reflection}
     return ReflectionResult(summary, entries(bundle, config, summary), metrics)
 
 

@@ -79,20 +79,16 @@ _RULES = (
     _Rule(
         "authorization",
         "authorization",
-        (
-            r"(?i:authorization)(?:\\?[\"']?\]?\s{0,4}[:=,]\s{0,4}\\?[\"']?"
-            r"(?:(?i:bearer|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)\s{1,4})?)"
-            r"(?P<secret>(?=[A-Za-z0-9+/=._~-]{0,255}[0-9=+/])(?=[0-9+/=._~-]{0,255}[A-Za-z])"
-            r"[A-Za-z0-9+/=._~-]{8,}+)(?![(\[])"
-        ),
+        r"(?i:authorization)(?:\\?[\"']?\]?\s{0,4}[:=,]\s{0,4}\\?[\"']?"
+        r"(?:(?i:bearer|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)\s{1,4})?)"
+        r"(?P<secret>(?=[A-Za-z0-9+/=._~-]{0,255}[0-9=+/])(?=[0-9+/=._~-]{0,255}[A-Za-z])"
+        r"[A-Za-z0-9+/=._~-]{8,}+)(?![(\[])",
     ),
     _Rule(
         "authorization",
         "authorization",
-        (
-            r"(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"']?(?i:bearer|token)[ ]"
-            r"(?P<secret>[A-Za-z]{20,}+)(?![A-Za-z0-9_.(\[])"
-        ),
+        r"(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"']?(?i:bearer|token)[ ]"
+        r"(?P<secret>[A-Za-z]{20,}+)(?![A-Za-z0-9_.(\[])",
     ),
     _Rule(
         "bearer",
@@ -108,10 +104,8 @@ _RULES = (
     _Rule(
         "cookie",
         "cookie",
-        (
-            r"(?i:cookie)\\?[\"']?:\s{0,4}\\?[\"']?[A-Za-z0-9_.-]{1,64}+="
-            r"(?P<secret>[^\s\"'\[<$\{\\][^\r\n\"'\\]{7,}+)"
-        ),
+        r"(?i:cookie)\\?[\"']?:\s{0,4}\\?[\"']?[A-Za-z0-9_.-]{1,64}+="
+        r"(?P<secret>[^\s\"'\[<$\{\\][^\r\n\"'\\]{7,}+)",
     ),
     # `docker run -u 1000:1000` names a user and a group.
     _Rule(
@@ -129,10 +123,8 @@ _RULES = (
     _Rule(
         "htpasswd",
         "password",
-        (
-            r"htpasswd[ ](?=-[A-Za-z]{0,8}b)(?:-[A-Za-mo-z]{1,8}+[ ][^\s]{1,200}+|-(?=[A-Za-z]{0,8}n)[A-Za-z]{1,8}+)[ ]"
-            r"[^\s]{1,128}+[ ]" + _ARGUMENT
-        ),
+        r"htpasswd[ ](?=-[A-Za-z]{0,8}b)(?:-[A-Za-mo-z]{1,8}+[ ][^\s]{1,200}+|-(?=[A-Za-z]{0,8}n)[A-Za-z]{1,8}+)[ ]"
+        r"[^\s]{1,128}+[ ]" + _ARGUMENT,
         _is_password,
     ),
     _Rule(
@@ -144,10 +136,8 @@ _RULES = (
     _Rule(
         ":",
         "password",
-        (
-            r"(?:(?<![^\s\"'→|+>])|(?<=\\n))[A-Za-z0-9_.*-]{1,128}+:(?:543[0-9]|6432|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*-]{1,64}+:"
-            r"(?P<secret>(?![\[$<\{])[^\s\"'\\]{4,255})"
-        ),
+        r"(?:(?<![^\s\"'→|+>])|(?<=\\n))[A-Za-z0-9_.*-]{1,128}+:(?:543[0-9]|6432|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*-]{1,64}+:"
+        r"(?P<secret>(?![\[$<\{])[^\s\"'\\]{4,255})",
     ),
     _Rule(
         "$",
