@@ -50,7 +50,7 @@ _LAYERS = {
         ),
     },
     "audit": {"text", "playbook", "events", "ledger", "proof", "quality", "reflection"},
-    "report": {"text", "playbook", "events", "ledger", "reflection", "lessons", "curation", "audit"},
+    "report": {"text", "playbook", "events", "ledger", "reflection", "lessons", "curation", "audit", "trials"},
     "demo": set(),  # bundled sessions, no code
     "hooks": {
         *(

@@ -27,12 +27,14 @@ _STEP, _MOST_GAP = timedelta(days=7), timedelta(days=5 * 365)
 
 @dataclass(slots=True)
 class OneSession:
-    """A session: the verdicts of it that count, how often a person corrected the agent, the tokens of its judges."""
+    """A session: the verdicts of it that count, how often a person corrected the agent, the tokens of its judges;
+    `known` says whether its outcome is recorded, without which corrections are 0."""
 
     session_id: str | None
     helpful: int = 0
     harmful: int = 0
     corrections: int = 0
+    known: bool = False
     tokens: int = 0
 
 
@@ -76,10 +78,10 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
         if found is not None:
             found.helpful += verdict.tag > 0
             found.harmful += verdict.tag < 0
-    for event in ledger.events(types=(ev.REFLECTION_ANSWERED, ev.WISH_HEARD), upto=then.position):
+    for event in ledger.events(types=(ev.REFLECTION_ANSWERED, ev.SESSION_OUTCOME), upto=then.position):
         data, found = event.data or {}, sessions.get(event.session_id or event.target_id)
-        if found is not None and event.type == ev.WISH_HEARD:
-            found.corrections += data.get("kind") == "correction"
+        if found is not None and event.type == ev.SESSION_OUTCOME:
+            found.corrections, found.known = found.corrections + data.get("corrections", 0), True
         elif found is not None:
             found.tokens += spent_on(event.meta, str(data.get("model") or "")).tokens
     return list(_without_gaps(of))

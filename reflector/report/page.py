@@ -23,6 +23,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.usage import usage_at
 from reflector.lessons.book import Lesson, lesson_book
 from reflector.playbook.evidence import HARMS, against
+from reflector.trials.status import TrialStatus, standing
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -127,7 +128,13 @@ class Page:
     lost: Mapping[str | None, int]
     waiting: dict[str, Wait] | None
     lessons: list[Lesson]
+    trial: TrialStatus | None
     command: Command
+
+    @property
+    def known(self) -> int:
+        """The sessions whose outcome is recorded."""
+        return sum(week.sum("known") for week in self.weeks)
 
     @property
     def contested(self) -> list[Told]:
@@ -189,6 +196,7 @@ def gather(
         overruled=[step for _, step in sorted(overruled.items(), reverse=True)],
         lost=Counter(step.model or step.backend for step in overruled.values()),
         waiting=None if past is not None else _waiting(ledger, command),
+        trial=standing(ledger, then.position),
         lessons=sorted(lesson_book(past or ledger), key=lambda one: -one.effectiveness),
         command=command,
     )

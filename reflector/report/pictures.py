@@ -125,10 +125,11 @@ def _weeks(page: Page, width: int) -> dict[str, Any]:
 
     sessions = [(week.begins, len(week.sessions), "var(--plain)") for week in page.weeks]
     verdicts = of("helpful", "good") + of("harmful", "bad", -1)
+    corrected = [panel("corrections by a person", 40, of("corrections", "warn"))] if page.known else []
     panels = [
         panel("sessions", 56, sessions),
         panel("verdicts: helpful up, harmful down", 110, verdicts),
-        panel("corrections by a person", 40, of("corrections", "warn")),
+        *corrected,
         panel("tokens of judges", 56, of("tokens", "plain"), last=True),
     ]
     return {"vconcat": panels, "resolve": {"scale": {"color": "independent"}}}

@@ -18,6 +18,7 @@ from reflector.ledger import append
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from reflector.reflection import standing
+from reflector.trials.running import start
 from tests.ledger.events import about, changed, lesson, merged, outcome, reflected, told
 
 BEGIN = datetime(2025, 11, 24, 9, tzinfo=UTC)
@@ -34,6 +35,7 @@ _WHY = """The run after the change ended green.|The same error came back two tur
 The command it names was run and passed.|Nothing in the session bears on it.""".replace("\n", "|").split("|")
 _SAID = """no, not against staging|thanks, that is what I meant|please use cents everywhere|3 passed, 0 failed
 you forgot the migration again|works now|error: relation "orders" does not exist""".replace("\n", "|").split("|")
+_CAME = "turns words unread refusals interruptions approvals reverts files tokens seconds".split()
 JUDGES = (("rules", None), ("agent", "claude-sonnet-5-5"), ("anthropic", "claude-haiku-5-5"))
 
 
@@ -81,6 +83,8 @@ def life(ledger: Ledger, sessions: int, bullets: int, days: int = 364) -> None:
         with at(ended):
             cited = sorted(set(chance.choices(names, weight, k=chance.randrange(5))))
             ledger.append(_session(number, ended, cited, names, good, chance))
+            if number == sessions // 2:
+                start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free", until=ended + timedelta(400))
             if number % 97 == 50:
                 _human(ledger, chance)
             if number % 131 == 100:
@@ -117,12 +121,11 @@ def _session(number, ended, cited, names, good, chance) -> list[NewEvent]:  # ty
         target_id=window.event_id,
     )
     found = [window, telling]
-    if number % 23 == 7:
-        wish = {"kind": "correction", "form": "instead", "section": "pref", "text": text(number), "quote": _SAID[0]}
+    if number % 5:
+        came = dict.fromkeys(_CAME, 3) | {"root": session_id, "corrections": int(number % 23 < 3), "rules": "1"}
+        event_id = identity("outcome", number)
         found.append(
-            NewEvent(
-                ev.WISH_HEARD, identity("wish", number), wish, "rules", when, session_id, target_id=window.event_id
-            )
+            NewEvent(ev.SESSION_OUTCOME, event_id, came, "hook:SessionEnd", when, session_id, target_id=window.event_id)
         )
     if number % 31 == 30:
         return [*found, about(ev.REFLECTION_SKIPPED, window, reason="no citation and nothing new")]
