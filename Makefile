@@ -13,7 +13,7 @@ PLAIN  := $(VENV)/.plain
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-slow test-scale mutations test-claude test-clients lint docs site man papers bench wheel-check clean
+.PHONY: help demo check test test-slow test-scale mutations test-claude test-clients test-browser lint docs site man papers bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,10 +37,10 @@ check: lint      ## lint, types, and the tests of what changed, in half a minute
 	PYTHONPATH=. $(BIN)/python .ci/changed.py
 
 test: $(STAMP)   ## the fast suite: everything on SQLite, and PostgreSQL where its SQL differs
-	$(BIN)/python -m pytest -n 2 -m "not slow and not client and not scale"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not client and not scale and not browser"
 
 test-slow: $(STAMP) ## the fault campaigns, all of PostgreSQL, every generated test with all of its examples
-	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m "(slow or hypothesis) and not client and not scale"
+	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m "(slow or hypothesis) and not client and not scale and not browser"
 ifneq ($(DEBIAN),)
 	REFLECTOR_TEST_POSTGRES_BIN=$(DEBIAN) $(BIN)/python -m pytest -n 2 -m "postgres and not slow and not scale" tests/ledger tests/audit
 endif
@@ -60,6 +60,11 @@ test-claude: $(STAMP) ## the real Claude Code against a stand-in API; installs i
 
 test-clients: $(STAMP) ## the same with Codex, Gemini, Copilot, OpenCode and pi
 	$(BIN)/python -m tests.client -n 2
+
+test-browser: $(STAMP) ## the report in Debian's Chromium, with axe-core from npm; PICTURES=1 draws README's picture anew
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'playwright>=1.50,<2'
+	npm install --silent --no-save --prefix $(VENV)/axe 'axe-core@4'
+	$(BIN)/python -m pytest -n 0 -m browser tests/report
 
 lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff check .

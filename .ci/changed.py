@@ -48,7 +48,7 @@ def _git(*arguments: str) -> list[str]:
 
 if __name__ == "__main__":
     chosen = list(dict.fromkeys([*_ALWAYS, *(test for file in changed() for test in tests_of(file))]))
-    options = ["-q", "-x", "-n", "0", "-m", "not slow and not client and not scale and not postgres"]
+    options = ["-q", "-x", "-n", "0", "-m", "not slow and not client and not scale and not browser and not postgres"]
     running = subprocess.Popen([sys.executable, "-m", "pytest", *options, *chosen])
     try:
         sys.exit(running.wait(_SECONDS))

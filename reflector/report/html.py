@@ -28,7 +28,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 #: Characters of a text, and of all reasons and quotes together.
 _MOST: Final = 600
 _ROOM: Final = 1_600_000
-_PATH: Final = re.compile(r"(?:(?<![\w/.])(?:~|\.{1,2})?/|\b[A-Za-z]:\\)[\w.@~+-][^\s\"'`<>|()]*")
+_PATH: Final = re.compile(r"(?:(?<![\w/.])(?:~|\.{1,2})?/|\b[A-Za-z]:\\)[\w.@~+-][^\s\"'`<>|(),;]*(?<![.:!?])")
 _ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{9,27}\b|\b[0-9a-f]{32,64}\b")
 
 
@@ -76,7 +76,7 @@ def page_html(page: Page, *, share: bool = False) -> str:
         most=max((one.row.helpful + one.row.harmful for one in page.bullets), default=0),
         room=max(80, min(300, _ROOM // (2 * rows + 1))),
         rows=MOST_ROWS,
-        sections=SECTIONS,
+        titles=SECTIONS,
         kinds={"helpful": "good", "harmful": "bad"},
         style=Markup(style),
         script=Markup(script),

@@ -94,6 +94,14 @@ class Told:
         return against(good, self.row.judged - good) >= HARMS
 
     @property
+    def marks(self) -> list[tuple[str, str]]:
+        """What stands beside its text, with the kind of each."""
+        followed = f"not followed {self.row.not_followed}×" if self.row.not_followed else None
+        harms = "harmful too often for chance" if self.is_harming else None
+        found = ((harms, "bad"), ("contested" if self.is_contested else None, "warn"), (self.row.demoted, "plain"))
+        return [(mark, kind) for mark, kind in (*found, (followed, "plain")) if mark]
+
+    @property
     def tokens(self) -> int:
         """About how many tokens its line takes; of English, four characters are one."""
         return -(-len(self.row.bullet.line) // 4)
@@ -130,6 +138,26 @@ class Page:
     lessons: list[Lesson]
     trial: TrialStatus | None
     command: Command
+
+    @property
+    def tiles(self) -> list[tuple[str, int | str, str]]:
+        """The figures at the top: name, value, kind."""
+        whole = self.stats.whole
+        return [
+            ("bullets", len(self.bullets), ""),
+            ("sessions", self.stats.sessions, ""),
+            ("helpful verdicts", whole.helpful, "good"),
+            ("harmful verdicts", whole.harmful, "bad"),
+            ("contested bullets", len(self.contested), ""),
+            ("judging cost", f"${whole.cost:,.2f}", ""),
+        ]
+
+    @property
+    def contents(self) -> list[tuple[str, str, bool]]:
+        """The sections: id, title, and whether it is there."""
+        own = ("Playbook", "Changes", "Weeks", "Waiting", "Judges", "Cost", "Told", "Lessons", "Trial")
+        some = {"Waiting": self.waiting is not None, "Lessons": bool(self.lessons), "Trial": self.trial is not None}
+        return [(title.lower(), title, some.get(title, True)) for title in own]
 
     @property
     def known(self) -> int:

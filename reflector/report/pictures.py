@@ -37,7 +37,8 @@ _AXIS: Final = {
     "titleAlign": "left",
     "titleAnchor": "start",
 }
-_NUMBERS: Final = {"title": None, "tickCount": 4, "labelExpr": "format(abs(datum.value), '~s')"}
+_WHOLE: Final = "datum.value % 1 ? '' : format(abs(datum.value), '~s')"
+_NUMBERS: Final = {"title": None, "tickCount": 4, "labelExpr": _WHOLE}
 _CONFIG: Final = {
     "aria": False,
     "background": None,
@@ -107,13 +108,13 @@ def _weeks(page: Page, width: int) -> dict[str, Any]:
     if not begins:
         return {}
 
-    def panel(title: str, height: int, rows: Iterable[tuple[str, int, str]], *, last: bool = False) -> dict[str, Any]:
+    def panel(title: str, height: int, rows: Iterable[tuple[str, int, str]]) -> dict[str, Any]:
         x = _by_week(begins)
-        x["axis"] = x["axis"] if last else {**x["axis"], "labels": False, "ticks": False}
+        x["axis"] = {**x["axis"], "labels": False, "ticks": False}
         y = {"field": "n", "type": "quantitative", "axis": {**_NUMBERS, "tickCount": 3}}
         return {
             "title": title,
-            "width": width,
+            "width": min(width, 40 * max(4, len(begins))),
             "height": height,
             "data": {"values": [{"week": week, "n": n, "c": colour} for week, n, colour in rows]},
             "mark": {"type": "bar"},
@@ -125,13 +126,12 @@ def _weeks(page: Page, width: int) -> dict[str, Any]:
 
     sessions = [(week.begins, len(week.sessions), "var(--plain)") for week in page.weeks]
     verdicts = of("helpful", "good") + of("harmful", "bad", -1)
-    corrected = [panel("corrections by a person", 40, of("corrections", "warn"))] if page.known else []
-    panels = [
-        panel("sessions", 56, sessions),
-        panel("verdicts: helpful up, harmful down", 110, verdicts),
-        *corrected,
-        panel("tokens of judges", 56, of("tokens", "plain"), last=True),
-    ]
+    panels = [panel("sessions", 56, sessions), panel("verdicts: helpful up, harmful down", 110, verdicts)]
+    if page.known:
+        panels.append(panel("corrections by a person", 40, of("corrections", "warn")))
+    if page.stats.whole.tokens:
+        panels.append(panel("tokens of judges", 56, of("tokens", "plain")))
+    panels[-1]["encoding"]["x"] = _by_week(begins)
     return {"vconcat": panels, "resolve": {"scale": {"color": "independent"}}}
 
 
@@ -152,7 +152,7 @@ def _spent(page: Page, width: int, shown: Callable[[str], str]) -> dict[str, Any
     scale = {"domain": names, "range": [f"var(--m{number})" for number in range(1, len(names) + 1)]}
     weeks = sorted({week for week, _ in page.stats.spent})
     return {
-        "width": width,
+        "width": min(width, 40 * max(4, len(weeks))),
         "height": 130,
         "data": {"values": rows},
         "mark": "bar",
@@ -224,5 +224,5 @@ def share(low: float, high: float, value: float | None) -> str:
     """Return the interval of a share as a line between 0 and 1, with the share as a point and a mark at one half."""
     line = "" if value is None else f'<path d="M{2 + 76 * low:.0f} 6H{2 + 76 * high:.0f}"/>'
     point = "" if value is None else f'<circle cx="{2 + 76 * value:.0f}" cy="6" r="3"/>'
-    half = '<path class="half" d="M40 1V11"/>'
+    half = '<path class="half" d="M2 6H78M40 1V11"/>'
     return f'<svg class="share" viewBox="0 0 80 12" aria-hidden="true">{half}{line}{point}</svg>'
