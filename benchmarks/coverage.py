@@ -4,6 +4,8 @@ Invariant: a label counts only where the deciding record itself stands in the pr
 160 characters, or of a tool's answer the last 50: what of it is left when secrets are out. A transcript is asked about
 as a session's end would ask: for all its citations in one prompt of so many tokens, template and bullets included.
 
+With --uncited the citations are taken out, and the question is that of `reflector check`.
+
 FOLDER is one of `benchmarks.judgement`. A label without a record that decides it (`evidence_uuid`) is passed over.
 """
 
@@ -14,6 +16,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.judgement import Session, interval, sessions_of
@@ -23,15 +26,19 @@ from reflector.reflection.prompts import read_template
 from reflector.resources import resource_dir
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
+from reflector.transcripts.citations import CITED
 from reflector.transcripts.message import Message
 
 WHOSE = {"human": "people", "refusal": "people", "tool": "tools", "model": "the agent"}
 
 
-def seen(session: Session, tokens: int) -> Iterator[tuple[str, bool]]:
+def seen(session: Session, tokens: int, *, uncited: bool) -> Iterator[tuple[str, bool]]:
     """Yield of each label whose words decide it, and whether a prompt of so many tokens shows them."""
-    asked = session.request
-    template = read_template("reflector.txt", resource_dir("prompts") / "reflector.txt")
+    asked, name = session.request, "check.txt" if uncited else "reflector.txt"
+    if uncited:
+        given = asked.messages
+        asked = replace(asked, cited=(), messages=lambda: map(_without_citations, given()))
+    template = read_template(name, resource_dir("prompts") / name)
     prompt = compose(template, sections_text(asked.playbook), asked.cited, asked.messages, tokens)
     lines = {line.partition(",")[0]: _plain(line) for line in prompt.text.split("\n")}
     records = {message.uuid: (number, message) for number, message in enumerate(asked.messages(), 1)}
@@ -41,6 +48,10 @@ def seen(session: Session, tokens: int) -> Iterator[tuple[str, bool]]:
             line = lines.get(f'{{"turn": {number}', "")
             told = any(_plain(json.dumps(one, ensure_ascii=False)[1:-1]) in line for one in _words(message))
             yield WHOSE.get(message.origin, "others"), bool(line) and told
+
+
+def _without_citations(message: Message) -> Message:
+    return message._replace(text=CITED.sub("", message.text), thinking=CITED.sub("", message.thinking))
 
 
 def _words(message: Message) -> list[str]:
@@ -59,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokens", default="8000,16000,32000,95000", help="sizes of the prompt, with commas between")
+    parser.add_argument("--uncited", action="store_true", help="without citations, as `reflector check` asks")
     given = parser.parse_args(arguments)
     if not (given.folder / "labels.jsonl").is_file():
         print(f"{given.folder} has no labels.jsonl; name the folder of the judged citations", file=sys.stderr)
@@ -66,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sessions = list(sessions_of(given.folder))
     print("| tokens | shown, of labels with a deciding record | not shown, by whose words |\n|--:|--:|---|")
     for tokens in map(int, given.tokens.split(",")):
-        found = [one for session in sessions for one in seen(session, tokens)]
+        found = [one for session in sessions for one in seen(session, tokens, uncited=given.uncited)]
         missing = Counter(whose for whose, told in found if not told)
         lost = ", ".join(f"{count} of {whose}" for whose, count in sorted(missing.items())) or "–"
         print(f"| {tokens:,} | {interval(len(found) - missing.total(), len(found))} | {lost} |")

@@ -115,6 +115,35 @@ def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(judg
     assert _judges_at_work(agent.home) == []
 
 
+@pytest.mark.timeout(600)
+def test_a_check_asks_a_client_about_the_session_that_it_left(judge: Client | Other) -> None:
+    agent = judge.agent
+    agent.environ |= {name: value for name, value in judge.environ().items() if name != "REFLECTOR_NO_SPAWN"}
+    assert agent.start("drain").wait(300) == 0  # its own citations are judged first
+    line = "Fix the total before anything else"
+    (agent.project / "CLAUDE.md").write_text(f"- {line}\n")
+    said = {
+        "relevant": True,
+        "followed": "yes",
+        "quote": FIX,
+        "sure": "sure",
+        "tag": "neutral",
+        "rationale": "so it was",
+    }
+    tags = [{"name": "oth-001", "turn": turn, **said} for turn in range(1, 12)]  # where it stands depends on the client
+    judge.api.when(_ASKED, step(says(json.dumps({"analysis": "x", "bullet_tags": tags}))))
+    asked = len(judge.api.asked)
+    for _ in range(2):
+        agent.run("check", "--yes")
+    (body,) = [one for one in judge.api.asked[asked:] if _ASKED in judge.api.text_of(one)]
+    assert line in judge.api.text_of(body)
+    (found,) = [one["judged"] for one in agent.json("check")["lines"]]
+    assert (found["name"], found["relevant"], found["followed"]["yes"]) == ("oth-001", 1, 1)
+    assert "person, turn" in agent.run("blame", "oth-001").out
+    assert len(agent.events("session.recorded")) == 1
+    assert _judges_at_work(agent.home) == []
+
+
 def _judges_at_work(home: Path) -> list[str]:
     """The processes of a person's judge."""
 
