@@ -41,7 +41,11 @@ _PRICED = {"haiku": "claude-haiku-5-5"}
 _ANSWER = 1_000
 _WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "reword it, or remove it"}
 _NO_WORD = "no word, path or command of it stands in any of these sessions"
-_COVERAGE = 'A judge is shown a part of a long session, so "not seen" means: not seen in what was shown.'
+#: By `benchmarks.coverage`, at the 32,000 tokens of a question.
+_COVERAGE = (
+    'What decides a case was in what a judge is shown in 159 of 165 labelled ones without a citation. So "not seen" '
+    "means: not seen in what was shown."
+)
 _FOOT = "The intervals (90 %) take the judge at its word."
 
 
@@ -223,10 +227,12 @@ class _Plan:
         """Who would get how much, in a sentence."""
         names = {who: JUDGES[who].title if who in JUDGES else "Anthropic's API" for who in self.by}
         each = [
-            f"{names[who]} would get {counted(number, 'question')}, at most about {tokens:,} tokens"
+            f"{names[who]} would get {counted(number, 'question')}, at most about {-(-tokens // 1000) * 1000:,} tokens"
             for who, (number, tokens) in self.by.items()
         ]
-        price = f"about ${self.price:.2f}" if self.price is not None else "at a price that is not known here"
+        price = "at a price that is not known here"
+        if self.price is not None:
+            price = f"about ${self.price:.2f}" if self.price >= Decimal("0.01") else "for less than $0.01"
         return f"{'; '.join(each)}, {price}." if each else "Nothing is left to ask."
 
 
@@ -266,15 +272,15 @@ def _answer(
             judged = checked(ledger, names=by_line.values())
     known = {one.name: one for one in judged.lines}
     gone = set[str]()
-    if not judged.requests:
-        gone = unmentioned({line.text for line in advice.lines}, (one.path for one in found))
+    if not judged.requests and found:
+        gone = unmentioned({line.text for line in advice.lines}, (one.path for one in found), project.root)
     lines = []
     for line in advice.lines:
         name, at = by_line.get(line), f"{line.file}:{line.number}"
         of = known.get(name or "")
         act = place.command("revise", name or "") if of and of.status == "live" else f"edit {at}"
         quotes = place.command("blame", name) if name and of and of.relevant else None
-        mentioned = None if judged.requests else line.text in gone
+        mentioned = None if judged.requests or not found else line.text in gone
         lines.append(LineJson(at, name, line.text, tokens_of(line.text), mentioned, of, quotes, act))
     alike = judged.alike
     if not judged.lines:

@@ -220,7 +220,7 @@ def _estimate(place: Place) -> str:
             folder = agent.folder() / agent.history
             found += [path.stat() for path in folder.rglob("*.jsonl")] if agent.history else []
     last = nlargest(10, found, key=lambda one: one.st_mtime)
-    tokens = sum(min(one.st_size // 3, config.request_tokens) for one in last)
+    tokens = -(-sum(min(one.st_size // 3, config.request_tokens) for one in last) // 1000) * 1000
     return f" (your last {counted(len(last), 'session')}: at most about {tokens:,} tokens)" if last else ""
 
 
@@ -274,14 +274,14 @@ _ADD = 'reflector add pat "What every session should know"'
 
 
 def first_step(root: Path) -> str:
-    """Return the command that gives an empty playbook its first bullets: the import of the advice that is there."""
+    """Return what to type first: the check of the advice that is there, else what gives the playbook a bullet."""
     from reflector.locate import AGENT_FILES
     from reflector.playbook.markdown import load_markdown
 
     for name in AGENT_FILES:
         with suppress(OSError):
-            if count := len(load_markdown(read_ours(root / name, 1 << 20)).bullets):
-                return f"reflector import --dry-run {name} ({counted(count, 'item')} found)"
+            if count := len(load_markdown(read_ours(root / name, 1 << 20), every=True).bullets):
+                return f"reflector check ({counted(count, 'line')} in {name})"
     return _ADD
 
 

@@ -137,8 +137,10 @@ def sessions_of(
     return [one for _, one in sorted(found, key=lambda pair: (-pair[0], str(pair[1].path)))]
 
 
-def unmentioned(texts: Iterable[str], files: Iterable[Path]) -> set[str]:
-    """Return the texts of whose words, paths and commands none stands in any of these files."""
+def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[str]:
+    """Return the texts of whose words, paths and commands none stands in any of these files; each record of these names
+    the project's folder, which says nothing."""
+    own = str(root).lower().encode()
     left = {text: {word.encode() for word in _words(text)} for text in texts}
     for path in files:
         if not left:
@@ -146,7 +148,7 @@ def unmentioned(texts: Iterable[str], files: Iterable[Path]) -> set[str]:
         with suppress(OSError), path.open("rb") as file:
             before = b""
             while chunk := file.read(_CHUNK):
-                text = before + chunk.lower()
+                text = (before + chunk.lower()).replace(own, b"")
                 left = {one: words for one, words in left.items() if not any(word in text for word in words)}
                 before = text[-200:]
     return set(left)
@@ -154,7 +156,7 @@ def unmentioned(texts: Iterable[str], files: Iterable[Path]) -> set[str]:
 
 def _words(text: str) -> set[str]:
     """Return the words of a text by which it would be recognised, in lower case."""
-    words = {word for word in _WORD.findall(text.lower()) if len(word) >= _LEAST_WORD or not word.isalpha()}
+    words = {word for word in _WORD.findall(text.lower()) if len(word) >= _LEAST_WORD}
     return words - _COMMON or words
 
 

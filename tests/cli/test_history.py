@@ -110,7 +110,7 @@ def test_an_import_says_what_is_new_and_ends_with_what_it_found_and_what_is_next
     assert bare.call("import-history").err.splitlines() == [
         "Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.",
         "bare: 1 of 1 file had something new; 2 records, 0 bullets cited, 0 changes asked for",
-        "Next: reflector import --dry-run AGENTS.md (1 item found)",
+        "Next: reflector check (1 line in AGENTS.md)",
     ]
     put(bare, "wish", "2026-01-02", None, Session("wish").user("Always run the linter before you push.").agent("Done."))
     assert "1 change asked for\nNext: reflector proposals\n" in bare.call("import-history").err

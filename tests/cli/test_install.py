@@ -350,7 +350,7 @@ def test_install_leads_to_what_a_project_says_to_agents_already(agent: Agent) ->
     (agent.project / "CLAUDE.md").write_text(
         "# Rules\n\n- Run the linter before you push.\n- Never mock the database.\n"
     )
-    assert "Next: reflector import --dry-run CLAUDE.md (2 items found)" in agent.call("install").out
+    assert "Next: reflector check (2 lines in CLAUDE.md)" in agent.call("install").out
     agent.call("uninstall")
     agent.call("import", agent.project / "CLAUDE.md")
     assert "Next: reflector add pat" in agent.call("install").out
