@@ -59,6 +59,7 @@ KEPT_FILE = (
 )
 LESSONS = ("tests/lessons/test_book.py",)
 JUDGED = ("tests/reflection/test_agent.py",)
+REPORTED = ("tests/cli/test_doctor.py",)
 
 
 class Mutation(NamedTuple):
@@ -86,7 +87,7 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI, BUILDING, ORIGINS, CITATIONS = (
     f"reflector/transcripts/{name}.py"
     for name in ("claude_code", "codex", "copilot", "gemini", "opencode", "pi", "building", "origins", "citations")
 )
-APP, ARGUMENTS = (f"reflector/cli/{name}.py" for name in ("app", "options"))
+APP, ARGUMENTS, SUPPORT = (f"reflector/cli/{name}.py" for name in ("app", "options", "support"))
 UNDOING, PROPOSALS, PLAYBOOK_FILE = (
     f"reflector/curation/{name}.py" for name in ("undoing", "proposals", "playbook_file")
 )
@@ -100,6 +101,16 @@ WINDOW, STANDING, RUN, RECORDING, CONSENT, GROUNDS, PARSED, EXCERPT = (
 AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in ("agent", "consent", "agent_clients"))
 
 MUTATIONS = [
+    # What is said for an issue, and found in the help.
+    Mutation(SUPPORT, "for one in entries.entries()} - own", "for one in ()} - own", REPORTED),
+    Mutation(SUPPORT, "(str, tuple)) and value not in", "(tuple,)) and value not in", REPORTED),
+    Mutation(SUPPORT, "not in (SETTINGS[name].default, *_WORDS)", "in ()", REPORTED),
+    Mutation(SUPPORT, 'line.replace(home, "~")', "line", REPORTED),
+    Mutation(SUPPORT, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
+    Mutation(SUPPORT, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
+    Mutation(SUPPORT, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
+    Mutation("reflector/cli/finding.py", "for need in (all, any):", "for need in (any,):", ERRORS),
+    Mutation("reflector/cli/finding.py", "said.sort(key=lambda part: -sum(", "said.sort(key=lambda part: sum(", ERRORS),
     # The agent as judge.
     Mutation(
         "reflector/locate.py",

@@ -7,11 +7,13 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
+from reflector.__main__ import main
 from reflector.cli.app import reflector
 from reflector.cli.table import COMMANDS, GROUPS, HIDDEN
 from tests.cli.conftest import tamper
@@ -244,7 +246,35 @@ def test_help_finds_a_word_in_the_help_and_in_the_pages_and_says_where_there_is_
     assert [line for line in pages if line.startswith("  trust.md: Verify with an anchor")] == pages[:1]
     assert "the pages are in" in ran.err
     both = agent.call("help", "ERASE", "customer").out  # not what has only one of them
-    assert ("redact" in both, "uninstall" in both) == (True, False)
+    assert ("redact" in both, len(both) < len(agent.call("help", "erase").out)) == (True, True)
     assert "\n  undo " in agent.call("help", "zzzz", "undo").out  # where nothing has all, what has any
     assert "neither help nor pages have 'zzzz'" in agent.call("help", "zzzz", code=1).err
     assert agent.call("help").out == agent.call("--help").out
+
+
+def test_no_command_of_an_ordinary_day_opens_a_connection_or_asks_for_an_address(agent: Agent) -> None:
+    """An audit hook of the interpreter sees every connection, of whatever library."""
+    agent.call("install")
+    typed = (
+        "add pat 'Read it'",
+        *QUESTIONS,
+        "status",
+        "doctor --report",
+        "import-history --dry-run",
+        "drain",
+        "help anchor",
+    )
+    program = (
+        "import sys; from reflector.cli.app import run; seen = set(); sys.addaudithook(lambda one, _: seen.add(one))\n"
+        f"for words in {list(map(shlex.split, typed))!r}: run(['--project', {str(agent.project)!r}, *words])\n"
+        "print(*seen, file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], env=agent.env(), capture_output=True, text=True)
+    seen = {*ran.stderr.splitlines()[-1].split()}
+    assert ({"open", "import"} - seen, seen & {"socket.connect", "socket.getaddrinfo"}) == (set(), set())
+
+
+def test_on_windows_the_first_word_is_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit, match="install and run it in WSL"):
+        main()

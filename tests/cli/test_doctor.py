@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from reflector.cli.support import report
 from reflector.hooks.install import EVENTS, HookList
+from reflector.hooks.reach import Check
 from reflector.ledger.url import sqlite_url
 from tests.road.agent import BULLETS, Agent
 
@@ -267,7 +269,14 @@ def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(agen
     ):
         assert said in told
     assert "setting model (environment)\n" in told
-    assert re.search(r"^error: .* \(1 times\)$", told, re.MULTILINE)
+    assert re.search(r"^error: (\S+ ){1,8}\(1 times\)$", told, re.MULTILINE)
     config.write_text("idle_minutes = 'Jane'")
     assert "error    settings: ~/.config" in (told := agent.call("doctor", "--report", code=1).out)
     assert "Jane" not in told
+
+
+def test_a_report_says_no_quoted_word_no_address_and_no_secret_of_a_check(tmp_path: Path) -> None:
+    check = Check("x", f"'Jane' said \"no\" to https://initech.example/a in {tmp_path}/b, API_KEY=Zx9-q7Lm2_Pw8Rt4")
+    assert report(tmp_path, [check], None, None).splitlines()[-1] == (
+        "ok       x: '…' said '…' to URL in PROJECT/b, API_KEY=[redacted:api-key]"
+    )

@@ -23,9 +23,10 @@ from .events import added
 
 _MADE = Path(__file__).parent / "made_by_older_versions"
 _TABLES = ("bullet", "tag", "session_window", "record", "retraction", "projection")
-#: The first three are older than the registry of event types; the other two are of the version with checkpoints of
-#: tallies: an event of every type (answers in parts, redactions of redactions, a move there and back), and a merge.
-_NAMES = ["one-machine", "retracted-and-recounted", "merged-and-redacted", "every-type", "two-machines"]
+#: `one-machine`, `retracted-…` and `merged-…` are older than the registry of event types; `every-type` and
+#: `two-machines` are of the version with checkpoints of tallies: answers in parts, redactions of redactions, a move
+#: there and back, a merge. Each release adds one of its own, `version-1.2.3` (.ci/keep_ledger.py).
+_NAMES = sorted(path.name.removesuffix(".db.gz") for path in _MADE.glob("*.db.gz"))
 
 
 def _tables(ledger: Ledger) -> list[list[tuple[object, ...]]]:
