@@ -27,7 +27,7 @@ _LAYERS = {
     "ledger": {"playbook", "events"},
     "proof": {"playbook", "events", "ledger"},
     "exchange": {"playbook", "events", "ledger", "proof"},
-    "quality": {"text", "transcripts"},
+    "quality": set(),
     "reflection": {"text", "playbook", "transcripts", "events", "ledger", "quality"},
     "trials": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection"},
     "revision": {"text", "playbook", "events", "ledger", "quality", "reflection", "lessons"},

@@ -24,7 +24,6 @@ from reflector.prices import spent_on
 if TYPE_CHECKING:
     from reflector.events.event import Event
     from reflector.ledger.store import Ledger
-    from reflector.quality.signals import WindowQuality
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,6 @@ class Window:
     cited     the bullets that it cites; `carried` those that an earlier window left undecided
     retired   names of bullets that are gone; `unknown` names that no bullet has
     said_wrong  why the agent called bullets wrong, by name
-    quality   null where the transcript cannot be read
     gate      why it was not judged
     failures  what went wrong, oldest first
     """
@@ -89,7 +87,6 @@ class Window:
     retired: list[str]
     unknown: list[str]
     said_wrong: dict[str, str]
-    quality: WindowQuality | None = None
     gate: str | None = None
     failures: list[str] = field(default_factory=list)
     reflections: list[Reflection] = field(default_factory=list)

@@ -45,7 +45,6 @@ from reflector.playbook.names import SECTIONS, is_name
 
 if TYPE_CHECKING:
     from reflector.audit.session import Reflection, SessionStory, Window
-    from reflector.quality.signals import WindowQuality
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +118,8 @@ def _show_event(asked: Question, event: Event) -> None:
 
 def _show_session(asked: Question, session_id: str) -> None:
     from reflector.audit.session import session_story
-    from reflector.reflection.window import quality_of
 
     story = session_story(asked.ledger, session_id, asked.then)
-    qualities = [quality_of(asked.ledger.event(window.event_id)) for window in story.windows]
-    for window, quality in zip(story.windows, qualities, strict=True):
-        window.quality = None if isinstance(quality, str) else quality
     if asked.answers(story):
         return
     click.echo(f"session {safe(story.session_id)}")
@@ -132,14 +127,14 @@ def _show_session(asked: Question, session_id: str) -> None:
     click.echo(f"{counted(len(states), 'window')}: {', '.join(states)}")
     if story.tokens:
         click.echo(_cost(story))
-    for window, quality in zip(story.windows, qualities, strict=True):
+    for window in story.windows:
         click.echo()
-        _show_window(window, f"unknown: {quality}" if isinstance(quality, str) else _quality(quality))
+        _show_window(window)
     click.echo()
     event_table(story.events, without="session")
 
 
-def _show_window(window: Window, quality: str) -> None:
+def _show_window(window: Window) -> None:
     if window.type == ev.TRAJECTORY_RECORDED:
         how, data = "a trajectory", window.data
         told = (data.get("dataset"), data.get("status"), counted(len(data.get("steps", ())), "step"))
@@ -150,7 +145,7 @@ def _show_window(window: Window, quality: str) -> None:
     click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, {how}"))
     found += [(kind, ", ".join(getattr(window, kind))) for kind in ("cited", "carried", "retired", "unknown")]
     found += [("said wrong", f"{name} {why}") for name, why in window.said_wrong.items()]
-    found += [("quality", quality), ("not judged", window.gate or "")]
+    found += [("not judged", window.gate or "")]
     found += [("failed", failure) for failure in window.failures]
     for one in window.reflections:
         by = " ".join(filter(None, (one.backend, one.model)))
@@ -161,17 +156,6 @@ def _show_window(window: Window, quality: str) -> None:
             counts = "" if tag.counted else f" [not counted: {why}]"
             found.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
     print_facts(((name, " ".join(text.split())) for name, text in found if text), 11, 2)
-
-
-def _quality(of: WindowQuality) -> str:
-    signs = {
-        f"{of.tool_errors} of {of.tool_calls} tool calls failed": of.tool_errors,
-        "cut off": of.truncated,
-        "failure patterns": of.failure_patterns,
-        "no answer": of.empty,
-    }
-    told = [counted(of.iterations, "round"), *(words for words, is_so in signs.items() if is_so)]
-    return f"{of.score:.2f}; {'; '.join(told)}"
 
 
 def _cost(of: SessionStory | Reflection) -> str:

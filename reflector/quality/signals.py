@@ -1,12 +1,8 @@
 """How good an answer was: its signals and their score (requirements D-02 to D-06), and the gate policies that say which
-turns, steps and windows are reflected on.
+turns and steps are reflected on.
 
 Invariant: a score and a decision are pure functions of the signs. Every comparison is made after rounding to 6
 decimals, so that 32-bit and 64-bit arithmetic agree at a boundary; triggers are tried in the policy's order.
-
-Each call of a window has one status. A result that the agent marks as an error is an error, a call that a person
-refused or that was never answered is skipped, everything else is a success. Sidechains say nothing about the answer of
-the main chain, and a transcript does not say how many rounds were allowed, so their number costs nothing.
 """
 
 from __future__ import annotations
@@ -14,19 +10,16 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from reflector.locate import parse_toml
 from reflector.mistakes import check_share, check_whole
 from reflector.resources import resource_dir
-
-if TYPE_CHECKING:
-    from reflector.transcripts.message import Message
 
 #: How many decimals a figure keeps before it is compared.
 DECIMALS = 6
@@ -104,68 +97,6 @@ def quality_signals_for_response(
         has_failure_patterns=any(detect(content) for detect in detectors),
         is_empty_response=not content.strip(),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class WindowQuality:
-    """How good the work of a window was.
-
-    iterations  how often the model was asked: records of the model in a row are one answer
-    """
-
-    score: float
-    tool_calls: int
-    tool_errors: int
-    tool_skipped: int
-    tool_error_rate: float
-    iterations: int
-    truncated: bool
-    failure_patterns: bool
-    empty: bool
-
-
-@dataclass(slots=True)
-class _Chain:
-    """What was seen of the main chain, or of all sidechains together."""
-
-    answer: str = ""
-    truncated: bool = False
-    rounds: int = 0
-    unanswered: set[str] = field(default_factory=set)
-    statuses: list[str] = field(default_factory=list)
-    begins: bool = True
-    in_round: bool = False
-
-    def take(self, message: Message) -> None:
-        if message.origin == "human":
-            self.begins = True
-        if message.origin == "model":
-            if self.begins:
-                self.answer, self.begins = "", False
-            self.rounds += not self.in_round
-            # What is said beside a call is not the answer, but better than none.
-            self.answer = message.text if message.text.strip() else self.answer
-            self.truncated = message.truncated
-            self.unanswered.update(call.id for call in message.calls)
-        self.in_round = message.origin == "model"
-        failed = "skipped" if message.origin == "refusal" else "error"
-        for result in message.results:
-            self.unanswered.discard(result.call_id)
-            self.statuses.append(failed if result.is_error else "success")
-
-
-def window_quality(messages: Iterable[Message]) -> WindowQuality:
-    """Return the quality of a window, by its messages in order."""
-    main, aside = _Chain(), _Chain()
-    for message in messages:
-        (aside if message.chain else main).take(message)
-    chain = main if main.rounds else aside  # a subagent's transcript is one sidechain
-    statuses = [*chain.statuses, *("skipped" for _ in chain.unanswered)]
-    results = [{"status": status} for status in statuses]
-    signals = quality_signals_for_response(chain.answer, results, chain.rounds, 0, chain.truncated)
-    tools = (len(results), statuses.count("error"), statuses.count("skipped"), rounded(signals.tool_error_rate))
-    answer = (signals.was_truncated, signals.has_failure_patterns, signals.is_empty_response)
-    return WindowQuality(signals.score(), *tools, chain.rounds, *answer)
 
 
 def detect_failure_patterns(text: str) -> bool:

@@ -32,7 +32,6 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 if TYPE_CHECKING:
-    from reflector.quality.signals import WindowQuality
     from reflector.reflection.protocol import Backend
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
@@ -267,20 +266,6 @@ def own_messages(recorded: Event) -> Iterator[Message]:
     for message in read_messages(Path(transcript["path"]), limit=transcript["bytes"], start=start):
         if message.key in own:
             yield message
-
-
-def quality_of(recorded: Event | None) -> WindowQuality | str:
-    """Return the quality of a recorded window; why it is not known where it is not."""
-    if recorded is None or recorded.data is None:
-        return "the session's event was redacted"
-    if recorded.type != ev.SESSION_RECORDED:
-        return "the window has no transcript"
-    from reflector.quality.signals import window_quality
-
-    try:
-        return window_quality(own_messages(recorded))
-    except (OSError, UnknownTranscript) as error:
-        return f"the transcript cannot be read: {error}"
 
 
 def transcript_of(recorded: Event) -> Mapping[str, Any]:

@@ -127,13 +127,12 @@ def by_model(
     thinking: str = "",
     calls: tuple[ToolCall, ...] = (),
     synthetic: bool = False,
-    truncated: bool = False,
     tokens: int = 0,
 ) -> Message:
-    """Return the model's words and calls; `synthetic` where the client wrote them, `truncated` where they end early."""
+    """Return the model's words and calls; `synthetic` where the client wrote them."""
     thinking = bounds.excerpt(thinking, bounds.MODEL_TEXT) if thinking else ""
     origin: Origin = "synthetic" if synthetic else "model"
-    more = {"thinking": thinking, "calls": calls, "truncated": truncated, "tokens": tokens}
+    more = {"thinking": thinking, "calls": calls, "tokens": tokens}
     return _message(uuid, place, "assistant", origin, text, bounds.MODEL_TEXT, more)
 
 

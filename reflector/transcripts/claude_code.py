@@ -42,8 +42,6 @@ _ECHOES = frozenset(("hook_success", "hook_additional_context"))
 _STARTS = frozenset(("SessionStart", "SubagentStart"))
 #: Calls whose tool is remembered until their results come.
 _MOST_CALLS = 256
-#: Why the API ended an answer early.
-_CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
 class _Session(Conversation):
@@ -189,7 +187,6 @@ class _Session(Conversation):
             thinking=joined(thinking),
             calls=tuple(calls),
             synthetic=record.get("isApiErrorMessage") is True or body.get("model") == "<synthetic>",
-            truncated=body.get("stop_reason") in _CUT_OFF,
             tokens=self._spent(body),
         )
 

@@ -52,7 +52,6 @@ class Message(NamedTuple):
     text      visible text blocks joined by newlines; for origin "refusal" the person's reason
     thinking  thinking blocks joined by newlines (mostly empty in real transcripts)
     offset    byte offset of the record's line in the file
-    truncated whether the model's answer was cut off, where the agent says so
     tokens    that the model wrote, where the agent says so; of an answer in several records each has what it adds
     """
 
@@ -67,7 +66,6 @@ class Message(NamedTuple):
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     offset: int = 0
-    truncated: bool = False
     tokens: int = 0
 
 

@@ -67,8 +67,7 @@ def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
     if role == "assistant":
         thinking = joined(whole(block.get("thinking")) for block in blocks)
         if said or thinking or calls:
-            cut_off = message.get("stopReason") == "length"
-            yield building.by_model(uuid, place, said, thinking=thinking, calls=calls, truncated=cut_off)
+            yield building.by_model(uuid, place, said, thinking=thinking, calls=calls)
         if message.get("stopReason") == "aborted":
             yield building.by_user(f"{uuid}:aborted", place, "refusal", "")
     elif role == "toolResult":
