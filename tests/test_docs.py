@@ -65,7 +65,7 @@ QUICK_START = PAGES["README.md"].partition("\n## Five minutes\n")[2].partition("
 PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "readme": (PAGES["README.md"].partition("\n## Install\n")[0], demo, 3),
     "editing": (PAGES["editing.md"].partition("\n## How the playbook grows\n")[0], empty, 11),
-    "playbooks": (section("reference.md", "Playbooks").partition("### The agent's tools")[0], empty, 3),
+    "playbooks": (section("reference.md", "Playbooks").partition("### The agent's tools")[0], empty, 1),
     "duplicates": (section("editing.md", "Proposals and duplicates"), empty, 1),
     "counting": (section("counting.md", "What it costs in context"), demo, 8),
     "troubleshooting": (PAGES["troubleshooting.md"], with_sessions, 9),

@@ -293,8 +293,8 @@ def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
     windows = {one.event_id: one for one in ledger.having(targets)}
     answers: dict[tuple[str | None, str], list[Event]] = defaultdict(list)
     with ledger.asking() as sql:
-        among, ids = sql.among("target_id", targets)
-        for one in events_where(sql, f"{whose([ev.REFLECTION_ANSWERED])} AND {among} ORDER BY position", ids):
+        of_windows = f"{whose([ev.REFLECTION_ANSWERED])} AND target_id IN ? ORDER BY position"
+        for one in events_where(sql, of_windows, targets):
             answers[one.target_id, one.actor].append(one)
     found = {}
     for event in completions:

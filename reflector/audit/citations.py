@@ -50,8 +50,7 @@ def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str])
     past = past or Past(ledger)
     covered = past.covered()
     with ledger.asking() as sql:
-        among, values = sql.among("position", covered)
-        lost = sql.run(f"SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND {among}", values).fetchall()  # noqa: S608
+        lost = sql.run("SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND position IN ?", covered).fetchall()
         trends = {one: "" for (name,) in lost for one in (name, *past.heirs(name)) if one in names}
         members = {one for one in past.entries if not trends.keys().isdisjoint((one, *past.heirs(one)))}
         for verdict in verdicts_in(sql, past.position, members):

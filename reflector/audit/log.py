@@ -52,9 +52,8 @@ def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, n
             asked.append(f"occurred_at {compared} ?")
             values.append(limit)
     if among is not None:
-        condition, value = sql.among("position", among)
-        asked.append(condition)
-        values.append(value)
+        asked.append("position IN ?")
+        values.append(among)
     # Of one type they are in order; of several, the plus keeps the planner from walking through all events for that.
     several = len(chosen.types) > 1 and NOT_A_TAG in asked and chosen.session_id is None
     limit = f" LIMIT {newest:d}" if newest is not None else ""

@@ -35,8 +35,7 @@ def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None
     query = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ? AND position <= ?"  # noqa: S608
     values: list[object] = [upto]
     if names is not None:
-        among, value = sql.among("name", names)
-        query, values = f"{query} AND {among}", [*values, value]
+        query, values = f"{query} AND name IN ?", [*values, names]
     return [Verdict(*row) for row in sql.run(f"{query} ORDER BY position", *values)]
 
 

@@ -18,7 +18,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, SECTION, dry_run_option, find_bullet, json_option, why_option
 from reflector.cli.output import note, print_json, safe, shaped
-from reflector.curation.changes import Step, apply, planned, promote
+from reflector.curation.changes import Step, apply, planned
 from reflector.curation.playbook_file import edited_from, untaken
 from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, undoing
 from reflector.events import event as ev
@@ -30,7 +30,6 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import near
 from reflector.playbook.names import is_name
-from reflector.project import Project
 from reflector.text.secrets import quote
 
 if TYPE_CHECKING:
@@ -147,44 +146,16 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 @click.argument("name", type=NAME)
 @click.argument("text", required=False)
 @click.option("--section", type=SECTION, help="Move it to this section.")
-@click.option("--to-user", is_flag=True, help="Move it to your own playbook, without its counts.")
 @dry_run_option
 @json_option
 @click.pass_obj
-def revise(
-    place: Place, name: str, text: str | None, section: str | None, to_user: bool, dry_run: bool, as_json: bool
-) -> None:
-    """Give a bullet another text or section; its name and its counts stay.
-
-    With --to-user, your own playbook gets the text under a new name. The counts are this project's evidence, so they
-    stay here, with the event of the new bullet; the project's bullet is retired into the new name.
-    """
-    if to_user:
-        if text is not None or section is not None or dry_run or as_json:
-            raise click.UsageError("--to-user moves the bullet as it is; revise it before or after")
-        _to_user(place, name)
-        return
+def revise(place: Place, name: str, text: str | None, section: str | None, dry_run: bool, as_json: bool) -> None:
+    """Give a bullet another text or section; its name and its counts stay."""
     changes = [Change("revise", name, text=text)] if text is not None else []
     changes += [Change("move", name, section=section)] if section is not None else []
     if not changes:
-        raise click.UsageError("say what becomes of the bullet: TEXT, --section SECTION or --to-user")
+        raise click.UsageError("say what becomes of the bullet: TEXT or --section SECTION")
     _change(place, *changes, dry_run=dry_run, as_json=as_json)
-
-
-def _to_user(place: Place, name: str) -> None:
-    project = place.project()
-    if project.is_users:
-        raise click.UsageError(f"{project.root} is your own playbook already; name a project with --project")
-    # The project's lock first and then the user's, as everywhere.
-    with place.pipeline(project) as pipeline, place.pipeline(Project.of_user()) as users:
-        row = find_bullet(pipeline.ledger, name, live=True)
-        name, is_new = promote(row, pipeline.ledger, users.ledger, home=str(project.root))
-        users.write()
-        pipeline.write()
-        bullet = next(row.bullet for row in users.ledger.rows() if row.name == name)
-    click.echo(safe(bullet.line))
-    if not is_new:
-        note(f"Your own playbook said exactly this already, as {name}.")
 
 
 @click.command()

@@ -19,7 +19,7 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import MAX_COUNT, hidden_fault, text_fault
 from reflector.playbook.change import SETS, Change
-from reflector.playbook.names import SECTIONS, USER_FIRST, Names
+from reflector.playbook.names import SECTIONS, Names
 from reflector.text.secrets import found as secrets_in
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ TYPE_OF: Final[dict[Kind, str]] = {
 }
 #: Why a bullet is removed, where nobody gives a reason.
 DELETED: Final = "deleted"
-#: Why a promoted bullet was removed from its project.
-PROMOTED = "promoted"
 #: How often a name is chosen again that another process gave out meanwhile.
 _TRIES = 100
 
@@ -166,28 +164,6 @@ def apply(
             replace(step, position=at.position, event_id=at.event_id) for step, at in zip(steps, appended, strict=True)
         ]
     raise BulletRefused("other processes change the same bullets all the time; try again")
-
-
-def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str) -> tuple[str, bool]:
-    """Add a project's bullet to the user's playbook and retire it in the project, into the new name.
-
-    The text moves and the evidence stays: the new bullet starts without counts, and its event says what was counted in
-    the project. Returns its name, and whether it is new: the user's playbook may have the very text already, for
-    example from a promotion that was interrupted.
-    `home` names the project in the origin of the new bullet. Both playbooks' locks must be held.
-    Raises BulletRefused for a bullet that was removed, LedgerError.
-    """
-    if row.status != "live":
-        raise BulletRefused(f"{row.name} was {row.end}; only a live bullet can be promoted")
-    same = next((one.name for one in users.rows() if one.status == "live" and one.text == row.text), None)
-    name = same
-    if name is None:
-        origin = f"promoted from {row.name} of {home} (helpful={row.helpful} harmful={row.harmful})"
-        change = Change("add", section=row.section, text=row.text)
-        name = apply(users, [change], actor="human", origin=origin, first=USER_FIRST)[0].name
-    place = (row.name, PROMOTED, project.head().position)
-    project.append([bullet_event(Change("remove", row.name), *place, actor="human", reason=PROMOTED, into=name)])
-    return name, same is None
 
 
 def _target(change: Change, target: str | Mapping[str, str] | None) -> str | None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from reflector.curation.changes import PROMOTED, BulletRefused
+from reflector.curation.changes import BulletRefused
 from reflector.curation.proposals import Quote, propose
 from reflector.events import event as ev
+from reflector.events.bullets import PROMOTED
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet

@@ -48,6 +48,8 @@ _JUDGED: Final = {
     "tag": f.loose(f.needed(f.one_of(*_VERDICTS))),
     "followed": f.loose(f.one_of("yes", "no", "unclear")),
 }
+#: Why an earlier version removed a bullet from its project.
+PROMOTED: Final = "promoted"
 #: The most bullets that one event merges.
 MOST_SOURCES: Final = 20
 _SOURCES: Final = f.several(f.NAME, MOST_SOURCES, "names of bullets")
@@ -56,8 +58,8 @@ _CAUSE: Final = Target("the proposal that was approved, or the change that it un
 
 
 def _is_promoted(data: Data) -> bool:
-    """Return whether the bullet went to the user's own playbook: `into` is a name there."""
-    return data.get("reason") == "promoted"
+    """Return whether the bullet went to the user's own playbook, by an earlier version: `into` is a name there."""
+    return data.get("reason") == PROMOTED
 
 
 def _imported(data: Data) -> Sequence[Data]:

@@ -379,9 +379,8 @@ class _Merging:
             target_id = item.event.target_id
             ids |= {item.event.event_id, target_id, self.beside.get(target_id or ""), _beside_id(item)}
             ids.update(_came_as(one.prepared.event.meta))
-        among, values = self.sql.among("event_id", ids - {None})
-        query = f"SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
-        self.there = {row[0]: (row[1], row[2]) for row in self.sql.run(query, values).fetchall()}
+        query = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND event_id IN ?"
+        self.there = {row[0]: (row[1], row[2]) for row in self.sql.run(query, ids - {None}).fetchall()}
 
     def _new_id(self, one: Checked, item: Prepared) -> str | None:
         """Return the id under which an event is appended; None for one that is not."""
@@ -427,9 +426,8 @@ class _Merging:
         for one in new:
             keys = (one.facts or {}).get("window", {}).get("keys") if one.event.type == ev.SESSION_RECORDED else None
             if isinstance(keys, str):
-                among, values = self.sql.among('"key"', unpack_keys(keys))
-                query = f"SELECT 1 FROM record WHERE playbook_id = ? AND {among} LIMIT 1"  # noqa: S608
-                self.done.overlapping += self.sql.run(query, values).fetchone() is not None
+                query = 'SELECT 1 FROM record WHERE playbook_id = ? AND "key" IN ? LIMIT 1'
+                self.done.overlapping += self.sql.run(query, unpack_keys(keys)).fetchone() is not None
 
 
 def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Prepared:

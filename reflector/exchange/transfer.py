@@ -201,12 +201,10 @@ def write(sql: Statements, events: Iterator[Checked]) -> Stored | None:
 def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
     """Refuse, naming the line, what the database would refuse: an id or a target that is taken, a missing target."""
     ids = {one.stored.event_id for one in page} | {one.stored.target_id for one in page if one.stored.target_id}
-    among, values = sql.among("event_id", ids)
-    there = {row[0] for row in sql.run(f"SELECT event_id FROM event WHERE playbook_id = ? AND {among}", values)}  # noqa: S608
+    there = {row[0] for row in sql.run("SELECT event_id FROM event WHERE playbook_id = ? AND event_id IN ?", ids)}
     targets = [one.stored.target_id for one in page if one.stored.type in ONCE_PER_TARGET]
-    among, values = sql.among("target_id", targets)
-    once = f"type IN ({', '.join(map(repr, ONCE_PER_TARGET))})"
-    rows = sql.run(f"SELECT type, target_id FROM event WHERE playbook_id = ? AND {once} AND {among}", values)  # noqa: S608
+    once = f"type IN ({', '.join(map(repr, ONCE_PER_TARGET))}) AND target_id IN ?"
+    rows = sql.run(f"SELECT type, target_id FROM event WHERE playbook_id = ? AND {once}", targets)  # noqa: S608
     taken = {(row[0], row[1]) for row in rows.fetchall()}
     for number, stored, _ in page:
         if stored.event_id in there:

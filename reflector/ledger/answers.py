@@ -120,9 +120,8 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
 
 def take_out(sql: Statements, upto: int, covered: Collection[int], found: Answers) -> None:
     """Count the tags at these positions out of what is counted up to a position: those that retractions cover."""
-    among, values = sql.among("position", covered)
-    query = f"SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND {among}"  # noqa: S608
-    tags = sql.run(query, values).fetchall()
+    query = "SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND position IN ?"
+    tags = sql.run(query, covered).fetchall()
     homes = _homes(sql, {_completion(row[2]) for row in tags}, upto)
     for position, tag, reflection in tags:
         behind, home = homes.get(_completion(reflection), (position, _STRAY))
@@ -135,11 +134,11 @@ def _completion(reflection_id: str | None) -> str:
 
 def _homes(sql: Statements, completions: Collection[str], upto: int) -> dict[str, tuple[int, Key]]:
     """Return the position and the group of each of these completions, by its id."""
-    among, ids = sql.among("event_id", completions)
-    completed = [one for one in events_where(sql, f"{among} AND position <= ?", ids, upto) if not one.fault]
-    among, ids = sql.among("target_id", {one.target_id for one in completed})
+    found = events_where(sql, "event_id IN ? AND position <= ?", completions, upto)
+    completed = [one for one in found if not one.fault]
     answered: dict[tuple[str | None, str | None], list[Event]] = defaultdict(list)
-    for one in events_where(sql, f"{whose(ANSWER_TYPES)} AND {among} AND position <= ? ORDER BY position", ids, upto):
+    where = f"{whose(ANSWER_TYPES)} AND target_id IN ? AND position <= ? ORDER BY position"
+    for one in events_where(sql, where, {one.target_id for one in completed}, upto):
         if not one.fault:
             answered[one.reflection_id, one.target_id].insert(0, one)
     return {
@@ -153,9 +152,8 @@ def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> No
     query = f"SELECT event_id, session_id FROM event WHERE playbook_id = ? AND {one_of(WINDOW_TYPES)} AND {_BETWEEN}"  # noqa: S608
     rows = sql.run(query, after, upto).fetchall()
     sessions = {session for _, session in rows if session}
-    among, values = sql.among("session_id", sessions)
-    query = f"SELECT count(DISTINCT session_id) FROM event WHERE playbook_id = ? AND {among} AND position <= ?"  # noqa: S608
-    (again,) = sql.run(f"{query} AND {whose(WINDOW_TYPES)}", values, after).fetchone() if after else (0,)
+    query = "SELECT count(DISTINCT session_id) FROM event WHERE playbook_id = ? AND session_id IN ? AND position <= ?"
+    (again,) = sql.run(f"{query} AND {whose(WINDOW_TYPES)}", sessions, after).fetchone() if after else (0,)
     found.windows += len(rows)
     found.sessions += len(sessions) - again + sum(session is None for _, session in rows)
 

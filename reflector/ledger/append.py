@@ -131,7 +131,7 @@ def _written(moment: datetime) -> str:
 
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
-_KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND "
+_KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND event_id IN ?"
 
 
 @dataclass(slots=True)
@@ -163,17 +163,16 @@ def transaction(engine: Engine, playbook_id: int, event_ids: Sequence[str] = ())
 def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
     head: Sequence[Any]
     found: Sequence[Sequence[Any]] = ()
-    among, ids = sql.among("event_id", event_ids)
     if not sql.postgres:
         sql.cursor.execute("BEGIN IMMEDIATE")
         (head,) = sql.run(_HEAD).fetchall()
         if event_ids:
-            found = sql.run(_KNOWN + among, ids).fetchall()
+            found = sql.run(_KNOWN, event_ids).fetchall()
         in_force = sql.run(IN_FORCE, TABLES).fetchone()
     else:
         # All are sent at once. The first waits; what the others see was committed before they ran.
         locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
-        known = sql.run(_KNOWN + among, ids) if event_ids else None
+        known = sql.run(_KNOWN, event_ids) if event_ids else None
         in_force = sql.run(IN_FORCE, TABLES).fetchone()
         (head,) = locked.fetchall()
         found = known.fetchall() if known is not None else ()
@@ -268,8 +267,8 @@ def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     new = [(event, bullet["name"]) for event in events for bullet in new_bullets(event.type, event.data or {})]
     if not new:
         return
-    among, names = sql.among("name", [name for _, name in new])
-    taken = dict(sql.run(f"SELECT name, position FROM bullet WHERE playbook_id = ? AND {among}", names).fetchall())  # noqa: S608
+    query = "SELECT name, position FROM bullet WHERE playbook_id = ? AND name IN ?"
+    taken = dict(sql.run(query, [name for _, name in new]).fetchall())
     for event, name in new:
         if name in taken:
             what = (

@@ -121,9 +121,8 @@ class Past:
         }
         covered = self.covered()
         with self.ledger.asking() as sql:
-            among, out = sql.among("position", covered)
-            more = f" AND active IN (0, 1) AND position <= ? AND NOT {among}"
-            counts = tallied(sql, behind, counting or self.counting, more, self.position, out)
+            more = " AND active IN (0, 1) AND position <= ? AND NOT position IN ?"
+            counts = tallied(sql, behind, counting or self.counting, more, self.position, covered)
         found = {}
         for heir, family in families.items():
             helpful, harmful = self._book.baseline(family)
@@ -148,11 +147,9 @@ def _in_force(by: Mapping[str, str], target: str) -> str:
 def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, str]:
     """The retraction by the position of each tag that these retracted events (id -> retraction) cover."""
     fields = "SELECT type, position, event_id, reflection_id, target_id FROM event WHERE playbook_id = ?"
-    among, ids = sql.among("event_id", gone)
-    found = sql.run(f"{fields} AND {among}", ids).fetchall()
+    found = sql.run(f"{fields} AND event_id IN ?", gone).fetchall()
     covered = {row[1]: gone[row[2]] for row in found if row[0] == ev.BULLET_TAGGED}
-    among, ids = sql.among("target_id", gone)
-    found += sql.run(f"{fields} AND {among} AND position <= ?", ids, upto).fetchall()
+    found += sql.run(f"{fields} AND target_id IN ? AND position <= ?", gone, upto).fetchall()
     completed = {
         reflection_id: (position, gone.get(event_id) or gone[target_id])
         for type_, position, event_id, reflection_id, target_id in found

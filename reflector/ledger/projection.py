@@ -197,9 +197,8 @@ class Projector:
         return (row[0], self._covered([event_id for event_id in row[1:] if event_id])) if row else (0, False)
 
     def _covered(self, targets: list[str]) -> bool:
-        among = f"target_id IN ({', '.join('?' * len(targets))})"
-        query = f"SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND {among} LIMIT 1"  # noqa: S608
-        return self.sql.run(query, *targets).fetchone() is not None
+        query = "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND target_id IN ? LIMIT 1"
+        return self.sql.run(query, targets).fetchone() is not None
 
     def _read_bullets(self, events: Sequence[Event]) -> None:
         """Look up the bullets that events name, all at once."""
@@ -212,10 +211,10 @@ class Projector:
         if names:
             (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
         since = {str((one.data or {}).get("since")) for one in events if one.type == ev.BULLET_RECOUNTED}
-        among, ids = self.sql.among("event_id", sorted(since))
-        of = f"{one_of(BASELINE_TYPES)} AND {among}"
-        query = f"SELECT event_id, position FROM event WHERE playbook_id = ? AND {of}"  # noqa: S608
-        at = dict(self.sql.run(query, ids).fetchall()) if since else {}
+        query = (
+            f"SELECT event_id, position FROM event WHERE playbook_id = ? AND event_id IN ? AND {one_of(BASELINE_TYPES)}"  # noqa: S608
+        )
+        at = dict(self.sql.run(query, since).fetchall()) if since else {}
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
 
     def _change_bullets(self, event: Event, effect: Effect, data: Mapping[str, Any]) -> None:
@@ -261,8 +260,7 @@ class Projector:
 
     def _entries(self, column: str, names: Collection[str], more: str = "") -> dict[str, Entry]:
         """Return the bullets that have one of these names in a column, in order of creation."""
-        among, values = self.sql.among(column, sorted(names))
-        rows = self.sql.run(f"{ENTRIES} AND {among}{more} ORDER BY ordinal", values).fetchall()
+        rows = self.sql.run(f"{ENTRIES} AND {column} IN ?{more} ORDER BY ordinal", names).fetchall()
         return {row[0]: Entry(*row) for row in rows}
 
     def _uncount(self, name: str) -> None:

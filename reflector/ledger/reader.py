@@ -131,8 +131,7 @@ class Reader:
     def having(self, event_ids: Collection[str]) -> list[Event]:
         """Those of these events that the ledger has, in order."""
         with self._reading() as sql:
-            among, values = sql.among("event_id", event_ids)
-            return _readable(events_where(sql, f"{among} ORDER BY position", values))
+            return _readable(events_where(sql, "event_id IN ? ORDER BY position", event_ids))
 
     def targeting(self, event_id: str) -> list[Event]:
         """Return the events whose target is this one, in order."""
@@ -142,8 +141,7 @@ class Reader:
     def at(self, positions: Collection[int], *, unreadable: bool = False) -> list[Event]:
         """Return the events at these positions, in order; with `unreadable`, those that cannot be read as well."""
         with self._reading() as sql:
-            among, values = sql.among("position", positions)
-            found = events_where(sql, f"{among} ORDER BY position", values)
+            found = events_where(sql, "position IN ? ORDER BY position", positions)
         return found if unreadable else _readable(found)
 
     def all_at(self, positions: Collection[int]) -> dict[int, Event]:
@@ -211,7 +209,7 @@ class Reader:
 
     def windows_in(self, *states: str, upto: int = MAX_INT) -> list[WindowRow]:
         """Return the windows up to a position that are in one of some states, oldest first."""
-        return self._windows(f"state IN ({', '.join('?' * len(states))}) AND position <= ?", *states, upto)
+        return self._windows("state IN ? AND position <= ?", states, upto)
 
     def _windows(self, condition: str, *values: object) -> list[WindowRow]:
         with self._reading() as sql:
@@ -223,8 +221,7 @@ class Reader:
         with self._reading() as sql:
             if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
                 return set()
-            among, values = sql.among('"key"', keys)
-            return {row[0] for row in sql.run(f'SELECT "key" FROM record WHERE playbook_id = ? AND {among}', values)}  # noqa: S608
+            return {row[0] for row in sql.run('SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?', keys)}
 
     def updated_at(self) -> str | None:
         """Return when a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
@@ -337,8 +334,7 @@ def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, 
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
     wanted = erased
     while wanted:
-        among, values = sql.among("target_id", wanted)
-        rows = sql.run(f"{_REDACTIONS} AND {among}", EVENT_REDACTED, values).fetchall()
+        rows = sql.run(f"{_REDACTIONS} AND target_id IN ?", EVENT_REDACTED, wanted).fetchall()
         by_target |= {target: (event_id, read(EVENT_REDACTED, *said)[0]) for target, event_id, *said in rows}
         wanted = [event_id for _, event_id, _, text, _ in rows if text is None and event_id not in by_target]
     return {target: what_is_left(target, by_target) for target in erased}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -62,7 +62,11 @@ class Statements:
         return self.execute(sql, self.id, *values)
 
     def execute(self, sql: str, *values: object) -> Any:
-        """Execute with `?` placeholders, one for each value; the cursor that has the answer."""
+        """Execute with `?` placeholders, one for each value; the cursor that has the answer. That of `IN ?` is a
+        collection, however large."""
+        if " IN ?" in sql:
+            sql = sql.replace(" IN ?", " = ANY(?)" if self.postgres else " IN (SELECT value FROM json_each(?))")
+            values = tuple(one if one is None or isinstance(one, str | int) else self._many(one) for one in values)
         if not self.postgres:
             self.cursor.execute(sql, values)
             return self.cursor
@@ -72,11 +76,8 @@ class Statements:
         cursor.execute(sql.replace("?", "%s"), values)
         return cursor
 
-    def among(self, column: str, values: Collection[object]) -> tuple[str, object]:
-        """Return the condition that a column holds one of the values, however many, and what to bind to its one `?`."""
-        if self.postgres:
-            return f"{column} = ANY(?)", list(values)
-        return f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values))  # noqa: S608  the code's own name
+    def _many(self, values: Any) -> object:
+        return list(values) if self.postgres else json.dumps(list(values))
 
     def text_at(self, column: str, *path: str) -> str:
         """Return the expression for the value at a path of a JSON column: a text, a number as the engine gives it, a

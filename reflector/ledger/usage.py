@@ -48,7 +48,7 @@ _BROKEN = (
 )
 _TAGS_OF_SESSIONS = (
     "SELECT event.position, tag.name, event.session_id FROM event JOIN tag ON tag.playbook_id = event.playbook_id"
-    " AND tag.position = event.position WHERE event.playbook_id = ? AND {} AND event.position <= ?"
+    " AND tag.position = event.position WHERE event.playbook_id = ? AND event.session_id IN ? AND event.position <= ?"
 )
 
 
@@ -172,13 +172,11 @@ def _of_sessions(
     """Return the windows, the tellings and the tags of some sessions up to a position."""
 
     def events(types: Sequence[str], column: str, more: str = "") -> list[Event]:
-        among, ids = sql.among(column, sessions)
-        return events_where(sql, f"{whose(types)} AND {among} AND position <= ?{more}", ids, upto)
+        return events_where(sql, f"{whose(types)} AND {column} IN ? AND position <= ?{more}", sessions, upto)
 
     # A telling without a session is known by its window.
     told = events(TELLING_TYPES, "session_id") + events(TELLING_TYPES, "target_id", " AND session_id IS NULL")
-    among, ids = sql.among("event.session_id", sessions)
-    return events(WINDOW_TYPES, "session_id"), told, sql.run(_TAGS_OF_SESSIONS.format(among), ids, upto).fetchall()
+    return events(WINDOW_TYPES, "session_id"), told, sql.run(_TAGS_OF_SESSIONS, sessions, upto).fetchall()
 
 
 def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:

@@ -158,10 +158,10 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
     if not beginnings:
         return []
     with ledger.asking() as sql:
-        among, values = sql.among("substr(event_id, 1, 8)", beginnings)
         # The literal condition is that of an index which leaves tags out.
         found = f"SELECT event_id FROM event WHERE playbook_id = ? AND type = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
-        rows = sql.run(f"{found} AND {among} ORDER BY position", ev.LESSON_RECORDED, values).fetchall()
+        found += " AND substr(event_id, 1, 8) IN ? ORDER BY position"
+        rows = sql.run(found, ev.LESSON_RECORDED, beginnings).fetchall()
     return [row[0] for row in rows]
 
 

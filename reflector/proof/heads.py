@@ -139,8 +139,8 @@ def mend(ledger: Ledger, why: str | None = None) -> list[str]:
             f"{worse[0].remedy}"
         )
     with ledger.asking() as sql:
-        among, positions = sql.among("position", {one.position for one in found if one.remedy == SET_ASIDE})
-        aside = events_where(sql, f"{among} ORDER BY position", positions)
+        positions = {one.position for one in found if one.remedy == SET_ASIDE}
+        aside = events_where(sql, "position IN ? ORDER BY position", positions)
         gone = [one for one in events_where(sql, _END) if one.type == LEDGER_MOVED]
         aside += [one for one in gone if not one.fault] if why or is_moved else []
         ends = [_last_of(sql, one) for one in aside]

@@ -94,10 +94,8 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["undo", "nothing", "--why", "x"], "reflector log"),
         (["redact", "1", "--why", "x"], "--yes"),
         (["ledger", "assert", "pat-001", "7"], "such as 7/2"),
-        (["revise", "pat-02", "--to-user"], "Did you mean pat-002?"),
-        (["revise", "pat-002"], "TEXT, --section SECTION or --to-user"),
-        (["revise", "pat-002", "New.", "--to-user"], "--to-user moves the bullet as it is"),
-        (["--user", "revise", "pat-9001", "--to-user"], "is your own playbook already"),
+        (["revise", "pat-02", "New."], "Did you mean pat-002?"),
+        (["revise", "pat-002"], "TEXT or --section SECTION"),
     ],
 )
 def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, arguments: list[str], wanted: str) -> None:
@@ -194,25 +192,6 @@ def test_a_reader_that_has_left_and_a_closed_stdout_are_no_error(agent: Agent) -
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *REFLECTOR, "list"]
     done = subprocess.run(closed, env=agent.env(), cwd=agent.project, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def live(agent: Agent, *which: str) -> dict[str, tuple[str, int, int]]:
-    return {row["name"]: (row["text"], row["helpful"], row["harmful"]) for row in agent.json(*which, "list")}
-
-
-def test_a_bullet_is_the_users_under_a_new_name_and_begins_without_counts(agent: Agent) -> None:
-    told = agent.call("revise", "pat-002", "--to-user")
-    assert told.out == "[pat-9001] helpful=0 harmful=0 :: Keep functions small.\n"
-    assert live(agent, "--user") == {"pat-9001": ("Keep functions small.", 0, 0)}
-    (added,) = agent.json("--user", "log", "--type", "bullet.added")
-    assert added["data"]["origin"] == f"promoted from pat-002 of {agent.project} (helpful=3 harmful=1)"
-    gone = next(row for row in agent.json("list", "--all") if row["name"] == "pat-002")
-    assert (gone["status"], gone["reason"], gone["removed_into"]) == ("removed", "promoted", "pat-9001")
-    assert "[pat-9001]" in (text := agent.hook("SessionStart"))
-    assert "[pat-002]" not in text
-    assert "promoted, into pat-9001" in agent.call("revise", "pat-002", "--to-user", code=1).err
-    agent.counted("pat-9001")
-    assert live(agent, "--user") == {"pat-9001": ("Keep functions small.", 1, 0)}
 
 
 def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -> None:
