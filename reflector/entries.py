@@ -128,14 +128,6 @@ def forget(root: Path) -> None:
     rmtree(own_folder(str(root)))
 
 
-def set_aside(root: Path) -> None:
-    """Keep the copy of a ledger under another name, so that a new one may begin in its place. Raises OSError."""
-    with _locked(root):
-        if (end := copied(root)).position:
-            _put_aside(root, end)
-        Path(own_folder(str(root)), _ENTRY).unlink(missing_ok=True)
-
-
 def _put_aside(root: Path, end: End) -> None:
     copy = Path(own_folder(str(root)), _COPY)
     copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))

@@ -36,7 +36,6 @@ from reflector.files import read_bounded, read_ours
 from reflector.ledger import grants as granting
 from reflector.ledger.errors import LedgerError, LedgerUnavailable
 from reflector.ledger.rows import Anchor, Head
-from reflector.ledger.sqlite_file import forget_ledger
 from reflector.ledger.url import sqlite_url, url_of
 from reflector.mistakes import Finding
 from reflector.playbook.counting import COUNTINGS, Counting
@@ -73,12 +72,11 @@ class RebuiltJson:
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift.")
-@click.option("--new-ledger", is_flag=True, help="Begin a new ledger where the old one is lost.")
 @click.option("--mend", is_flag=True, help="First create the triggers and views again, and set back a moved head.")
 @click.option("--why", metavar="REASON", help="With --mend: put events aside that cannot be read.")
 @json_option
 @click.pass_obj
-def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, why: str | None, as_json: bool) -> None:
+def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
     Appends nothing and calls no model; two rebuilds give the same playbook.json, byte for byte. Readers see the old
@@ -87,13 +85,10 @@ def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, why: str | 
 
     With --mend --why, an event that `verify` cannot read is put aside: it changes nothing, and no finding names it from
     then on. So is a last one that says that the playbook moved to another ledger: it goes on here.
-
-    With --new-ledger, the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that you
-    import again count once. An existing ledger is never replaced.
     """
     project = place.project()
-    if check + new_ledger + mend > 1:
-        raise click.UsageError("--check, --new-ledger and --mend are three different wishes; give one of them")
+    if check and mend:
+        raise click.UsageError("--check changes nothing and --mend does; give one of them")
     if why is not None and not (mend and (why := quote(why, _MAX_REASON))):
         raise click.UsageError("--why is the reason of --mend, in words")
     if check or mend:
@@ -114,7 +109,7 @@ def rebuild(place: Place, check: bool, new_ledger: bool, mend: bool, why: str | 
             ledger.mend_triggers()
             for done in heads.mend(ledger, why):
                 note(f"reflector: {done}")
-    kept = (_begin_anew if new_ledger else _rebuild)(place, project)
+    kept = _rebuild(place, project)
     if as_json:
         print_json(RebuiltJson([], kept))
 
@@ -163,26 +158,6 @@ def _rebuild(place: Place, project: Project) -> Path | None:
         pass  # it writes the file
     if refused is not None:
         raise refused
-    return kept
-
-
-def _begin_anew(place: Place, project: Project) -> Path | None:
-    """Begin a new ledger; returns where the playbook.json is kept whose counters begin at 0."""
-    file = project.ledger_file
-    kept = None
-    with locks.held(project.make_state_dir(), "drain.lock", wait=True):
-        if project.config.ledger_url or (file.exists() and file.stat().st_size):
-            raise click.UsageError(
-                f"{project.config.ledger_url or file} is there; --new-ledger is for one that is gone"
-            )
-        if project.has_ledger():
-            kept = playbook_file.forget_counts(project)
-            forget_ledger(file)
-            entries.set_aside(project.root)
-            if kept is not None:
-                note(f"The counters of playbook.json begin at 0; the old file is kept as {kept}")
-                note("Sessions are counted again by `reflector import-history`.")
-    place.write(project)
     return kept
 
 

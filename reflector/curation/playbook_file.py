@@ -201,23 +201,6 @@ def set_aside(project: Project) -> tuple[Path, str] | None:
     return None if raw is None else (keep(project, raw), digest(raw))
 
 
-def forget_counts(project: Project) -> Path | None:
-    """Set every counter of playbook.json to 0, for a ledger that counts its sessions again.
-
-    Returns the copy of the old file, None if there was none. Raises PlaybookRefused, Changed, OSError.
-    """
-    raw = read(project.playbook_json)
-    if raw is None:
-        return None
-    loaded = load(raw, first=project.first_number)
-    if loaded.problems:
-        raise PlaybookRefused(project.playbook_json, loaded.problems)
-    kept = keep(project, raw)
-    bullets = [Bullet(bullet.name, bullet.section, bullet.text, 0, 0) for bullet in loaded.bullets]
-    replace_read(project.playbook_json, raw, dumped(project, bullets, None))
-    return kept
-
-
 def settle(ledger: Ledger, project: Project) -> Path | None:
     """Hold playbook.json against a history that was put in place as a whole. Raises LedgerError, OSError.
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 SOUND_SQLITE = (3, 51, 3)
 #: SQLite's own limit is 512 bytes, with what it puts behind a name.
 _LONGEST_PATH = 500
-#: What SQLite puts beside a database, by its path.
-_BESIDE = ("", "-wal", "-shm", "-journal")
 
 BUSY_TIMEOUT_MS = 30_000
 #: Seconds between two questions for the lock: the first, and the most.
@@ -74,14 +72,6 @@ def refuse_journal(path: Path) -> None:
         )
 
 
-def forget_ledger(path: Path) -> None:
-    """Remove what a ledger that is gone left beside its file, so that a new one may begin there. Raises OSError."""
-    with folder_of(path) as folder:
-        for suffix in (*_BESIDE[1:], "", ".lock"):
-            with suppress(FileNotFoundError):
-                folder.remove(f"{path.name}{suffix}")
-
-
 def claim_file(path: Path) -> None:
     """Create a missing ledger file for its owner only.
 
@@ -95,8 +85,8 @@ def claim_file(path: Path) -> None:
             state = "missing" if there is None else "empty"
             raise LedgerGone(
                 f"the ledger {path} is {state}, but {path.name}.lock shows that there was one; "
-                "restore a backup with `reflector ledger restore FILE`, or begin a new ledger with "
-                "`reflector rebuild --new-ledger`: its counters begin at 0, so that sessions may be imported again"
+                f"restore a backup with `reflector ledger restore FILE`, or remove {path}* to begin a new ledger with "
+                "the bullets and counters of playbook.json"
             )
         _make(folder, path)
 

@@ -151,20 +151,17 @@ def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(agent: Agent, tmp
     assert [(path.name, one) for path in kept for one in secrets if one.encode() in kept[path]] == []
 
 
-def test_a_ledger_that_is_gone_is_told_and_a_new_one_counts_each_session_once(agent: Agent, tmp_path: Path) -> None:
-    sessions = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(3)]
-    agent.call("ingest", *sessions)
-    agent.call("rebuild", "--new-ledger", code=2)  # it is there
+def test_a_ledger_that_is_gone_is_told_and_a_new_one_begins_with_its_counters(agent: Agent, tmp_path: Path) -> None:
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl"))
+    counted = agent.counters()
     agent.ledger.unlink()
     agent.loses_its_copy()
-    for name in ("ledger.db-wal", "ledger.db-shm"):
-        (agent.state / name).write_bytes(b"left behind")
     assert "is missing" in assert_told(agent, "list", about=agent.ledger)
-    assert "rebuild --new-ledger" in agent.call("status", code=1).out
-    assert "kept as" in agent.call("rebuild", "--new-ledger").err
-    assert agent.counters()["pat-001"] == (0, 0)
-    agent.call("ingest", *sessions)
-    assert agent.counters()["pat-001"] == (3, 0)
+    assert f"remove {agent.ledger}* to begin" in agent.call("status", code=1).out
+    for path in agent.state.glob("ledger.db*"):
+        path.unlink()
+    agent.call("drain")
+    assert agent.counters() == counted
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from reflector import files
-from reflector.curation.playbook_file import Kind, forget_counts, look, settle, sync
+from reflector.curation.playbook_file import Kind, look, settle, sync
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from reflector.project import Project
@@ -151,11 +151,6 @@ def test_a_history_that_is_put_in_place_takes_an_edit_of_its_own_file_and_sets_a
         kept = settle(ledger, project)
         assert kept is not None
         assert (kept.read_bytes(), edits(ledger, project)) == (theirs, 0)
-    project.playbook_json.write_bytes(theirs.replace(b'"helpful": 0', b'"helpful": 7'))
-    kept = forget_counts(project)
-    assert kept is not None
-    assert b'"helpful": 7' in kept.read_bytes()
-    assert json.loads(project.playbook_json.read_bytes())["sections"][PAT][0]["helpful"] == 0
 
 
 def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_answers(agent: Agent) -> None:

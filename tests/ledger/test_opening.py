@@ -92,7 +92,7 @@ _ENDLESS = (
     "ALTER TABLE projection RENAME TO other; CREATE VIEW projection AS WITH RECURSIVE n(x) AS"
     " (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT other.* FROM other, n WHERE n.x < 0"
 )
-_LOCK = "ledger.db.lock shows that there was one; restore a backup .* or begin a new ledger with"
+_LOCK = "ledger.db.lock shows that there was one; restore a backup .* or remove .* to begin a new ledger"
 
 
 @pytest.mark.parametrize(
