@@ -14,6 +14,7 @@ import click
 
 from reflector.cli.options import SECTION, Question, question
 from reflector.cli.output import counted, note, shaped, short_time, table
+from reflector.events.event import BULLET_CHECKED
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import best_first
 from reflector.playbook.counting import COUNTINGS, Counting
@@ -36,6 +37,7 @@ class ListedJson(BulletRow):
     judged         verdicts that show what it is worth: without baselines, and no more than sessions judged it
     share          the share helpful of these, null without any; in nine of ten cases the true one lies between `low`
                    and `high`
+    checked        what `reflector check` found, in words; null where nobody was asked about it
     """
 
     used: int
@@ -48,6 +50,7 @@ class ListedJson(BulletRow):
     told_sessions: int | None
     demoted: str | None
     not_followed: int
+    checked: str | None
 
 
 class Uses(NamedTuple):
@@ -57,10 +60,12 @@ class Uses(NamedTuple):
     told: set[str] | None
     standing: Standing
     shown: Mapping[str, Observed]
+    checked: Mapping[str, str]
 
     @classmethod
     def of(cls, asked: Question, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
+        from reflector.audit.checked import checked
         from reflector.audit.citations import observed, use
         from reflector.sessions.injection import ranks, told_names, told_text
 
@@ -69,7 +74,9 @@ class Uses(NamedTuple):
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
         standing = ranks(asked.ledger, project.config, asked.upto)
-        return cls(used, told, standing, observed(asked.ledger, asked.then, used))
+        lines = checked(asked.ledger, asked.then).lines if asked.ledger.has(BULLET_CHECKED) else ()
+        results = {one.name: one.result for one in lines if one.sessions}
+        return cls(used, told, standing, observed(asked.ledger, asked.then, used), results)
 
     def json(self, row: BulletRow) -> ListedJson:
         """Return a bullet as `list --json` has it."""
@@ -88,6 +95,7 @@ class Uses(NamedTuple):
             told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
             demoted=self.demoted(row),
             not_followed=used.broken if used else 0,
+            checked=self.checked.get(row.name),
         )
 
     def demoted(self, row: BulletRow) -> str | None:
@@ -197,9 +205,10 @@ def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
         "last used": [short_time(row.last_used) if row.last_used else "" for row in rows],
         "not followed": [row.not_followed or "" for row in rows],
         "told": ["yes" if untold and row.told else "" for row in rows],
+        "checked": [row.checked or "" for row in rows],
         "demoted": [idle[row.name] if row.name in demoted else "" for row in rows],
         "text": [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows],
     }
     del columns["trend" if dated else "last used"]
     shown = {name: cells for name, cells in columns.items() if name in ("helpful", "harmful") or any(cells)}
-    table(tuple(shown), list(zip(*shown.values(), strict=True)), extra=("trend", "used"))
+    table(tuple(shown), list(zip(*shown.values(), strict=True)), extra=("checked", "trend", "used"))

@@ -90,7 +90,8 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
         return
     demoted = uses.demoted(row)
     click.echo(safe(row.bullet.line))
-    notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "")
+    checked = f"checked: {found}" if (found := uses.checked.get(row.name)) else ""
+    notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "", checked)
     click.echo(safe(", ".join(filter(None, notes))))
     if share := worth(row, uses.shown[row.name]):
         click.echo(share)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet, sections_text
+from reflector.prices import spent_on
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import ParsedTag, read_answer
 from reflector.reflection.evidence import LEAST_QUOTE, Ground, grounds
@@ -77,6 +79,8 @@ class Checker:
     def __init__(self, ledger: Ledger, backend: Backend, gate: Gate, *, learns: bool = False) -> None:
         self.ledger, self.backend, self.gate, self.learns = ledger, backend, gate, learns
         self.counts, self.trusted = gate.config.checked_counts, gate.config.trusted
+        #: In USD, of answers whose price is known.
+        self.spent = Decimal(0)
 
     def request(self, window: Event, names: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
         """Return what is asked about a window, and the names that have no room in it."""
@@ -117,6 +121,7 @@ class Checker:
             self.ledger.append([event])
             answer = self.ledger.event(event.event_id)
             assert answer is not None  # it was appended above
+            self.spent += spent_on(answer.meta, given.model).cost
         return self._read(one.window, answer)
 
     def _answered(self, window: Event, given: Answer, asked: Sequence[str], left: Sequence[str]) -> NewEvent:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from reflector import curator
@@ -81,9 +82,10 @@ def check(
     *,
     learns: bool,
     most: int,
-    advance: Callable[[], object],
+    advance: Callable[[Decimal], object],
 ) -> Ran:
-    """Record and ask about the transcripts, in their order; at most so many questions. Raises as `drain` does."""
+    """Record and ask about the transcripts, in their order; at most so many questions. `advance` is called after each
+    with what was spent on it, in USD. Raises as `drain` does."""
     ran, away = Ran(), set[str]()
     for one in files:
         try:
@@ -94,13 +96,14 @@ def check(
                 pipeline.finish()
         except (OSError, ValueError) as error:
             ran.failed.append(f"{one.path}: {error}")
-            advance()
+            advance(Decimal(0))
             continue
         with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
             gate = Gate(project.config, project.root)
             gate.confirmed = most - ran.asked
-            _ask(Checker(ledger, judge, gate, learns=learns), list(todo(ledger, session, names)), ran, away)
-        advance()
+            checker = Checker(ledger, judge, gate, learns=learns)
+            _ask(checker, list(todo(ledger, session, names)), ran, away)
+        advance(checker.spent)
         if ran.stopped or ran.asked >= most:
             break
     return ran
