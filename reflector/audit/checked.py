@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from reflector.events import event as ev
 from reflector.events.state import Data
 from reflector.ledger.as_of import Past
-from reflector.playbook.duplicates import duplicates
+from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, against, interval
 from reflector.prices import spent_on
 from reflector.reflection.checking import MODE, NOTHING
@@ -88,21 +88,16 @@ class CheckedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """Two lines that say the same or the opposite, and why."""
-
-    kind: str
-    names: tuple[str, ...]
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Checked:
-    """What checks found: `sessions` that were judged by `requests`, and what these took; `cost` in USD is of those
-    whose price is known, `unpriced` how many others there are."""
+    """What checks found.
+
+    alike     lines that say the same or the opposite
+    sessions  that were judged by so many `requests`, which took these `tokens`; `cost` in USD is of those whose price
+              is known, `unpriced` how many others there are
+    """
 
     lines: tuple[CheckedLine, ...]
-    alike: tuple[Alike, ...] = ()
+    alike: tuple[Pair, ...] = ()
     sessions: int = 0
     requests: int = 0
     tokens: int = 0
@@ -159,8 +154,7 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
     files = {str(data["name"]): str(data.get("origin")) for one in ledger.events(types=[ev.BULLET_ADDED], upto=upto)
              if (data := one.data or {}).get("watched")}  # fmt: skip
     lines = tuple(_line(row, tallies[row.name], files) for row in rows)
-    pairs = duplicates(row.bullet for row in rows)
-    alike = tuple(Alike(one.kind, tuple(bullet.name for bullet in one.bullets), one.why) for one in pairs)
+    alike = tuple(duplicates(row.bullet for row in rows))
     return Checked(lines, alike, len(set(windows.values())), requests, spent, str(price), unpriced)
 
 

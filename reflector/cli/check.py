@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from reflector.audit.checked import TOO_FEW, Alike, Checked, CheckedLine, checked
+from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, print_json, progress, safe, table
@@ -26,7 +26,7 @@ from reflector.curation.watching import Line, watching
 from reflector.hooks.agents import AGENTS
 from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.duplicates import duplicates
+from reflector.playbook.duplicates import Pair, duplicates
 from reflector.prices import Usage, cost
 from reflector.project import Project
 from reflector.reflection.backends import backend_of, consent, described
@@ -88,7 +88,7 @@ class LinesJson:
     price: str | None
     lacks: str | None
     lines: list[LineJson]
-    alike: list[Alike]
+    alike: list[Pair]
     failed: list[str]
     found: Checked | None = None
 
@@ -289,10 +289,7 @@ def _answer(
         quotes = place.command("blame", name) if name and of and of.relevant else None
         mentioned = None if judged.requests or not found else line.text in gone
         lines.append(LineJson(at, name, line.text, tokens_of(line.text), mentioned, of, quotes, act))
-    alike = judged.alike
-    if not judged.lines:
-        places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
-        alike = tuple(Alike(one.kind, tuple(of.name for of in one.bullets), one.why) for one in duplicates(places))
+    places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
     return LinesJson(
         files=advice.files,
         left_out=[*advice.left, *(f"not followed: {one}" for one in advice.unfollowed)],
@@ -302,7 +299,7 @@ def _answer(
         price=None if plan.price is None else f"{plan.price:.2f}",
         lacks=plan.lacks or None,
         lines=sorted(lines, key=_order),
-        alike=list(alike),
+        alike=duplicates(places),
         failed=ran.failed,
         found=judged if judged.requests else None,
     )
@@ -346,7 +343,7 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> N
         rows = [(one.place, one.tokens, _NO_WORD if one.unmentioned else "", one.text) for one in answer.lines]
         table(("line", "tokens", "found", "text"), rows, prose=("text",), extra=("found",))
     for pair in answer.alike:
-        click.echo(safe(f"{pair.kind}: {' and '.join(pair.names)}: {pair.why}"))
+        click.echo(safe(f"{pair.kind}: {' and '.join(one.name for one in pair.bullets)}: {pair.why}"))
     if answer.found is not None:
         spent = answer.found
         price = f", ${Decimal(spent.cost):.2f}" + (" and what has no known price" if spent.unpriced else "")
@@ -373,6 +370,8 @@ def _row(line: LineJson) -> tuple[object, ...]:
         result += "".join(f", {what} {one.low:.0%} to {one.high:.0%}" for what, one in many)
     if of.earlier:
         result += f" ({of.earlier} by earlier words)"
+    if of.left_out:
+        result += f", no room for it in {of.left_out}"
     if not of.relevant:
         result += f", {of.tokens * of.sessions:,} tokens of context"
     return (line.place, line.name, of.relevant, *shares, of.tokens, result, line.text)

@@ -30,6 +30,7 @@ from reflector.reflection.reflection_events import Reflected, failed
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation, reparse
 from reflector.sessions import last_session, locks
+from reflector.sessions.checking import propose
 from reflector.sessions.drain import Drained, runner_of
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
@@ -45,6 +46,7 @@ _MESSAGES, _CHARACTERS = 12, 240
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option("--record", type=FILE, help="Write the answers to this file, as fixtures.")
 @click.option("--give-up", is_flag=True, help="Stop trying to judge the sessions; needs --why.")
+@click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
 @click.option("--reparse", is_flag=True, help="Read recorded answers again with the current parser; call no model.")
 @why_option
 @dry_run_option
@@ -56,6 +58,7 @@ def reflect(
     backend: str | None,
     record: Path | None,
     give_up: bool,
+    learn: bool,
     reparse: bool,
     why: str | None,
     dry_run: bool,
@@ -76,7 +79,7 @@ def reflect(
     if reparse:
         _reparse(place, sessions, dry_run=dry_run, as_json=as_json)
         return
-    project = place.project(backend=backend)
+    project = place.project(backend=backend, curate=learn or None)
     judge = backend_of(project.config, project.root)
     if not sessions and record is None and not dry_run:
         run_drain(place, project, "all", as_json=as_json, confirmed=_confirmed(place, project))
@@ -97,6 +100,8 @@ def reflect(
         note("Judged already." if sessions else "No session waits to be judged.")
     done = _reflect(project, judge, unjudged, bool(sessions)) if unjudged else []
     place.write(project)
+    if done and project.config.curate:
+        note(propose(project))
     if as_json:
         print_json(Drained(reflected=done))
     elif unjudged:

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Final, NamedTuple
 
-from reflector.curation.changes import advice_fault, bullet_event
+from reflector.curation.changes import bullet_event
 from reflector.events import event as ev
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import same_words
@@ -40,11 +40,10 @@ class Line(NamedTuple):
 
 
 class Watching(NamedTuple):
-    """The lines by the names of their bullets, the changes that lead there, and what cannot be a bullet, in words."""
+    """The lines by the names of their bullets, and the changes that lead there, each with its file."""
 
     lines: dict[str, Line]
     changes: list[tuple[Change, str]]
-    refused: list[str]
 
 
 def watch(ledger: Ledger, found: Watching) -> None:
@@ -69,13 +68,11 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
     known |= {same_words(row.text): row.name for row in rows.values() if row.status == "live"}
     file_of = _files(ledger)
     found: dict[str, Line] = {}
-    new, refused = list[Line](), list[str]()
+    new: list[Line] = []
     for line in lines:
         row = rows.get(line.name or "") or rows.get(known.get(same_words(line.text), ""))
         if row is not None and row.status != "merged":
             found.setdefault(row.name, line)
-        elif what := advice_fault(line.text):
-            refused.append(f"{line.file}, line {line.number}: {what}")
         else:
             new.append(line)
     files = {line.file for line in lines}
@@ -95,7 +92,7 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
             changes.append((Change("add", names.next(line.section), section=line.section, text=line.text), line.file))
         found[changes[-1][0].name or ""] = line
     changes += [(Change("remove", row.name), file_of[row.name]) for row in left]
-    return Watching(found, changes, refused)
+    return Watching(found, changes)
 
 
 def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[Change]]:

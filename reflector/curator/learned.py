@@ -52,14 +52,19 @@ def propose_learned(ledger: Ledger) -> int:
                     break
             else:
                 groups.append((one, [found], event.actor))
-    waiting = 0
+    waiting, rows = 0, {row.name: row for row in ledger.rows() if row.status in ("live", "watched")}
     for one, quotes, actor in sorted(groups, key=lambda group: _support(group[1]), reverse=True)[:_MOST]:
+        of, why = rows.get(one["name"] or ""), one["why"]
+        if any(row is not of and alike(one["text"], row.bullet) for row in rows.values()):
+            continue  # a line says it
         names = (one["name"],) if one["kind"] == "supersede" else ()
+        if of is not None and of.status == "watched":  # its file is for a person to change
+            names, why = (), f"instead of {of.name}: {why}"
         change = Change("merge" if names else "add", names=names, section=one["section"], text=one["text"])
         said = sorted(quotes, key=lambda quote: quote.by)
         with suppress(BulletRefused):
             facts: Any = {"origin": "model", "trust": said[0].by, "actor": f"curator/{actor}"}
-            made = propose(ledger, change, reason=one["why"], evidence=said, **facts)
+            made = propose(ledger, change, reason=why, evidence=said, **facts)
             waiting += made.state == "waiting"
     return waiting
 

@@ -87,12 +87,14 @@ def check(
     """Record and ask about the transcripts, in their order; at most so many questions. `advance` is called after each
     with what was spent on it, in USD. Raises as `drain` does."""
     ran, away = Ran(), set[str]()
+    with project.open_ledger() as ledger:
+        known = recorded(ledger)
     for one in files:
         try:
             with open_pipeline(project, write=False) as pipeline:
                 assert pipeline is not None
-                known = recorded(pipeline.ledger).get((str(one.path), one.bytes))
-                session = known or pipeline.take(Source(one.path, "ingest", limit=one.bytes)).session_id
+                session = known.get((str(one.path), one.bytes))
+                session = session or pipeline.take(Source(one.path, "ingest", limit=one.bytes)).session_id
                 pipeline.finish()
         except (OSError, ValueError) as error:
             ran.failed.append(f"{one.path}: {error}")

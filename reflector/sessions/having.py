@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from reflector.curation.changes import advice_fault
 from reflector.curation.watching import Line
 from reflector.files import read_bounded
 from reflector.locate import AGENT_FILES, agent_folders
@@ -26,7 +27,7 @@ _RULES: Final = (".claude/CLAUDE.md", ".claude/rules/**/*.md", ".github/instruct
 _MOST_BYTES: Final = 1 << 20
 #: As often Claude Code follows an import of an import.
 _HOPS: Final = 5
-_IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:~/|\.{1,2}/|/)?[\w][\w./-]*\.\w+)", re.M)
+_IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:~?/)?[\w.][\w./-]*\.\w+)", re.M)
 _CODE: Final = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.M | re.S)
 _WORD: Final = re.compile(r"[\w./-]*\w", re.U)
 _LEAST_WORD: Final = 4
@@ -66,6 +67,9 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
         files[shown] = tokens_of(text)
         left += [f"{shown}: {one.removeprefix('left out: ')}" for one in loaded.notes]
         for bullet in sorted(loaded.bullets, key=lambda one: _number(loaded.places[one.name])):
+            if what := advice_fault(bullet.text):
+                left.append(f"{shown}: {loaded.places[bullet.name]}: {what}")
+                continue
             own = None if bullet.name in loaded.named_here else bullet.name
             line = Line(shown, _number(loaded.places[bullet.name]), bullet.section, bullet.text, own)
             first = lines.setdefault(same_words(bullet.text), line)

@@ -1,0 +1,91 @@
+"""What a person already has: the advice of a project's files, which lead nowhere else, and its sessions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reflector.playbook.markdown import load_markdown
+from reflector.sessions.having import advice_of, sessions_of, unmentioned
+from tests.road.sessions import Session
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for folder in ("shop/docs", "home/.claude"):
+        (tmp_path / folder).mkdir(parents=True)
+    return tmp_path / "shop"
+
+
+def write(root: Path, **texts: str) -> None:
+    for name, text in texts.items():
+        (root / name.replace("__", "/")).with_suffix(".md").write_text(text)
+
+
+def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone(root: Path) -> None:
+    (root.parent / "secret.md").write_text("- Never tell this to anybody\n")
+    (root.parent / "home/.claude/mine.md").write_text("- Answer me in French\n")
+    write(root, docs__style="- Keep functions small\n\n@style.md\n@../CLAUDE.md", CLAUDE=(
+        "- Run the tests first\n\nSee @docs/style.md, @../secret.md, @~/.claude/mine.md and @gone.md.\n"
+        "`@docs/no.md` is code, and so is\n```\n@../secret.md\n```\n"
+    ))  # fmt: skip
+    (root / "AGENTS.md").symlink_to(root.parent / "secret.md")
+    (root / "GEMINI.md").symlink_to("CLAUDE.md")
+    found = advice_of(root)
+    assert [line.text for line in found.lines] == ["Run the tests first", "Keep functions small", "Answer me in French"]
+    outside, gone, link = sorted(found.unfollowed)
+    assert (outside.endswith("secret.md in CLAUDE.md"), link) == (True, "AGENTS.md, a link")
+    assert gone == "@gone.md in CLAUDE.md, which cannot be read"
+    assert [line.text for line in advice_of(root, [root / "AGENTS.md"]).lines] == ["Never tell this to anybody"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("The shop sells tea. Always run `make test` before you push. I prefer short answers.", 2),
+        ("# Never push to main\n\nWhy: it deploys.", 1),
+        ("# Testing\n\nWe use pytest.", 0),
+        ("Please keep the changelog in step.", 1),
+        ("```\nalways run this\n```\n\n> never do that\n", 0),
+        ("Build:\n\nThe build is slow.", 0),
+        ("1. Read the issue\n2. Write a test\n", 1),
+    ],
+)
+def test_a_sentence_that_tells_to_do_something_is_a_line_where_every_piece_is_wanted(text: str, lines: int) -> None:
+    assert len(load_markdown(text, every=True).bullets) == lines
+    assert all(one.startswith("left out: ") for one in load_markdown(text, every=True).notes)
+
+
+def test_a_line_that_holds_a_secret_or_stands_there_twice_is_named_and_not_a_line(root: Path) -> None:
+    key = "sk-ant-api03-" + "a1B2" * 20
+    write(root, CLAUDE=f"- Use the key {key} for tests\n- Run the tests\n- run the tests.\n")
+    found = advice_of(root)
+    assert [line.text for line in found.lines] == ["Run the tests"]
+    assert any("secret" in one and "line 1" in one for one in found.left)
+    assert "CLAUDE.md: line 3 repeats line 2" in found.left
+
+
+def test_sessions_come_newest_first_without_subagents_and_what_is_known_is_not_opened(root: Path) -> None:
+    folder = root.parent / "home/.claude/projects"
+    for number, name in enumerate(("a", "agent-b", "c", "s/subagents/d")):
+        made = Session(name).user("Fix the total.")
+        made.records[0]["cwd"] = str(root)
+        path = made.write(folder / f"{name}.jsonl")
+        os.utime(path, (1000 + number, 1000 + number))
+    (folder / "c.jsonl").write_bytes(b"?" * (size := (folder / "c.jsonl").stat().st_size))
+    known = {(str(folder / "c.jsonl"), size): str(root)}
+    found = sessions_of(root, [(folder, "*.jsonl"), (root / "gone", "*")], known, 0.0)
+    assert [(one.path.stem, one.cwd) for one in found] == [("c", str(root)), ("a", str(root))]
+    assert [one.path.stem for one in sessions_of(root, [(folder, "*.jsonl")], known, 1002.0)] == ["c"]
+
+
+def test_a_line_is_unmentioned_where_none_of_its_words_stands_in_any_session_but_in_the_projects_folder(
+    root: Path,
+) -> None:
+    file = root.parent / "s.jsonl"
+    file.write_text(f'{{"cwd": "{root}/invoices", "text": "Run MYPY on src/cart.py"}}\n')
+    texts = {"Always run mypy": 0, "Never touch src/cart.py": 0, "Keep the zebra tidy": 1, f"Look into {root.name}s": 1}
+    assert unmentioned(texts, [file, root / "gone"], root) == {text for text, gone in texts.items() if gone}
