@@ -187,6 +187,11 @@ def test_the_page_of_moving_says_what_a_file_holds() -> None:
     assert [name for name in names if name != "name" and f"`{name}`" not in MOVING] == []
 
 
+def test_the_page_of_the_design_has_a_row_for_each_room() -> None:
+    rooms = {path.parent.name for path in (ROOT / "reflector").glob("*/__init__.py")} - {"demo"}
+    assert rooms == {*re.findall(r"^\| `(\w+)/` \|", PAGES["design.md"], re.MULTILINE)}
+
+
 def test_what_is_generated_and_the_public_surface_are_what_the_code_says() -> None:
     stale = [path.name for path, text in surface.written().items() if path.read_text("utf-8") != text]
     assert not stale, f"{', '.join(stale)}: write them with `make docs`"
