@@ -70,7 +70,7 @@ ANSWERS = {
     "lessons": "list[book.Lesson]",
     "lessons recall": "list[lessons.RecalledJson]",
     "trial plan": "plan.Plan",
-    "trial status": "trials.TrialJson | None",
+    "trial status": "status.TrialStatus | None",
 }
 #: What has a form of its own in a document: see `output.json_of`.
 _FORMS: dict[str, dict[str, Any]] = {
@@ -153,6 +153,7 @@ def _modules() -> dict[str, Any]:
         "book": "reflector.lessons.book",
         "drain": "reflector.sessions.drain",
         "plan": "reflector.trials.plan",
+        "status": "reflector.trials.status",
         "event": "reflector.events.event",
         "reach": "reflector.hooks.reach",
         "standing": "reflector.reflection.standing",

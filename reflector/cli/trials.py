@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, READ_FILE, agreed, find_bullet, json_option, yes_option
-from reflector.cli.output import counted, note, print_facts, print_json, progress, safe, shaped, short_time, table
+from reflector.cli.output import counted, note, print_facts, print_json, progress, safe, short_time, table
 from reflector.curation.mirrors import mirrors
 from reflector.handover import open_own
 from reflector.ledger.store import Ledger
@@ -94,13 +94,6 @@ def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes
     click.echo(f"From now on {share:.0%} of sessions go without {safe(what)}; see `{place.command('trial status')}`")
 
 
-@dataclass(frozen=True, slots=True)
-class TrialJson(TrialStatus):
-    """Where a trial stands, and the newest head that was noted while it ran; null where none was."""
-
-    anchor: str | None
-
-
 @trial.command("status")
 @json_option
 @click.pass_obj
@@ -108,16 +101,13 @@ def status_(place: Place, as_json: bool) -> None:
     """Show what the trial says by now; look as often as you like."""
     with place.reading() as ledger:
         found = standing(ledger)
-    heads = noted(place.project().root)
-    anchor = f"{heads[-1][0].position}:{heads[-1][0].chain}" if heads else None
     if as_json:
-        print_json(shaped(TrialJson, found, anchor=anchor) if found else None)
+        print_json(found)
     elif found is None:
         note(f"No trial was opened; `{place.command('trial plan')}` says what one would take.")
     else:
-        _print_status(found)
-        if anchor:
-            print_facts([("head", f"{anchor[:28]}…, noted {short_time(heads[-1][1])}")], 9)
+        heads = [("head", f"{head}, noted {short_time(at)}") for head, at in noted(place.project().root)]
+        _print_status(found, heads[-1:])
 
 
 @trial.command("stop")
@@ -190,12 +180,14 @@ def _print_plan(found: Plan) -> None:
     used = f", used in {found.used:.0%} of them" if found.used < 1 else ""
     click.echo(f"{sessions}; {ended}{used}. With {found.share:.0%} going without:")
     for one in found.lengths:
-        click.echo(f"  {one.sentence}")
+        late = "not in a year" if one.late is None else f"in {one.late}"
+        half = f"half of such trials end in {one.weeks} weeks, 9 of 10 {late}"
+        click.echo(f"  {one.points:2} points: {'not in a year' if one.weeks is None else half}")
     if found.sessions and found.lengths[-1].weeks is None:
         note("Too few sessions show it; `reflector trial run` compares on tasks instead.")
 
 
-def _print_status(found: TrialStatus) -> None:
+def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:
     rows = [("shows", found.sentence)]
     for what, arm in (("told", found.told), ("without", found.without)):
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
@@ -203,4 +195,4 @@ def _print_status(found: TrialStatus) -> None:
     rows.append(("waiting", f"{found.unsettled} of less than a day, {found.unknown} without an outcome"))
     what = safe(", ".join(found.bullets)) or "the playbook"
     rows.append(("trial", f"{found.state}; {found.share:.0%} of sessions go without {what}"))
-    print_facts(rows, 9)
+    print_facts([*rows, *heads], 9)

@@ -14,12 +14,7 @@ from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import EventType, Target, said
 
 _type: Final = partial(EventType, since=9, checked=True)
-_COUNTED: Final = dict.fromkeys(
-    """
-    turns words unread corrections refusals interruptions approvals reverts files tokens seconds
-    """.split(),
-    f.needed(f.NUMBER),
-)
+_COUNTS: Final = "turns words unread corrections refusals interruptions approvals reverts files tokens seconds"
 _ENDING: Final = f.one_of("passes", "fails", None)
 _ARM: Final = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
 _POINTS: Final = f.within({"low": f.WORD, "high": f.WORD})
@@ -39,7 +34,7 @@ TYPES: Final = (
             "root": f.needed(f.TEXT_OR_NULL),
             "began": f.WORD,
             "ended": f.WORD,
-            **_COUNTED,
+            **dict.fromkeys(_COUNTS.split(), f.needed(f.NUMBER)),
             "tests": _ENDING,
             "build": _ENDING,
             "last": f.WORD,

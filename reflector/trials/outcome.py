@@ -38,20 +38,7 @@ _ASKS: Final = re.compile(r"\?\W*\Z")
 
 @dataclass(slots=True)
 class Outcome:
-    """The facts of one window, or of several.
-
-    began, ended   the first and last time as written, None where no record has one
-    turns          messages of people; `words` of them came after the agent's first answer and could be read,
-                   `unread` could not
-    corrections    of these words: those that object, reasons of refusals included
-    refusals       calls that a person refused; `interruptions` of the agent otherwise
-    approvals      words that accept the work
-    reverts        calls that throw work away
-    tests, build   how the last run of tests and of a build ended: passes, fails, None without one
-    files          files that were changed, by their base names
-    tokens         that the model wrote, 0 where the transcript does not say
-    last           what the person's last word was
-    """
+    """The facts of one window; docs/value.md says what each is."""
 
     began: str | None = None
     ended: str | None = None
@@ -68,11 +55,6 @@ class Outcome:
     files: int = 0
     tokens: int = 0
     last: Word = "none"
-
-    @property
-    def is_known(self) -> bool:
-        """Whether anything was said or run that speaks of the work."""
-        return bool(self.words or self.refusals or self.interruptions or self.tests or self.build)
 
     @property
     def seconds(self) -> int:

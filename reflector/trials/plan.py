@@ -30,24 +30,13 @@ _LAST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long trials take where sessions that use what is withheld differ by so many points.
-
-    sessions  after which half of them end, and `weeks` the same here; null where that takes more than a year
-    late      weeks by which nine of ten end; null where that takes more than a year
-    """
+    """How long trials take where the sessions that use what is withheld differ by so many points: half of them end
+    after so many `sessions` or `weeks`, nine of ten after `late` weeks; null where that is more than a year."""
 
     points: int
     sessions: int | None
     weeks: int | None
     late: int | None
-
-    @property
-    def sentence(self) -> str:
-        """The same in words."""
-        if self.weeks is None:
-            return f"{self.points:2} points: not in a year"
-        late = f"9 of 10 in {self.late}" if self.late is not None else "9 of 10 not in a year"
-        return f"{self.points:2} points: half of such trials end in {self.weeks} weeks, {late}"
 
 
 @dataclass(frozen=True, slots=True)

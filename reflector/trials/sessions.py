@@ -22,6 +22,7 @@ from reflector.events.event import (
     NewEvent,
     first_moment,
 )
+from reflector.ledger.canonical import CHAIN
 from reflector.ledger.reader import Reader
 from reflector.reflection.window import own_messages
 from reflector.transcripts.reading import UnknownTranscript
@@ -163,10 +164,7 @@ def _moment(event: Event) -> datetime:
 
 
 def _is_sound(trial: Trial) -> bool:
-    """Return whether a trial is one that this version can compare: a newer one may ask another outcome."""
+    """Return whether this version can compare a trial: a newer one may ask another outcome."""
     data = trial.data
-    try:
-        bytes.fromhex(str(data.get("key")).rpartition(":")[2])
-    except ValueError:
-        return False
-    return data.get("outcome") in OUTCOMES and 0 < data.get("share", 0) < MILLION
+    is_key = CHAIN.fullmatch(str(data.get("key"))) is not None
+    return is_key and data.get("outcome") in OUTCOMES and 0 < data.get("share", 0) < MILLION

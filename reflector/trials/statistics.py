@@ -14,7 +14,7 @@ inequality; a bet on x between 0 and 1 wins no more than one on a coin). The int
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import lgamma, log
@@ -129,16 +129,13 @@ def _weight(share: float) -> Callable[[bool, bool], float]:
 
 @lru_cache(maxsize=4)
 def _bounds(share: float, most: int) -> tuple[float, ...]:
-    return tuple(_crossings(share, most))
-
-
-def _crossings(share: float, most: int) -> Iterator[float]:
-    """Yield for each n how far S must be from n/2 that no difference is out."""
-    bound = 0.0
+    """Return for each n, from 1 on, how far S must be from n/2 that no difference is out."""
+    bound, found = 0.0, list[float]()
     for n in range(1, most + 1):
         while bound < n / 2 and log_wealth(n / 2 + bound, n, 0.5, share) < _BOUND:
             bound += 0.125
-        yield bound if bound <= n / 2 else float("inf")
+        found.append(bound if bound <= n / 2 else float("inf"))
+    return tuple(found)
 
 
 def _most(share: float) -> float:

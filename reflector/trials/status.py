@@ -14,7 +14,7 @@ from typing import Final, Literal
 from reflector.events.event import ADVICE_TOLD, SESSION_OUTCOME
 from reflector.ledger.reader import Reader
 from reflector.trials.sessions import Compared, Trial, compared, time_of, trials
-from reflector.trials.statistics import LEAST, Arm, Verdict, ends, interval, verdict
+from reflector.trials.statistics import LEAST, Verdict, ends, interval, verdict
 
 _YEAR: Final = 52
 
@@ -110,7 +110,7 @@ def status_of(ledger: Reader, trial: Trial, upto: int) -> TrialStatus:
         low=None if is_early else _rounded(low),
         high=None if is_early else _rounded(high),
         verdict=what,
-        sentence=_sentence(what, told, without, difference or 0.0, low, high, weeks),
+        sentence=_sentence(what, told.sessions + without.sessions, difference or 0.0, low, high, weeks),
         weeks=weeks,
         sessions_sha256=found.digest,
     )
@@ -120,20 +120,17 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _sentence(
-    what: Verdict, told: Arm, without: Arm, difference: float, low: float, high: float, weeks: int | None
-) -> str:
+def _sentence(what: Verdict, n: int, difference: float, low: float, high: float, weeks: int | None) -> str:
+    low, high = round(100 * low), round(100 * high)
     if what == "early":
-        return f"{told.sessions + without.sessions} of {LEAST} sessions: nothing is said before"
+        return f"{n} of {LEAST} sessions: nothing is said before"
     if what in ("helps", "harms"):
-        ends_ = sorted(round(100 * abs(end)) for end in (low, high))
-        return f"{what} by {round(100 * abs(difference))} points, {ends_[0]} to {ends_[1]}"
+        least, most = sorted((abs(low), abs(high)))
+        return f"{what} by {round(100 * abs(difference))} points, {least} to {most}"
     if what == "no-difference":
-        return f"no difference of more than {ceil(100 * max(-low, high))} points either way"
-    shown = f"{round(100 * low):+d} to {round(100 * high):+d} points"
-    if weeks is None:
-        return f"not decided, {shown}; half of such trials would not end within a year"
-    return f"not decided, {shown}; half of such trials end in about {weeks} more week{'s' if weeks > 1 else ''}"
+        return f"no difference of more than {max(-low, high)} points either way"
+    more = f"end in about {weeks} more week{'s' if weeks != 1 else ''}" if weeks else "would not end within a year"
+    return f"not decided, {low:+d} to {high:+d} points; half of such trials {more}"
 
 
 def _weeks(found: Compared, trial: Trial, now: datetime, difference: float | None) -> int | None:

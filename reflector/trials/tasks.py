@@ -121,7 +121,8 @@ def _cost(printed: str) -> float | None:
         except (ValueError, AttributeError, RecursionError):
             continue
         if isinstance(cost, int | float):
-            return float(cost)
+            found: float = cost
+            return found
     return None
 
 

@@ -108,3 +108,15 @@ def test_a_simulated_trial_ends_where_the_interval_leaves_zero_out() -> None:
         s = abs(statistics._sum(told, without, 0.3))
         assert (s >= bounds[n - 1]) <= (low > -1e-6 or high < 1e-6)
         assert (low > 0 or high < 0) <= (s >= bounds[n - 1] - 0.125)
+
+
+def test_simulated_trials_are_right_as_often_as_they_say() -> None:
+    """A fast part of `python -m benchmarks.trials`: docs/value.md has the figures of ten thousand."""
+    from benchmarks.trials import play, report, whole
+
+    for effect in (0.0, 0.2):
+        found = whole([play(effect, 15, seed) for seed in (1, 2)])
+        assert found.ever <= 4
+        assert sum(end < 0 for end in found.ends) <= 2
+        assert all(end > 0 for end in found.ends) == (effect > 0)
+        assert len(report([found])) == 3

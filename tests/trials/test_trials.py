@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -16,9 +18,13 @@ from hypothesis import strategies as st
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
+from reflector.ledger.canonical import genesis, next_chain, sealed
+from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
+from reflector.proof.verify import verify_opening
 from reflector.sessions.intake import Source, take_in
+from reflector.trials import sessions as of_sessions
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.plan import plan
@@ -26,7 +32,9 @@ from reflector.trials.running import check, start, stop
 from reflector.trials.sessions import lacking
 from reflector.trials.sessions import sessions as sessions_of
 from reflector.trials.status import standing
-from tests.ledger.events import window
+from tests.conftest import examples
+from tests.ledger.events import added, window
+from tests.proof.forger import forging
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -142,9 +150,7 @@ def test_a_broken_note_withholds_nothing(agent: Agent) -> None:
 
 
 def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_about_it(agent: Agent) -> None:
-    (agent.project / "CLAUDE.md").write_text("Rules: @docs/rules.md\n")
-    (agent.project / "docs").mkdir()
-    (agent.project / "docs" / "rules.md").write_text("* keep functions  SMALL!\n")
+    (agent.project / "CLAUDE.md").write_text("Rules:\n* keep functions  SMALL!\n")
     assert "pat-002 is told in every session" in agent.call("trial", "start", "--yes").err
     (opened,) = agent.events("trial.opened")
     assert opened["data"]["exempt"] == ["pat-002"]
@@ -191,33 +197,24 @@ def ended(
 
 
 @pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> list[timedelta]:
-    """Let so much time have passed since the ledger's last event."""
-    passed = [timedelta(0)]
-    from reflector.ledger import append
-
-    now = append.utc_now
-    monkeypatch.setattr(append, "utc_now", lambda: _moved(now(), passed[0]))
-    return passed
-
-
-def _moved(time: str, by: timedelta) -> str:
-    return (datetime.fromisoformat(time) + by).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Settle each outcome at once instead of after a day."""
+    return lambda: monkeypatch.setattr(of_sessions, "SETTLES", timedelta(0))
 
 
 def opened(ledger: Ledger, **more: Any) -> datetime:
     given = {"bullets": [], "exempt": [], "share": 0.5, "outcome": "correction-free"} | more
     start(ledger, until=datetime.now(UTC) + timedelta(days=365), **given)
-    return datetime.now(UTC) + timedelta(seconds=1)
+    status = standing(ledger)
+    assert status is not None
+    return datetime.fromisoformat(status.opened_at) + timedelta(seconds=1)
 
 
 def test_a_trial_compares_the_sessions_that_were_drawn_and_says_so_in_a_sentence(
-    ledger: Ledger, later: list[timedelta]
+    ledger: Ledger, settle: Callable[[], None]
 ) -> None:
     assert standing(ledger) is None
     began = opened(ledger)
-    key = standing(ledger)
-    assert key is not None
     (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
     draw = Random(3)
     good = {True: 0, False: 0}
@@ -235,11 +232,10 @@ def test_a_trial_compares_the_sessions_that_were_drawn_and_says_so_in_a_sentence
         *ended(902, began=began, root="s-1", corrections=1),
     ]
     ledger.append(left_out)
-    later[0] = timedelta(days=2)
-    ledger.append(ended(903, began=began))
+    settle()
     found = standing(ledger)
     assert found is not None
-    assert (found.told.sessions + found.without.sessions, found.unsettled) == (160, 1)
+    assert (found.told.sessions + found.without.sessions, found.unsettled) == (160, 0)
     assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1  # s-1 and its fork are one
     assert (found.verdict, (found.low or 0) > 0) == ("helps", True)
     assert re.fullmatch(r"helps by \d+ points, \d+ to \d+", found.sentence)
@@ -252,10 +248,10 @@ def test_a_trial_compares_the_sessions_that_were_drawn_and_says_so_in_a_sentence
         stop(ledger)
 
 
-def test_an_outcome_is_settled_after_a_day(ledger: Ledger, later: list[timedelta]) -> None:
+def test_an_outcome_is_settled_after_a_day(ledger: Ledger, settle: Callable[[], None]) -> None:
     began = opened(ledger)
     ledger.append(ended(1, began=began))
-    later[0] = timedelta(hours=25)
+    settle()
     ledger.append(ended(2, began=began, root="s-1", corrections=1))
     found = standing(ledger)
     assert found is not None
@@ -281,12 +277,11 @@ def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_o
 
 
 def test_a_key_that_was_chosen_and_a_result_that_does_not_follow_are_found(
-    ledger: Ledger, later: list[timedelta]
+    ledger: Ledger, settle: Callable[[], None]
 ) -> None:
     began = opened(ledger)
     ledger.append([event for number in range(50) for event in ended(number, began=began)])
-    later[0] = timedelta(days=2)
-    ledger.append(ended(99, began=began))
+    settle()
     (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
     forged = {"verdict": "helps", "told": {"sessions": 30, "good": 30}, "without": {"sessions": 20, "good": 1}}
     data = forged | {"difference": "0.9000", "interval": {"low": "0.5", "high": "1"}, "sessions": "0" * 64}
@@ -315,3 +310,117 @@ def test_an_import_of_history_says_what_came_of_sessions_that_an_earlier_version
         assert list(lacking(ledger)) == []
         path.unlink()
         assert [one.root for one in sessions_of(ledger)] == ["s-1", "s-2"]
+
+
+# -- a campaign ------------------------------------------------------------------------------------------------------
+
+_COLUMNS = (
+    *("position", "event_id", "type", "schema_version", "occurred_at", "recorded_at", "actor"),
+    *("session_id", "reflection_id", "target_id", "data", "data_hash", "meta"),
+)
+
+
+def rewritten(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Change a ledger's events, and compute every hash, position and table anew: all that a forger can do."""
+    with forging(path) as connection:
+        name, origin = connection.execute("SELECT name, origin FROM playbook").fetchone()
+        cursor = connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM event ORDER BY position")
+        rows = [dict(zip(_COLUMNS, row, strict=True)) for row in cursor]
+        change(rows)
+        connection.execute("DELETE FROM event")
+        chain = genesis(name, origin)
+        for position, row in enumerate(rows, start=1):
+            row["position"] = position
+            row["data"], row["data_hash"] = sealed(json.loads(row["data"]))
+            _, meta_hash = sealed(json.loads(row["meta"]))
+            chain = next_chain(chain, tuple(row[key] for key in _COLUMNS[:10]), row["data_hash"], meta_hash)
+            values = (1, *row.values(), chain)
+            connection.execute(
+                f"INSERT INTO event (playbook_id, {', '.join(_COLUMNS)}, chain) VALUES ({'?,' * 14}?)", values
+            )
+        connection.execute("UPDATE playbook SET position = ?, chain = ?", (len(rows), chain))
+    with Ledger.open_file(path) as ledger:
+        ledger.rebuild()
+
+
+def removed(rows: list[dict[str, Any]], draw: Random) -> None:
+    session = draw.choice([row["session_id"] for row in rows if row["type"] == ev.SESSION_OUTCOME])
+    rows[:] = [row for row in rows if row["session_id"] != session]
+
+
+def added_one(rows: list[dict[str, Any]], draw: Random) -> None:
+    of = [row for row in rows if row["session_id"] == "s-0"]
+    new = [dict(row, session_id="s-new", event_id=f"{draw.getrandbits(128):032x}") for row in of]
+    new[1]["target_id"] = new[0]["event_id"]
+    new[1]["data"] = new[1]["data"].replace('"s-0"', '"s-new"')
+    at = draw.randrange(3, len(rows) - 12)
+    rows[at:at] = [dict(row, recorded_at=rows[at - 1]["recorded_at"]) for row in new]
+
+
+def reassigned(rows: list[dict[str, Any]], draw: Random) -> None:
+    row = draw.choice([row for row in rows if row["type"] == ev.SESSION_OUTCOME])
+    row["data"] = row["data"].replace(f'"{row["session_id"]}"', f'"other-{draw.random()}"')
+
+
+def another_outcome(rows: list[dict[str, Any]], draw: Random) -> None:
+    row = draw.choice([row for row in rows if row["type"] == ev.SESSION_OUTCOME][:-6])
+    data = json.loads(row["data"])
+    row["data"] = json.dumps(data | {"corrections": 1 - data["corrections"]})
+
+
+def another_rule(rows: list[dict[str, Any]], draw: Random) -> None:
+    (row,) = [row for row in rows if row["type"] == ev.TRIAL_OPENED]
+    change = draw.choice([{"share": draw.randrange(10**5, 4 * 10**5)}, {"outcome": "kept"}, {"exempt": ["pat-001"]}])
+    row["data"] = json.dumps(
+        json.loads(row["data"]) | change | {"until": f"20{draw.randrange(30, 99)}-01-01T00:00:00Z"}
+    )
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Anchor]]:
+    """A ledger with a trial of 30 sessions, and the heads that were noted at its start and twice since."""
+    path = tmp_path_factory.mktemp("kept") / "ledger.db"
+    anchors = []
+    with Ledger.open_file(path) as ledger:
+        ledger.append([added("pat-001")])
+        began = opened(ledger)
+        for number in range(30):
+            if number in (0, 15):
+                anchors.append(Anchor(*head_of(ledger)))
+            ledger.append(ended(number, began=began, corrections=number % 2))
+        anchors.append(Anchor(*head_of(ledger)))
+    return path, anchors
+
+
+def head_of(ledger: Ledger) -> tuple[int, str]:
+    head = ledger.head()
+    return head.position, head.chain
+
+
+@pytest.mark.parametrize("how", [removed, added_one, reassigned, another_outcome, another_rule])
+def test_what_is_changed_of_what_an_anchor_covers_is_found_and_without_an_anchor_it_is_not(
+    kept: tuple[Path, list[Anchor]], tmp_path: Path, how: Callable[[list[dict[str, Any]], Random], None]
+) -> None:
+    path, anchors = kept
+    for seed in range(examples(20)):
+        copy = tmp_path / f"{seed}.db"
+        shutil.copy(path, copy)
+        rewritten(copy, lambda rows, seed=seed: how(rows, Random(seed)))  # type: ignore[misc]
+        found = verify_opening(lambda copy=copy: Ledger.open_file(copy), *anchors).findings  # type: ignore[misc]
+        assert [one.code for one in found], (how.__name__, seed)
+        assert verify_opening(lambda copy=copy: Ledger.open_file(copy)).findings == ()  # type: ignore[misc]
+
+
+def test_an_honest_ledger_that_goes_on_is_found_to_be_one(kept: tuple[Path, list[Anchor]], tmp_path: Path) -> None:
+    path, anchors = kept
+    for seed in range(examples(100)):
+        copy, draw = tmp_path / f"{seed}.db", Random(seed)
+        shutil.copy(path, copy)
+        with Ledger.open_file(copy) as ledger:
+            for number in range(100, 100 + draw.randrange(4)):
+                ledger.append(ended(number, began=datetime.now(UTC), corrections=draw.randrange(2)))
+            if draw.random() < 0.5:
+                stop(ledger)
+                ledger.append(ended(200, began=datetime.now(UTC)))
+            assert check(ledger) == []
+        assert verify_opening(lambda copy=copy: Ledger.open_file(copy), *anchors).findings == ()  # type: ignore[misc]
