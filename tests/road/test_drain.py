@@ -100,7 +100,8 @@ def test_a_sessions_end_opens_and_lists_each_thing_once(agent: Agent) -> None:
         drain(Project.at(agent.project))
     assert agent.counters()["pat-001"] == (2, 0)
     opened = Counter(Path(name).name for what, name in seen if what == "open")
-    assert opened[transcript.name] == opened["drain.lock"] == opened["ledger.db.lock"] == 1
+    assert opened[transcript.name] == opened["drain.lock"] == 1
+    assert opened["ledger.db.lock"] <= 4  # once for each transaction
     # Read first, compared and written at the end, and rendered from what was written.
     assert opened["playbook.json"] <= 5
     listed = Counter(name for what, name in seen if what == "os.listdir")
