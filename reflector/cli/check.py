@@ -20,7 +20,7 @@ from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, print_json, progress, safe, table
-from reflector.cli.sessions import by_project
+from reflector.cli.sessions import of_project
 from reflector.config import CONSENT
 from reflector.curation.watching import Line, watching
 from reflector.hooks.agents import AGENTS
@@ -130,7 +130,7 @@ def check(
     if not advice.lines:
         looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md and rules, none of which is there"
         raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
-    found = _sessions(place, project, most, since)
+    found = _sessions(project, most, since)
     plan, ran = _Plan.of(project, advice, found), checking.Ran()
     if not as_json:
         _print_head(advice, plan, found)
@@ -176,13 +176,13 @@ def _agent_of(one: Found) -> str:
     return next(name for name, (folder, _) in _folders().items() if one.path.is_relative_to(folder))
 
 
-def _sessions(place: Place, project: Project, most: int, since: datetime | None) -> list[Found]:
+def _sessions(project: Project, most: int, since: datetime | None) -> list[Found]:
     known: dict[tuple[str, int], str] = {}
     if project.has_ledger():
         with project.open_ledger() as ledger:
             known = dict.fromkeys(checking.recorded(ledger), str(project.root))
     found = sessions_of(project.root, _folders().values(), known, since.timestamp() if since else 0.0)
-    own = {one.path for _, files in by_project(place, found, everything=False) for one in files}
+    own = {one.path for one in of_project(project, found)}
     return [one for one in found if one.path in own][:most]
 
 

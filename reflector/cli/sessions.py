@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -17,7 +16,6 @@ from reflector.cli.options import PATH, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, short_id, table
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
-from reflector.locate import is_project
 from reflector.project import Project, project_of
 from reflector.reflection.reflection_events import Reflected
 from reflector.sessions import drain as drains
@@ -26,8 +24,6 @@ from reflector.sessions.history import Imported, news, record_history
 from reflector.sessions.intake import Source, Taken, WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
 from reflector.transcripts.discovery import Found, find_transcripts
-
-_Plan = Sequence[tuple[Project, Sequence[Found]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +118,6 @@ def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tupl
     metavar="YYYY-MM-DD",
     help="Only sessions that began on this day or later.",
 )
-@click.option("--all", "everything", is_flag=True, help="Import the sessions of every project that still exists.")
 @click.option(
     "--agent",
     "name",
@@ -135,15 +130,7 @@ def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tupl
 @yes_option
 @json_option
 @click.pass_obj
-def import_history(
-    place: Place,
-    since: date | None,
-    everything: bool,
-    name: str,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
+def import_history(place: Place, since: date | None, name: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Record the sessions that an agent still keeps, oldest first.
 
     Counts the bullets that these sessions cite; those from before you had a playbook cite none. What people asked for
@@ -153,22 +140,18 @@ def import_history(
     """
     agent = AGENTS[name]
     where = agent.folder() / agent.history
-    if not where.is_dir():
-        note(f"Nothing to import: there is no {where}, where {agent.title} keeps its sessions. Elsewhere: `ingest`")
-        if as_json:
-            print_json([])
-        return
     begin = since.strftime("%Y-%m-%d") if since else ""
-    found = [one for one in find_transcripts(where) if one.started_at >= begin]
-    plan = by_project(place, found, everything=everything)
-    if not plan:
-        whose = "of a project that still exists" if everything else "of this project"
-        note(f"Nothing to import: no sessions {whose} lie in {where}.")
+    project = place.project()
+    found = find_transcripts(where) if where.is_dir() else []
+    files = of_project(project, [one for one in found if one.started_at >= begin])
+    if not files:
+        gone = f"there is no {where}, where {agent.title} keeps its sessions. Elsewhere: `ingest`"
+        note(f"Nothing to import: {f'no sessions of this project lie in {where}.' if where.is_dir() else gone}")
     elif not as_json:
-        _show_plan(plan, dry_run=dry_run)
+        _show_plan(project, files, dry_run=dry_run)
     if not dry_run:
-        _confirm(plan, yes=yes)
-    done = [_history(project, files, None if dry_run else _record(project, files)) for project, files in plan]
+        _confirm(project, files, yes=yes)
+    done = [_history(project, files, None if dry_run else _record(project, files))] if files else []
     if as_json:
         print_json(done)
     failed = [one for history in done for one in history.failed]
@@ -211,32 +194,16 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
-def by_project(place: Place, found: Sequence[Found], *, everything: bool) -> list[tuple[Project, Sequence[Found]]]:
-    """Return the projects with their transcripts, oldest first."""
-    ordered = sorted(found, key=lambda one: (one.started_at, str(one.path)))
-    placed = [(one, cwd, project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
-    own = None if everything else place.project()
-    mine = own.root.resolve() if own is not None else None
-    by_root: dict[Path, list[Found]] = {}
-    left, bare = len(ordered) - len(placed), 0
-    for one, cwd, root in placed:
-        if mine is not None:
-            # A person may name a project where the rule finds one further up.
-            if root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine)):
-                by_root.setdefault(mine, []).append(one)
-        elif not os.path.isdir(root):  # noqa: PTH112 - a name may be too long
-            left += 1
-        elif is_project(root.as_posix()):
-            by_root.setdefault(root, []).append(one)
-        else:
-            bare += 1
-    if own is not None:
-        return [(own, files) for files in by_root.values()]
-    if left:
-        note(f"{counted(left, 'session')} left out: their folder is gone, or no record names it")
-    if bare:
-        note(f"{counted(bare, 'session')} left out: their project has no playbook; run `reflector add` there first")
-    return [(Project.at(root), files) for root, files in by_root.items()]
+def of_project(project: Project, found: Sequence[Found]) -> list[Found]:
+    """Return the transcripts of sessions in a project, oldest first."""
+    mine, files = project.root.resolve(), []
+    for one in sorted(found, key=lambda one: (one.started_at, str(one.path))):
+        cwd = _folder_of(one)
+        root = project_of(cwd) if cwd is not None else None
+        # A person may name a project where the rule finds one further up.
+        if cwd and root and (root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine))):
+            files.append(one)
+    return files
 
 
 def _folder_of(one: Found) -> Path | None:
@@ -249,33 +216,27 @@ def _folder_of(one: Found) -> Path | None:
         return None
 
 
-def _show_plan(plan: _Plan, *, dry_run: bool) -> None:
+def _show_plan(project: Project, files: Sequence[Found], *, dry_run: bool) -> None:
     note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
-    rows = []
-    for project, files in plan:
-        fresh = list(news(project, files)) if dry_run else []
-        found = (len(fresh), sum(cites for _, cites in fresh)) if dry_run else ()
-        size = f"{sum(one.bytes for one in files) / 2**20:.1f}"
-        rows.append((project.root.name, len(files), *found, size, *_days(files), project.root))
-    new = ("new", "cites") if dry_run else ()
-    table(("project", "files", *new, "MB", "from", "to", "folder"), rows, extra=("from", "to"))
+    fresh = list(news(project, files)) if dry_run else []
+    found = {"new": len(fresh), "cites": sum(cites for _, cites in fresh)} if dry_run else {}
+    size = f"{sum(one.bytes for one in files) / 2**20:.1f}"
+    row = (project.root.name, len(files), *found.values(), size, *_days(files), project.root)
+    table(("project", "files", *found, "MB", "from", "to", "folder"), [row], extra=("from", "to"))
 
 
 def _days(files: Sequence[Found]) -> tuple[str, str]:
     return files[0].started_at[:10], files[-1].started_at[:10]
 
 
-def _confirm(plan: _Plan, *, yes: bool) -> None:
+def _confirm(project: Project, files: Sequence[Found], *, yes: bool) -> None:
     """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
-    asking = [(project, files) for project, files in plan if BACKENDS[project.config.backend]]
-    if not asking or yes:
+    config = project.config
+    if yes or not BACKENDS[config.backend]:
         return
-    most = [(files, project, project.config.request_tokens) for project, files in asking]
-    sizes = [min(size // 3, limit) for files, project, limit in most for size, _ in news(project, files)]
-    if not sizes:
-        return
-    told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
-    agreed(f"{told[0].upper()}{told[1:]}. Continue?", told, yes=yes)
+    if sizes := [min(size // 3, config.request_tokens) for size, _ in news(project, files)]:
+        told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
+        agreed(f"{told[0].upper()}{told[1:]}. Continue?", told, yes=yes)
 
 
 def _record(project: Project, files: Sequence[Found]) -> Imported:

@@ -61,21 +61,6 @@ def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) 
         assert agent.counters()["pat-001"] == (3, 0)
 
 
-def test_all_projects_that_still_exist_get_their_own_sessions(agent: Agent, tmp_path: Path) -> None:
-    other = Agent(tmp_path / "other", agent.home)
-    other.claude.mkdir(parents=True)
-    other.write_playbook(BULLETS)
-    (tmp_path / "bare").mkdir()
-    for name in ("gone", "bare"):
-        put(agent, name, "2026-01-01", tmp_path / name)
-    told = agent.call("import-history", "--all").err
-    assert "1 session left out: their folder is gone" in told
-    assert "1 session left out: their project has no playbook" in told
-    assert sessions(agent) == ["s-1", "s-2", "s-0"]
-    assert sessions(other) == ["other"]
-    assert list((tmp_path / "bare").iterdir()) == []
-
-
 def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_folder(agent: Agent) -> None:
     git(agent.project, "init")
     inner = within(agent, "src")
@@ -86,7 +71,7 @@ def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_fol
     put(agent, "there", "2026-01-05", worktree / "src")
     inner.call("import-history")
     shutil.rmtree(worktree)
-    agent.call("import-history", "--all")
+    agent.call("import-history")
     inner.call("import-history")
     assert sessions(agent) == ["s-2", "s-0"]  # what a folder with a playbook of its own has is not the outer one's
     assert sessions(inner) == ["s-1", "there"]
