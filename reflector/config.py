@@ -191,14 +191,9 @@ def load_config(
     config = _within(config, _over(config, own, "project", projects), projects, users)
     if project.resolve() != Path(user_folder(environ)).resolve():
         config = _fenced(config, project, projects, users)
-    variables = {
-        name.removeprefix("REFLECTOR_").lower(): value
-        for name, value in environ.items()
-        if name.startswith("REFLECTOR_")
-        and not name.startswith("REFLECTOR_TEST_")
-        and name not in _OTHER_VARIABLES
-        and value
-    }
+    ours = {name: value for name, value in environ.items() if name.startswith("REFLECTOR_") and value}
+    others = {name for name in ours if name.startswith("REFLECTOR_TEST_")} | _OTHER_VARIABLES
+    variables = {name.removeprefix("REFLECTOR_").lower(): ours[name] for name in ours if name not in others}
     config = _over(config, {key: from_text(key, value) for key, value in variables.items()}, "environment")
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, given, "flag")

@@ -17,8 +17,6 @@ from reflector.files import read_bounded
 _TIMEOUT_S: Final = 30
 #: More than a file has that names another folder.
 _MOST_POINTER: Final = 1 << 16
-#: What git reads of every repository.
-_ALWAYS_READ: Final = ("HEAD", "commondir", "config", "index", "packed-refs")
 _SETTINGS: Final = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
 _ENVIRONMENT: Final = {
     "LC_ALL": "C",
@@ -44,10 +42,6 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     program = shutil.which("git", path=path)
     if program is None:
         raise GitUnavailable("git is not installed")
-    _, git = repository(folder)
-    for file in [git / name for name in _ALWAYS_READ] if git else []:
-        if file.exists() and not file.is_file():  # git would wait for a pipe
-            raise GitUnavailable(f"{file} is not a regular file")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     try:

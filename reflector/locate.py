@@ -252,10 +252,7 @@ def _in_main_checkout(folder: str) -> str:
 
 def _upward(folder: str, home: str) -> list[str]:
     found = [folder]
-    while folder not in ("/", "", home):
-        folder = folder.rpartition("/")[0] or "/"
-        if folder == home:
-            break
+    while folder not in ("/", "", home) and (folder := folder.rpartition("/")[0] or "/") != home:
         found.append(folder)
     return found
 

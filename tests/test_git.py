@@ -61,15 +61,6 @@ def test_no_git_of_the_working_folder_is_run(
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("name", ["HEAD", "config", "index", "packed-refs"])
-def test_a_pipe_in_place_of_a_file_of_git_is_refused_and_not_waited_for(hostile: Path, name: str) -> None:
-    (hostile / ".git" / name).unlink(missing_ok=True)
-    os.mkfifo(hostile / ".git" / name)
-    (hostile / "sub").mkdir()
-    with pytest.raises(GitUnavailable, match=f"{name} is not a regular file"):
-        ask_git(hostile / "sub", "ls-files")
-
-
 STATE = ".claude/reflector"
 
 

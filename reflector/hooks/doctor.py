@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from shlex import quote
 
 from reflector import entries, files, handover, locate
 from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_config
@@ -25,14 +24,12 @@ from reflector.curation.adoption import kept_of_others, read, told_beside
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
-from reflector.events.event import LEDGER_MERGED
 from reflector.hooks import fast, git_setup
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
-from reflector.ledger.url import sqlite_url
 from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
@@ -200,7 +197,6 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield from _server(ledger)
     head = ledger.head()
     yield Check("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}")
-    yield from _unread(ledger, project)
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
     with ledger.asking() as sql:
@@ -243,24 +239,6 @@ def _server(ledger: Ledger) -> Iterator[Check]:
     elif on:
         where = f"on {places[0]}" if places else "on the coordinator, for their schema is not distributed"
         yield Check("citus", f"the tables are {where}; citus.enable_unsafe_triggers is on")
-
-
-def _unread(ledger: Ledger, project: Project) -> Iterator[Check]:
-    """Yield a warning where the project has a ledger file whose history is not in the ledger of `ledger_url`."""
-    file, url = project.ledger_file, ledger.engine.url
-    is_file = file.is_file() and not file.is_symlink()
-    if not project.config.ledger_url or not is_file or (url.is_file and file.samefile(url.database)):
-        return
-    try:
-        seen = entries.look(file, "default")
-    except LedgerError:  # not a ledger, or not a sound one: nobody counts in it
-        return
-    merged = {(event.data or {}).get("origin") for event in ledger.events(types=[LEDGER_MERGED])}
-    if seen.position and seen.origin not in {ledger.head().origin, *merged}:
-        old = f"REFLECTOR_LEDGER_URL={quote(sqlite_url(file))} REFLECTOR_PLAYBOOK=default"
-        text = f"{file} has {_counted(seen.position, 'event')}, and its history is not in the ledger that `ledger_url` "
-        mend = f"{old} reflector export --format ndjson > old.ndjson, then reflector import old.ndjson; or reflector"
-        yield Check("ledger", f"{text}names: its counts are not shown", f"{mend} config unset ledger_url")
 
 
 def _windows(ledger: Ledger, project: Project) -> Check:

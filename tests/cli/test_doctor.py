@@ -16,7 +16,6 @@ import pytest
 from reflector.cli.support import report
 from reflector.hooks.install import EVENTS, HookList
 from reflector.hooks.reach import Check
-from reflector.ledger.url import sqlite_url
 from tests.road.agent import BULLETS, Agent
 
 MODEL = {"REFLECTOR_BACKEND": "anthropic", "ANTHROPIC_API_KEY": "sk-ant-secret-of-mine"}
@@ -212,23 +211,6 @@ def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent)
         git("config", "--local", *words)
         assert found(agent, "git")[0]["mend"] == "reflector install --git"
         _mended(agent, "sets the merge driver in this clone's git configuration")
-
-
-def test_a_ledger_that_the_settings_leave_behind_is_named_with_the_way_to_its_counts(
-    agent: Agent, tmp_path: Path
-) -> None:
-    other = sqlite_url(tmp_path / "other.db")
-    agent.call("ledger", "copy", other)
-    for url, more in ((other, {}), (sqlite_url(agent.ledger), {"REFLECTOR_PLAYBOOK": "shop"})):
-        agent.environ = {"REFLECTOR_LEDGER_URL": url, **more}
-        assert [check["state"] for check in found(agent, "ledger")] == ["ok"]  # its history is there
-    agent.environ = {"REFLECTOR_LEDGER_URL": other, "REFLECTOR_PLAYBOOK": "shop"}
-    agent.call("drain")
-    (_, check) = found(agent, "ledger")
-    assert check["state"] == "warning"
-    assert check["text"].startswith(f"{agent.ledger} has 6 events, and its history is not in the ledger")
-    assert "reflector export --format ndjson > old.ndjson, then reflector import old.ndjson" in check["mend"]
-    assert sorted(path.name for path in agent.state.glob("ledger.db*")) == ["ledger.db", "ledger.db.lock"]
 
 
 def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_checked(agent: Agent) -> None:
