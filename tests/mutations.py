@@ -112,12 +112,7 @@ MUTATIONS = [
     Mutation("reflector/cli/finding.py", "for need in (all, any):", "for need in (any,):", ERRORS),
     Mutation("reflector/cli/finding.py", "said.sort(key=lambda part: -sum(", "said.sort(key=lambda part: sum(", ERRORS),
     # The agent as judge.
-    Mutation(
-        "reflector/locate.py",
-        'return bool(folder) and _kind(f"{folder}/guard/{word}") != 0',
-        "return bool(word)",
-        JUDGED,
-    ),
+    Mutation("reflector/locate.py", "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "for name in (*_COMMON, *client.variables_of(environ)) if", "for name in environ if", JUDGED),
     Mutation(AGENT, "env=dict(environ)", "env={**os.environ, **environ}", JUDGED),
     Mutation(CONFIG, 'own.get("backend") == "agent"', "False", JUDGED),
@@ -155,9 +150,7 @@ MUTATIONS = [
     Mutation(APPENDING, "known[event.event_id] = (position, item.data_hash)", "pass", APPEND),
     Mutation(APPENDING, "event.occurred_at or recorded_at", "recorded_at", APPEND),
     Mutation(APPENDING, "taken[name] = event.position", "pass", APPEND),
-    Mutation(
-        APPENDING, "writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at", "pass", APPEND
-    ),
+    Mutation(APPENDING, "writing.position, writing.chain, writing.recorded_at = ", "_ = ", APPEND),
     Mutation(STORE, "                rebuild(writing.sql)\n", "                pass\n", APPEND),
     Mutation(ADMISSION, "one.target.required and event.target_id is None", "False", APPEND),
     Mutation(ADMISSION, "if not 0 < len(value) <= _MAX_FIELD", "if not 0 <= len(value) <= _MAX_FIELD", APPEND),
@@ -311,12 +304,7 @@ MUTATIONS = [
     Mutation(FAST, ' or payload.get("source") == "compact":', ":", HOOK),
     Mutation(FAST, "return keep_elsewhere(payload, data)", "raise first", HOOK),
     # The spool: a delivery is in one place, is tried again after a growing pause, and outlives a killed hook.
-    Mutation(
-        SPOOLED,
-        '    (spool_dir / "failed" / delivery.path.name).with_suffix(".error").unlink(missing_ok=True)\n',
-        "",
-        SPOOL,
-    ),
+    Mutation(SPOOLED, 'path.name).with_suffix(".error").unlink(missing_ok=True)', "path.name)", SPOOL),
     Mutation(PAUSES, "attempts < MOST_ATTEMPTS and not", "not", ("tests/cli/test_trouble.py",)),
     Mutation(SPOOLED, "if path.lstat().st_mtime > oldest:", "if False:", SPOOL),
     Mutation(SPOOLED, 'if folder in (spool_dir, spool_dir / "waiting") and _is_whole(path):', "if False:", SPOOL),
@@ -346,12 +334,7 @@ MUTATIONS = [
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
     Mutation(INJECTION, "[bullet for bullet in beside.bullets if bullet.name not in names]", "beside.bullets", TOLD),
     Mutation(INJECTION, " b.name in loaded.uncounted else ", " False else ", ("tests/curation/test_sharing.py", *TOLD)),
-    Mutation(
-        INJECTION,
-        "            if bullet.name not in known.removed or bullet.text in named\n",
-        "",
-        ("tests/curation/test_sharing.py", *TOLD),
-    ),
+    Mutation(INJECTION, "name not in known.removed or", "name or", ("tests/curation/test_sharing.py", *TOLD)),
     Mutation(INJECTION, 'len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2', "len(text)", TOLD),
     Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows no secret.
@@ -406,16 +389,11 @@ MUTATIONS = [
     Mutation(WINDOW, "return is_anothers or self.completed.data is None", "return is_anothers", WINDOWS),
     Mutation(
         WINDOW,
-        "return [event for event in _line(self.windows, after) if event.event_id not in self.retracted]",
-        "return _line(self.windows, after)",
+        "in _line(self.windows, after) if event.event_id not",
+        "in _line(self.windows, after) if None not",
         WINDOWS,
     ),
-    Mutation(
-        WINDOW,
-        " match[0] if match[1] in judged or match[1] not in live else match[0].translate(_NO_BRACKETS)",
-        " match[0]",
-        WINDOWS,
-    ),
+    Mutation(WINDOW, "match[0] if match[1] in judged or match[1] not in live else", "match[0] if True else", WINDOWS),
     Mutation(WINDOW, 'for name in carried if last.get(name) == "neutral")', "for name in carried)", WINDOWS),
     Mutation(STANDING, "        if name in overtaken:\n", "        if False:\n", WINDOWS),
     Mutation(STANDING, ' and said[-1].is_broken == (tag.followed == "no")', "", WINDOWS),
