@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +68,10 @@ def trajectory(
     if record is not None:
         judge = Recording(judge, record)
     builder = ReflectorPromptBuilder(project=project.root)
-    shown = _Shown()
+    rows: list[tuple[str, str | None, int, str]] = []
+    notes, failed = list[str](), list[str]()
     cases: dict[str, list[tuple[str, Case]]] = {}
-    for where, one in _read(files, shown.failed):
+    for where, one in _read(files, failed):
         name = dataset or one.dataset
         case = Case(one.trajectory, one.ground_truth or "", one.test_report or "", name, iterations)
         cases.setdefault(name, []).append((where, case))
@@ -80,57 +80,45 @@ def trajectory(
             try:
                 own = place.of_dataset(project, name, backend=backend)
             except Mistake as mistake:
-                shown.failed += [f"{where}: {mistake}" for where, _ in of_one]
+                failed += [f"{where}: {mistake}" for where, _ in of_one]
                 continue
-            _judge(place, own, judge, builder, of_one, shown, bar)
-    if shown.rows:
-        table(("trajectory", "dataset", "insights", "verdicts"), shown.rows)
-    for line in [*shown.notes, *shown.failed]:
+            place.write(own)
+            for (where, case), talk in zip(of_one, _judged(own, judge, builder, of_one), strict=True):
+                bar.update(1)
+                if isinstance(talk, Mistake):
+                    failed.append(f"{where}: {talk}")
+                    continue
+                asked, outcome = talk
+                into = failed if outcome == "failed" else notes
+                into += [f"{where}: {problem}" for problem in asked.problems[:_MOST_PROBLEMS] if outcome]
+                verdicts = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in asked.evaluations)
+                verdicts = verdicts or outcome if outcome else f"recorded before{verdicts and ': '}{verdicts}"
+                rows.append((Path(where).name, case.dataset, len(asked.insights), verdicts))
+            place.write(own)
+    if rows:
+        table(("trajectory", "dataset", "insights", "verdicts"), rows)
+    for line in [*notes, *failed]:
         note(f"reflector: {line}")
-    if shown.failed:
+    if failed:
         raise click.exceptions.Exit(1)
 
 
-@dataclass(slots=True)
-class _Shown:
-    """What is printed: a row of each trajectory that was judged, what is worth a note, and what failed."""
-
-    rows: list[tuple[str, str | None, int, str]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-
-
-def _judge(
-    place: Place,
-    project: Project,
-    judge: Backend,
-    builder: ReflectorPromptBuilder,
-    cases: list[tuple[str, Case]],
-    shown: _Shown,
-    bar: Any,
-) -> None:
-    """Judge the trajectories of a dataset, each with the place that it was read from."""
-    place.write(project)
+def _judged(
+    project: Project, judge: Backend, builder: ReflectorPromptBuilder, cases: list[tuple[str, Case]]
+) -> Iterator[Mistake | tuple[Any, str]]:
+    """Yield what was asked and answered about each trajectory of a dataset, and what came of it, "" where it was
+    recorded before."""
     is_away = False
     with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
         recorder = Recorder(ledger, judge, gate=Gate(project.config, project.root))
-        for where, case in cases:
-            bar.update(1)
+        for _, case in cases:
             try:
                 talk, reflected = run_recorded(recorder, builder, case, ask=not is_away)
             except Mistake as mistake:
-                shown.failed.append(f"{where}: {mistake}")
-                continue
-            verdicts = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in talk.evaluations)
-            if reflected is None:
-                verdicts = f"recorded before{verdicts and ': '}{verdicts}"
+                yield mistake
             else:
-                is_away = is_away or reflected.stage in OUTAGES
-                into = shown.failed if reflected.outcome == "failed" else shown.notes
-                into += [f"{where}: {problem}" for problem in talk.problems[:_MOST_PROBLEMS]]
-                verdicts = verdicts or reflected.outcome
-            shown.rows.append((Path(where).name, case.dataset, len(talk.insights), verdicts))
-    place.write(project)
+                is_away = is_away or (reflected is not None and reflected.stage in OUTAGES)
+                yield talk, reflected.outcome if reflected else ""
 
 
 def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Entry]]:
