@@ -72,11 +72,6 @@ class Project:
         layers: Mapping[str, Layer] = {**config.layers, "playbook": "default"}
         return cls(outer.state_dir / "datasets" / dataset, replace(config, layers=layers), outer.root)
 
-    @classmethod
-    def without_settings(cls, root: Path) -> Project:
-        """Return a project as if nobody had set anything: what is known of one whose settings are refused."""
-        return cls(root, Config())
-
     @property
     def is_users(self) -> bool:
         return _is_users(self.root)

@@ -6,7 +6,7 @@ does what is said of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -395,15 +395,14 @@ def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     Without --fix it changes nothing. --fix renews our hooks, takes our files from other users
     and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
     """
-    from reflector.config import ConfigError
-    from reflector.hooks.doctor import examine, examine_without_settings
+    from reflector.config import Config, ConfigError
+    from reflector.hooks.doctor import examine
     from reflector.project import Project
 
-    look: Callable[[], Iterator[Check]]
     try:
         look = partial(examine, place.project())
     except ConfigError as error:
-        look = partial(examine_without_settings, Project.without_settings(place.folder()), error)
+        look = partial(examine, Project(place.folder(), Config()), error)
     if fix:
         _fix(list(look()))
     checks = list(look())
@@ -453,11 +452,9 @@ def _print_checks(checks: list[Check]) -> None:
     width = max(len(check.name) for check in checks) + 1
     for check in checks:
         click.echo(click.style(f"{check.state:<7}  ", **_STYLES[check.state]), nl=False)
-        print_facts([(check.name, check.text)], width, 9, begun=True)
-        if check.mend:
-            print_facts([("", f"→ {check.mend}")], width, 9)
-        if check.fix is not None:
-            print_facts([("", f"→ or reflector doctor --fix, which {check.fix}")], width, 9)
+        ways_out = [f"→ {check.mend}"] if check.mend else []
+        ways_out += [f"→ or reflector doctor --fix, which {check.fix}"] if check.fix else []
+        print_facts([(check.name, check.text), *(("", way_out) for way_out in ways_out)], width, 9, begun=True)
 
 
 @click.command()

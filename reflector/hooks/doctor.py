@@ -47,29 +47,23 @@ from reflector.trials.sessions import running
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_NS = 3600 * 1_000_000_000
 _OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
-_Part = Callable[[Project], Iterator[Check]]
 
 
-def examine(project: Project) -> Iterator[Check]:
-    """Yield every check of a project, from the interpreter to the hooks."""
-    parts = (_software, _files, _copies, _playbook, _git, _ledger, _beside, _spool, checks_of_hooks, _backend, _prompts)
-    return _each(project, *parts)
-
-
-def examine_without_settings(project: Project, refused: ConfigError) -> Iterator[Check]:
-    """Yield why a project's settings are refused, and the checks that need none: not which ledger and which judge it
-    has, and nothing that would be processed by them."""
-    what, _, way_out = str(refused).rpartition("; ")
-    yield Check("settings", f"{what}; the ledger and the backend are not checked until then", way_out, is_error=True)
-    yield from _each(project, _software, _files, _playbook, _git, _waiting, checks_of_hooks, _prompts)
-
-
-def _each(project: Project, *parts: _Part) -> Iterator[Check]:
+def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Check]:
+    """Yield every check of a project, from the interpreter to the hooks. Where its settings are `refused`, it has none,
+    and what they say is not checked: which ledger and which judge it has, and what would be processed by them."""
+    parts: list[Callable[[Project], Iterator[Check]]] = [_software, _files, _copies, _playbook, _git, _ledger, _beside]
+    parts += [_spool, checks_of_hooks, _backend, _prompts]
+    if refused is not None:
+        what, _, way_out = str(refused).rpartition("; ")
+        what = f"{what}; the ledger and the backend are not checked until then"
+        yield Check("settings", what, way_out, is_error=True)
+        parts = [_software, _files, _playbook, _git, _waiting, checks_of_hooks, _prompts]
     for part in parts:
         try:
             yield from part(project)
-        except OSError as refused:
-            what = f"{refused.filename or ''}: {refused.strerror}"
+        except OSError as error:
+            what = f"{error.filename or ''}: {error.strerror}"
             yield Check("files", what, "check that it is yours to read", is_error=True)
 
 
