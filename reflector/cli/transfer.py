@@ -93,13 +93,24 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
         raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
     answer: ImportedJson | LoadedJson | Merged
     if not is_export:
-        answer = _adopt(place, file, dry_run=dry_run, quiet=as_json)
+        answer = _adopt(place, file, dry_run=dry_run)
     elif _has_events(place):
-        answer = _merge(place, file, rename=rename, quiet=as_json)
+        answer = _merge(place, file, rename=rename)
     else:
-        answer = _load(place, file, quiet=as_json)
+        answer = _load(place, file)
     if as_json:
         print_json(answer)
+    elif isinstance(answer, Merged):
+        _print_merged(answer)
+    elif isinstance(answer, LoadedJson):
+        click.echo(answer.head)
+    else:
+        for line in answer.lines if dry_run else ():
+            click.echo(safe(line))
+        done = "would be imported" if dry_run else "imported"
+        click.echo(f"{counted(answer.bullets, 'bullet')} {done}" if answer.lines else "nothing new in this file")
+        if answer.undo is not None:
+            note(f"Undo: {answer.undo}")
 
 
 def _print_file(content: bytes) -> None:
@@ -132,7 +143,7 @@ def _has_events(place: Place) -> bool:
         return ledger.head().position > 0
 
 
-def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> ImportedJson:
+def _adopt(place: Place, file: Path, *, dry_run: bool) -> ImportedJson:
     with place.pipeline() as pipeline:
         raw = read_bounded(file, MAX_BYTES)
         loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
@@ -153,18 +164,10 @@ def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> ImportedJ
     for text in loaded.notes:
         note(text)
     _name(known, "… and {:,} more that bullets say already; --json lists them")
-    lines = [bullet.line for bullet in new]
-    if not quiet:
-        for line in lines if dry_run else ():
-            click.echo(safe(line))
-        done = "would be imported" if dry_run else "imported"
-        click.echo(f"{counted(len(new), 'bullet')} {done}" if new else "nothing new in this file")
-        if undo is not None:
-            note(f"Undo: {undo}")
-    return ImportedJson(len(new), [*loaded.notes, *known], dry_run, lines, undo)
+    return ImportedJson(len(new), [*loaded.notes, *known], dry_run, [bullet.line for bullet in new], undo)
 
 
-def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
+def _load(place: Place, file: Path) -> LoadedJson:
     project = place.project()
     state = project.make_state_dir()
     with (
@@ -176,26 +179,20 @@ def _load(place: Place, file: Path, *, quiet: bool) -> LoadedJson:
         end = load(ledger, lines())
         aside = settle(ledger, project)
     place.write(project)
-    if not quiet:
-        click.echo(end)
     if aside is not None:
         note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
     return LoadedJson(end, aside)
 
 
-def _merge(place: Place, file: Path, *, rename: bool, quiet: bool) -> Merged:
-    first = place.project().first_number
+def _merge(place: Place, file: Path, *, rename: bool) -> Merged:
     with place.changing() as ledger, _lines(file, "reading") as lines:
-        merged = merge(ledger, lines, rename=rename, first=first)
-    if not quiet:
-        click.echo(merged.head)
-        for old, new in merged.renamed.items():
-            click.echo(f"{old} of the file is {new} here")
-        _print_merged(merged)
-    return merged
+        return merge(ledger, lines, rename=rename, first=place.project().first_number)
 
 
 def _print_merged(merged: Merged) -> None:
+    click.echo(merged.head)
+    for old, new in merged.renamed.items():
+        click.echo(f"{old} of the file is {new} here")
     if merged.forward:
         note("This ledger was an earlier state of the file's, and is the same one now.")
         return

@@ -105,6 +105,11 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, argume
     assert "Traceback" not in ran.err
 
 
+def test_a_wrong_setting_exits_2(agent: Agent) -> None:
+    (agent.claude / "reflector.toml").write_text("backned = 'rules'")
+    assert "did you mean 'backend'?" in agent.call("list", code=2).err
+
+
 def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agent) -> None:
     for text, wanted in (
         ("red \x1b[31m", "U+001B"),

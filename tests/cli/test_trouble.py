@@ -35,6 +35,7 @@ def assert_told(agent: Agent, *arguments: str | Path, about: str | Path, code: i
 def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(agent: Agent, tmp_path: Path) -> None:
     bad = [tmp_path / what for what in ("missing", "a pipe", "a hook's payload")]
     os.mkfifo(bad[1])
+    assert_told(agent, "import", bad[1], about=bad[1])
     bad[2].write_text('{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": "/x"}')
     good = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(2)]
     told = agent.call("ingest", good[0], *bad, good[1], code=1).err.splitlines()
