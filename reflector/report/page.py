@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.audit.blame import Step, blames
+from reflector.audit.checked import Checked, checked
 from reflector.audit.difference import Changed, difference
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats, stats
@@ -119,6 +120,7 @@ class Page:
     since      what the changes are counted from, as it was asked for; those that are more than counts come first
     overruled  verdicts that a person took out of the count, the newest first; `lost` how many, by judge
     waiting    by its kind; None for a moment: nothing waits in the past
+    checked    what `check` found of each line; None where nobody checked
     """
 
     project: str
@@ -136,6 +138,7 @@ class Page:
     lost: Mapping[str | None, int]
     waiting: dict[str, Wait] | None
     lessons: list[Lesson]
+    checked: Checked | None
     trial: TrialStatus | None
     command: Command
 
@@ -155,9 +158,9 @@ class Page:
     @property
     def contents(self) -> list[tuple[str, str, bool]]:
         """The sections: id, title, and whether it is there."""
-        own = ("Playbook", "Changes", "Weeks", "Waiting", "Judges", "Cost", "Told", "Lessons", "Trial")
-        some = {"Waiting": self.waiting is not None, "Lessons": bool(self.lessons), "Trial": self.trial is not None}
-        return [(title.lower(), title, some.get(title, True)) for title in own]
+        own = ("Playbook", "Changes", "Weeks", "Waiting", "Judges", "Checked", "Cost", "Told", "Lessons", "Trial")
+        some = {"Waiting": self.waiting, "Checked": self.checked, "Lessons": self.lessons, "Trial": self.trial}
+        return [(title.lower(), title, bool(some.get(title, True))) for title in own]
 
     @property
     def known(self) -> int:
@@ -224,6 +227,7 @@ def gather(
         overruled=[step for _, step in sorted(overruled.items(), reverse=True)],
         lost=Counter(step.model or step.backend for step in overruled.values()),
         waiting=None if past is not None else _waiting(ledger, command),
+        checked=checked(ledger, past) if ledger.has(ev.BULLET_CHECKED) else None,
         trial=standing(ledger, then.position),
         lessons=sorted(lesson_book(past or ledger), key=lambda one: -one.effectiveness),
         command=command,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.report.hostile import HOSTILE
 from tests.report.reading import Reader
+from tests.report.test_hostile import HOSTILE
 from tests.report.test_hostile import attacked as attacked
 from tests.report.test_page import agent as agent
 from tests.report.test_page import report

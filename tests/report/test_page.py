@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from reflector.audit.checked import checked
+from reflector.trials.status import standing
 from tests.report.made import BEGIN, at, life
 from tests.report.reading import Reader, whole
 from tests.road.agent import Agent
@@ -76,6 +78,20 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     lessons = said(agent, "lessons", *as_of)
     shown_lessons = sorted((row[0], row[3]) for row in page.tables.get("Lessons by worth", []))
     assert shown_lessons == sorted((one["data"]["text"], f"{one['effectiveness']:.2f}") for one in lessons)
+
+
+def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
+    page = Reader(report(agent))
+    with agent.open_ledger() as ledger:
+        found, trial = checked(ledger), standing(ledger)
+    rows = page.tables["Lines of advice that were checked"]
+    wanted = [(c.name, c.relevant, c.sessions, f"{c.followed.yes}/{c.followed.no}") for c in found.lines]
+    assert [(row[0], whole(row[2]), whole(row[3]), row[4]) for row in rows] == wanted
+    assert [row[1] for row in rows] == [c.result for c in found.lines]
+    assert trial is not None
+    arms = [[arm.sessions, arm.good] for arm in (trial.told, trial.without)]
+    assert [list(map(whole, row[1:3])) for row in page.tables["Sessions of the trial"]] == arms
+    assert trial.sentence in page.text
 
 
 def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
