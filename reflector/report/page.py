@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.audit.blame import Step, blames
-from reflector.audit.checked import Checked, checked
+from reflector.audit.checked import Checked, CheckedLine, checked
 from reflector.audit.difference import Changed, difference
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats, stats
@@ -166,6 +166,12 @@ class Page:
     def known(self) -> int:
         """The sessions whose outcome is recorded."""
         return sum(week.sum("known") for week in self.weeks)
+
+    @property
+    def checked_first(self) -> list[CheckedLine]:
+        """The checked lines, those first of which most is known."""
+        lines = self.checked.lines if self.checked is not None else ()
+        return sorted(lines, key=lambda one: -max(one.followed.evidence, one.helped.evidence, one.sessions / 1e6))
 
     @property
     def contested(self) -> list[Told]:

@@ -82,7 +82,7 @@ def life(ledger: Ledger, sessions: int, bullets: int, days: int = 364) -> None:
             ledger.append(_Made(number, _written(ended), chance).session(cited, sorted(shown), good))
             if number == sessions // 2:
                 start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free", until=ended + timedelta(400))
-            if number % 97 == 50:
+            if number % 40 == 10:
                 _overrule(ledger, chance)
             if number % 131 == 100:
                 ledger.append([changed(ev.BULLET_REVISED, chance.choice(names[:40]), number, text=text(number + 1000))])
@@ -131,7 +131,7 @@ class _Made:
         model: str | None,
         names: Sequence[str],
         good: dict[str, float],
-        mode: str = "cited",
+        mode: str = "own",
     ) -> list[NewEvent]:
         chance, tags, said = self.chance, list[dict[str, Any]](), list[dict[str, Any]]()
         for index, name in enumerate(names):

@@ -37,7 +37,7 @@ def said(agent: Agent, *words: str) -> Any:
     return json.loads(agent.call(*words, "--json", code=None).out)
 
 
-@pytest.mark.parametrize("moment", ["", "700"])
+@pytest.mark.parametrize("moment", ["", "1000"])
 def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     as_of = ["--as-of", moment] if moment else []
     page = Reader(report(agent, "--since", "2025-12-20", *as_of))
@@ -118,7 +118,7 @@ def test_what_waits_is_named_with_the_command_that_decides_it(agent: Agent) -> N
     assert first[3] == f"reflector reflect {first[1]}"
     assert said(agent, "show", first[1])["session_id"].startswith(first[1])
     assert page.tables["Verdicts that a person took out of the count"]
-    assert "Undecided citations" not in Reader(report(agent, "--as-of", "700")).tables
+    assert "Undecided citations" not in Reader(report(agent, "--as-of", "1000")).tables
 
 
 def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
