@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import FILE, as_of_option, past
+from reflector.cli.options import FILE, Question, as_of_option, past
 from reflector.cli.output import note
 from reflector.cli.playbook import ORDERS, Uses
+
+if TYPE_CHECKING:
+    from reflector.report.page import Page
 
 
 @click.command()
@@ -25,13 +30,23 @@ def report(place: Place, since: str | None, moment: str | None, out: Path, opens
     One HTML file that loads nothing and reads without a script: what each bullet counts and why, what changed, sessions
     by week, what waits, judges, cost, and what is told for nothing.
     """
-    try:
-        from reflector.report.html import page_html
-    except ModuleNotFoundError as error:
+    if not all(map(find_spec, ("jinja2", "vl_convert"))):
         from reflector.resources import install_command
 
-        raise click.ClickException(f"the report needs the extra 'report': {install_command('report')}") from error
-    from reflector.cli.options import Question
+        raise click.ClickException(f"the report needs the extra 'report': {install_command('report')}")
+    from reflector.report import pictures
+
+    with pictures.begin() as begun:
+        page = _gathered(place, since, moment, share=share)
+        from reflector.report.html import page_html
+
+        out.write_text(page_html(page, begun, share=share), "utf-8")
+    note(f"wrote {out}")
+    if opens:
+        click.launch(out.resolve().as_uri())
+
+
+def _gathered(place: Place, since: str | None, moment: str | None, *, share: bool) -> Page:
     from reflector.report.page import gather
 
     with place.reading() as ledger:
@@ -39,8 +54,4 @@ def report(place: Place, since: str | None, moment: str | None, out: Path, opens
         uses, command = Uses.of(asked), Place().command if share else place.command
         live = [uses.json(row) for row in asked.playbook.rows() if row.status == "live"]
         live.sort(key=ORDERS["best"])
-        page = gather(ledger, asked.then, live, project=place.project().root.name, command=command, since=since)
-    out.write_text(page_html(page, share=share), "utf-8")
-    note(f"wrote {out}")
-    if opens:
-        click.launch(out.resolve().as_uri())
+        return gather(ledger, asked.then, live, project=place.project().root.name, command=command, since=since)

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import base64
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
+from subprocess import Popen
 from typing import Any, Final
 
 import jinja2
@@ -52,9 +55,8 @@ class Words:
         return self.cut(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def page_html(page: Page, *, share: bool = False) -> str:
-    """Return the whole file."""
-    style, script = (_TEMPLATES.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+def page_html(page: Page, begun: Popen[bytes], *, share: bool = False) -> str:
+    """Return the whole file; `begun` is the process that draws. Raises OSError where it is gone."""
     words = Words(page.project, share=share)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -65,13 +67,24 @@ def page_html(page: Page, *, share: bool = False) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": _number, "day": _day, "percent": _percent, "cut": words.cut}
-    drawn = pictures.drawn(page, lambda text: words.cut(text, 40))
+    wanted = pictures.charts(page, lambda text: words.cut(text, 40))
+    marks = {name: [f"<!--{name}-{place}-->" for place, _ in enumerate(both)] for name, both in wanted.items()}
+    with ThreadPoolExecutor(1) as drawing:  # while the rest is written
+        drawn = drawing.submit(pictures.drawn, begun, [spec for both in wanted.values() for spec in both])
+        html = _written(environment, page, words, {name: [*map(Markup, both)] for name, both in marks.items()})
+    for mark, svg in zip(chain.from_iterable(marks.values()), drawn.result(), strict=True):
+        html = html.replace(mark, svg, 1)
+    return html
+
+
+def _written(environment: jinja2.Environment, page: Page, words: Words, drawn: dict[str, list[Markup]]) -> str:
+    style, script = (_TEMPLATES.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     rows = sum(len(one.newest) for one in page.bullets)
     hand = (pictures.bar, pictures.course, pictures.worth, pictures.share)
     return environment.get_template("page.html").render(
         page=page,
-        share=share,
-        pictures={name: [Markup(one) for one in both] for name, both in drawn.items()},
+        share=words.share,
+        pictures=drawn,
         draw={one.__name__: _marked(one) for one in hand},
         most=max((one.row.helpful + one.row.harmful for one in page.bullets), default=0),
         room=max(80, min(300, _ROOM // (2 * rows + 1))),

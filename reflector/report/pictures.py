@@ -1,4 +1,4 @@
-"""The pictures of a report: charts by Vega-Lite, drawn to SVG in this process; small lines and bars by hand.
+"""The pictures of a report: charts by Vega-Lite, drawn to SVG in a process of its own; small lines and bars by hand.
 
 Invariant: a picture loads nothing, runs nothing and styles nothing but by the page's own colours. Of what the library
 draws only shapes and words pass, so no text inside a chart can become markup. Each chart is drawn twice, for a wide
@@ -7,7 +7,10 @@ and for a narrow screen, because letters that are scaled down cannot be read.
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +21,13 @@ if TYPE_CHECKING:
     from reflector.report.page import Page
 
 _WIDE, _NARROW = 660, 270
+_DRAWS: Final = """
+import json, sys, vl_convert
+draw = lambda spec: vl_convert.vegalite_to_svg(spec, vl_version="5.20", allowed_base_urls=[])
+draw({"data": {"values": []}, "mark": "bar"})
+wanted = sys.stdin.read()
+json.dump([draw(spec) for spec in json.loads(wanted or "[]")], sys.stdout)
+"""
 _SHAPES: Final = frozenset("svg g path line rect circle text".split())
 _DRAWN: Final = frozenset(
     "d transform fill stroke stroke-width stroke-dasharray opacity fill-opacity x y x1 x2 y1 y2 width height rx r"
@@ -50,24 +60,31 @@ _CONFIG: Final = {
 }
 
 
-def drawn(page: Page, shown: Callable[[str], str]) -> dict[str, list[str]]:
-    """Return the charts of a page by the section that they stand in, each wide and narrow; none of what is empty.
+def begin() -> subprocess.Popen[bytes]:
+    """Start the process that draws: its engine takes a second to be ready, while the ledger is asked."""
+    return subprocess.Popen([sys.executable, "-I", "-c", _DRAWS], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def charts(page: Page, shown: Callable[[str], str]) -> dict[str, list[dict[str, Any]]]:
+    """Return what is to be drawn by the section that it stands in, each wide and narrow; none of what is empty.
 
     `shown` makes a name fit to be seen.
     """
-    found: dict[str, list[str]] = {"weeks": [], "spent": [], "told": []}
+    found: dict[str, list[dict[str, Any]]] = {"weeks": [], "spent": [], "told": []}
     for width in (_WIDE, _NARROW):
-        specs = (_weeks(page, width), _spent(page, width, shown), _told(page, width))
-        for name, spec in zip(found, specs, strict=True):
-            found[name] += [_svg(spec)] if spec else []
+        for name, spec in zip(
+            found, (_weeks(page, width), _spent(page, width, shown), _told(page, width)), strict=True
+        ):
+            found[name] += [{"config": _CONFIG, **spec}] if spec else []
     return found
 
 
-def _svg(spec: dict[str, Any]) -> str:
-    import vl_convert
-
-    svg = vl_convert.vegalite_to_svg({"config": _CONFIG, **spec}, vl_version="5.20", allowed_base_urls=[])
-    return _plain(ElementTree.fromstring(svg))
+def drawn(begun: subprocess.Popen[bytes], wanted: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what was to be drawn, as SVG. Raises OSError where the process that draws is gone."""
+    answer, _ = begun.communicate(json.dumps(wanted).encode())
+    if begun.returncode:
+        raise OSError(f"the pictures could not be drawn: Vega-Lite ended with {begun.returncode}")
+    return [_plain(ElementTree.fromstring(svg)) for svg in json.loads(answer)]
 
 
 def _plain(node: ElementTree.Element) -> str:

@@ -49,7 +49,7 @@ QUESTIONS = {
     "check": ["--dry-run"],
     "diff": ["0..", "5..20 --json"],
     "trial": ["status", "status --json", "plan"],
-    "report": ["--out /dev/null", "--as-of 30 --share --out /dev/null"],
+    "report": ["--share --out /dev/null"],
     "sql": ["SELECT*FROM(bullets)", "SELECT*FROM(tags)"],
     "redact": ["--where error --json --why x"],
     "rebuild": ["--check"],

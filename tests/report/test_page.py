@@ -85,9 +85,8 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
     with agent.open_ledger() as ledger:
         found, trial = checked(ledger), standing(ledger)
     rows = page.tables["Lines of advice that were checked"]
-    wanted = [(c.name, c.relevant, c.sessions, f"{c.followed.yes}/{c.followed.no}") for c in found.lines]
-    assert [(row[0], whole(row[2]), whole(row[3]), row[4]) for row in rows] == wanted
-    assert [row[1] for row in rows] == [c.result for c in found.lines]
+    wanted = {c.name: [c.result, c.relevant, c.sessions, f"{c.followed.yes}/{c.followed.no}"] for c in found.lines}
+    assert {row[0]: [row[1], whole(row[2]), whole(row[3]), row[4]] for row in rows} == wanted
     assert trial is not None
     arms = [[arm.sessions, arm.good] for arm in (trial.told, trial.without)]
     assert [list(map(whole, row[1:3])) for row in page.tables["Sessions of the trial"]] == arms
@@ -122,8 +121,7 @@ def test_what_waits_is_named_with_the_command_that_decides_it(agent: Agent) -> N
 
 
 def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
-    monkeypatch.delitem(__import__("sys").modules, "reflector.report.html", raising=False)
+    monkeypatch.setattr("reflector.cli.report.find_spec", lambda _: None)
     assert "the extra 'report': " in agent.call("report", code=1).err
 
 
