@@ -102,15 +102,20 @@ AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in
 
 MUTATIONS = [
     # What is said for an issue, and found in the help.
-    Mutation(SUPPORT, "for one in entries.entries()} - own", "for one in ()} - own", REPORTED),
-    Mutation(SUPPORT, "(str, tuple)) and value not in", "(tuple,)) and value not in", REPORTED),
-    Mutation(SUPPORT, "not in (SETTINGS[name].default, *_WORDS)", "in ()", REPORTED),
-    Mutation(SUPPORT, 'line.replace(home, "~")', "line", REPORTED),
+    Mutation(SUPPORT, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),
+    Mutation(
+        SUPPORT,
+        "for name, value in own.items() if isinstance(value, int)}",
+        "for name, value in own.items()}",
+        REPORTED,
+    ),
+    Mutation(SUPPORT, "if isinstance(value, str) and len(value) > 2}", "if False}", REPORTED),
+    Mutation(SUPPORT, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
     Mutation(SUPPORT, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(SUPPORT, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
     Mutation(SUPPORT, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
     Mutation("reflector/cli/finding.py", "for need in (all, any):", "for need in (any,):", ERRORS),
-    Mutation("reflector/cli/finding.py", "said.sort(key=lambda part: -sum(", "said.sort(key=lambda part: sum(", ERRORS),
+    Mutation("reflector/cli/finding.py", "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
     Mutation("reflector/locate.py", "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "for name in (*_COMMON, *client.variables_of(environ)) if", "for name in environ if", JUDGED),

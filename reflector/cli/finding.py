@@ -30,26 +30,27 @@ def help_(words: tuple[str, ...]) -> None:
         click.echo(reflector.get_help(whole))
         return
     wanted = [re.compile(rf"(?<![a-z]){re.escape(word)}", re.IGNORECASE) for word in words]
-    helps, pages = list(_helps(whole)), list(_parts())
+    places = {"help": list(_helps(whole)), "pages": list(_parts())}
     for need in (all, any):
-        found = [one for one in helps if need(word.search(" ".join(one)) for word in wanted)]
-        said = [(name, text) for name, text in pages if need(word.search(name + text) for word in wanted)]
-        if found or said:
+        found = {
+            title: [one for one in parts if need(word.search(" ".join(one)) for word in wanted)]
+            for title, parts in places.items()
+        }
+        if any(found.values()):
             break
     else:
-        raise click.ClickException(
-            f"neither help nor pages have {' '.join(words)!r}; `reflector help` lists all commands"
-        )
-    said.sort(key=lambda part: -sum(word.search(part[0]) is not None for word in wanted))
-    left = 0
-    for title, rows in (("help", found), ("pages", [(name, _line(text, wanted)) for name, text in said])):
-        if rows:
-            click.echo(f"{title}:")
-            print_facts(rows[:_MOST], max(len(name) for name, _ in rows[:_MOST]), 2)
-            left += len(rows[_MOST:])
-    note(
-        f"{left} more; the pages are in {resource_dir('docs')}" if left else f"The pages are in {resource_dir('docs')}"
-    )
+        raise click.ClickException(f"neither help nor pages have {' '.join(words)!r}; `reflector help` lists all")
+    for title, parts in found.items():
+        parts.sort(key=lambda part: -_count(part[0], wanted))
+        rows = [(name, _line(text, wanted)) for name, text in parts[:_MOST]]
+        click.echo(f"{title}:{'' if rows else ' nothing'}")
+        print_facts(rows, max((len(name) for name, _ in rows), default=0), 2)
+    left = sum(len(parts[_MOST:]) for parts in found.values())
+    note(f"{f'{left} more; ' if left else ''}the pages are in {resource_dir('docs')}")
+
+
+def _count(text: str, wanted: list[re.Pattern[str]]) -> int:
+    return sum(word.search(text) is not None for word in wanted)
 
 
 def _helps(whole: click.Context) -> Iterator[tuple[str, str]]:
@@ -75,5 +76,5 @@ def _parts() -> Iterator[tuple[str, str]]:
 
 def _line(text: str, wanted: list[re.Pattern[str]]) -> str:
     """Return the line of a text that has the most of the words, without marks."""
-    best = max(text.splitlines() or [""], key=lambda line: sum(word.search(line) is not None for word in wanted))
+    best = max(text.splitlines() or [""], key=lambda line: _count(line, wanted))
     return re.sub(r"\[([^\]]*)\]\([^)]*\)|\*\*", r"\1", best).strip(" |$#")

@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -32,13 +32,18 @@ def report(root: Path, checks: list[Check], config: Config | None, status: Any) 
     """Return the report of a project: its checks, its settings and what `status --json` prints; None for settings that
     are refused."""
     config = config or Config()
-    lines = [*_versions(), "", *(f"setting {one}" for one in _settings(config)), ""]
+    own = {name: getattr(config, name) for name in SETTINGS if config.layer(name) != "default"}
+    plain = {name: f" = {value}" for name, value in own.items() if isinstance(value, int)}
+    lines = [f"setting {name} ({config.layer(name)}){plain.get(name, '')}" for name in own]
     more = [f"{one.state:<7}  {one.name}: {one.text}" for one in checks]
     more += ["", *_counts(status)] if status is not None else []
-    for name in SETTINGS:
-        if _is_free(config, name) and isinstance(value := getattr(config, name), str):
-            more = [line.replace(value, f"the {name}") for line in more]
-    return redact("\n".join([*lines, *(_plain(line, root) for line in more)])) + "\n"
+    places = {value: f"the {name}" for name, value in own.items() if isinstance(value, str) and len(value) > 2}
+    places |= {one.root: "ANOTHER" for one in entries.entries()} | {
+        str(root): "PROJECT",
+        str(root.resolve()): "PROJECT",
+    }
+    places |= {home: "~"} if (home := home_folder()) not in ("", os.sep) else {}
+    return redact("\n".join([*_versions(), "", *lines, "", *(_plain(line, places) for line in more)])) + "\n"
 
 
 def _versions() -> Iterator[str]:
@@ -54,43 +59,21 @@ def _versions() -> Iterator[str]:
     yield ", ".join(sorted({*found}))
 
 
-def _settings(config: Config) -> Iterator[str]:
-    """Yield each setting that is set, with its value only where that is a number, a switch or one of few words."""
-    for name in SETTINGS:
-        if config.layer(name) != "default":
-            yield f"{name} ({config.layer(name)}){'' if _is_free(config, name) else f' = {getattr(config, name)}'}"
-
-
-def _is_free(config: Config, name: str) -> bool:
-    """Return whether a person chose the words of a setting."""
-    value = getattr(config, name)
-    return isinstance(value, (str, tuple)) and value not in (SETTINGS[name].default, *_WORDS)
-
-
-_WORDS = ("rules", "agent", "anthropic", "fixtures", "turn", "step", "accept", "draw", "best", "apply", "own")
-
-
 def _counts(found: Any) -> Iterator[str]:
     if found.ledger is not None:
         yield f"ledger: {found.ledger.url.partition(':')[0]}, {found.ledger.events} events, {found.ledger.counting}"
     windows = ", ".join(f"{count} {state}" for state, count in sorted(found.windows.items()))
     yield f"bullets: {found.bullets}, proposals: {found.proposals}, windows: {windows or 'none'}"
-    spool = found.spool
-    lost = f"{len(spool.failed)} failed, {len(spool.broken)} broken"
-    yield f"spool: {spool.pending} pending, {spool.waiting} waiting, {lost}"
+    spool, failed = found.spool, len(found.spool.failed)
+    yield f"spool: {spool.pending} pending, {spool.waiting} waiting, {failed} failed, {len(spool.broken)} broken"
     # What an error says may quote what was read; its stage, or its first words, say enough.
-    failed = Counter(f"{one.backend}, {one.stage}, {one.state}" for one in found.failures)
-    failed += Counter(" ".join(one.error.partition(":")[0].split()[:8]) for one in spool.failed)
-    yield from (f"error: {what} ({count} times)" for what, count in failed.most_common(10))
+    errors = Counter(f"{one.backend}, {one.stage}, {one.state}" for one in found.failures)
+    errors += Counter(" ".join(one.error.partition(":")[0].split()[:8]) for one in spool.failed)
+    yield from (f"error: {what} ({count} times)" for what, count in errors.most_common(10))
 
 
-def _plain(line: str, root: Path) -> str:
-    """Return a line without quoted words, addresses and the folders of a person."""
-    line = re.sub(r"\b[a-z+]+://\S+", "URL", line)
-    line = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"|“[^”\n]*”", "'…'", line)
-    own = {str(root), str(root.resolve())}
-    others = {one.root for one in entries.entries()} - own
-    for place, name in [*((one, "PROJECT") for one in own), *((one, "ANOTHER") for one in others)]:
-        line = line.replace(place, name)
-    home = home_folder()
-    return line.replace(home, "~") if home not in ("", os.sep) else line
+def _plain(line: str, places: Mapping[str, str]) -> str:
+    """Return a line without quoted words and addresses, and with other words for a person's places and choices."""
+    for place in sorted(places, key=len, reverse=True):
+        line = line.replace(place, places[place])
+    return re.sub(r"'[^'\n]*'|\"[^\"\n]*\"|“[^”\n]*”", "'…'", re.sub(r"\b[a-z+]+://\S+", "URL", line))

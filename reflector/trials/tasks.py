@@ -129,7 +129,7 @@ def _cost(printed: str) -> float | None:
 def sign_test(better: int, worse: int) -> float:
     """Return how often chance alone would part pairs that differ at least as unevenly: exact, for both sides."""
     n = better + worse
-    return min(1.0, 2 * sum(comb(n, k) for k in range(min(better, worse) + 1)) / 2**n)
+    return min(1.0, 2 * sum(comb(n, k) for k in range(min(better, worse) + 1)) / (1 << n))
 
 
 def pairs(runs: Sequence[Run]) -> tuple[int, int]:
