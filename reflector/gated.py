@@ -7,8 +7,6 @@ them calls no network unless the host's own adapter does.
 from reflector.gating.config import Fixtures as Fixtures
 from reflector.gating.config import GatedConfig as GatedConfig
 from reflector.gating.config import load_config as load_config
-from reflector.gating.measure import measure as measure
-from reflector.gating.measure import read_config as read_config
 from reflector.gating.step import FILE_NAME as FILE_NAME
 from reflector.gating.step import STAGE_ORDINAL as STAGE_ORDINAL
 from reflector.gating.step import Adapter as Adapter
@@ -19,6 +17,8 @@ from reflector.gating.step import ReflectionLog as ReflectionLog
 from reflector.gating.step import after_turn as after_turn
 from reflector.gating.step import canonical_line as canonical_line
 from reflector.gating.step import log_record as log_record
+from reflector.gating.step import measure as measure
+from reflector.gating.step import read_config as read_config
 from reflector.gating.step import reflect as reflect
 from reflector.gating.step import think as think
 from reflector.gating.turn import ReflectionBundle as ReflectionBundle

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from reflector.audit.moments import session_named
 from reflector.audit.standing import Fault, Standing, Verdict
-from reflector.audit.targets import session_named
 from reflector.events import event as ev
 from reflector.events.registry import WINDOW_TYPES, window_step
 from reflector.events.sessions import rationale_of, said_wrong

@@ -33,7 +33,7 @@ from reflector.playbook.names import is_name
 from reflector.text.secrets import quote
 
 if TYPE_CHECKING:
-    from reflector.audit.targets import Target
+    from reflector.audit.moments import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
 
 def _named(ledger: Ledger, what: str) -> list[Event] | Target:
     """Return the changes of bullets that a person named, or the target that is something else."""
-    from reflector.audit.targets import Target, target_named
+    from reflector.audit.moments import Target, target_named
 
     what = what.strip().strip("[]")
     if is_name(what) and ledger.row(what) is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from reflector.audit.targets import session_named
+from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.changes import asked
 from reflector.cli.options import FILE, NAME, dry_run_option, json_option, why_option

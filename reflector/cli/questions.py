@@ -16,8 +16,15 @@ from reflector.audit.blame import Step
 from reflector.audit.blame import blame as steps_of
 from reflector.audit.citations import observed, use
 from reflector.audit.log import Filter, about, select, summary
-from reflector.audit.moments import period, position_before, position_of
-from reflector.audit.targets import Target, UnknownTarget, session_named, target_named
+from reflector.audit.moments import (
+    Target,
+    UnknownTarget,
+    period,
+    position_before,
+    position_of,
+    session_named,
+    target_named,
+)
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, Question, bare, find_bullet, json_option, question
 from reflector.cli.output import (

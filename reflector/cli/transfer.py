@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from reflector.audit.targets import target_named
+from reflector.audit.moments import target_named
 from reflector.cli.app import Place
 from reflector.cli.options import (
     READ_FILE,

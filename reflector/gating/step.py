@@ -1,10 +1,11 @@
-"""The step after a turn: the gate, a reflection within its budgets, its entries and its line in `t3_reflection.jsonl`.
+"""The step after a turn: the gate, a reflection within its budgets, its entries and its line in `t3_reflection.jsonl`;
+and the same on a fixed turn, for a host that wants to know that its settings do what it thinks, and how fast.
 
 Invariant: a turn is never harmed. Whatever goes wrong is a reason in the result and in the log, and what took too long
 is cut off and writes nothing; a log that cannot be written is forgotten. With the gate closed nothing is read, made,
 written or logged. What a file of fixtures answers depends on the prompt alone, and what it cannot answer is a
 FixtureMissingError; the file has the form of the backend `fixtures`: `{"prompt_hash": <64 hex digits>, "completion":
-<text>}` on each line.
+<text>}` on each line. Measured figures are the same on every machine but for a time that is asked for.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from reflector.files import NO_WAIT
-from reflector.gating.config import GatedConfig
+from reflector.config import ConfigError
+from reflector.files import NO_WAIT, read_bounded
+from reflector.gating.config import GatedConfig, load_config
 from reflector.gating.turn import (
     ReflectionBundle,
     ReflectionResult,
@@ -36,6 +38,7 @@ from reflector.gating.turn import (
     used,
     write_entries,
 )
+from reflector.locate import parse_toml
 from reflector.reflection.backends.fixtures import read_fixtures
 from reflector.reflection.protocol import BackendError
 from reflector.text.secrets import quote
@@ -297,3 +300,75 @@ class ReflectionLog:
                 os.close(fd)
         except (OSError, TypeError, ValueError):  # a full disk, a folder that is not there, a NUL in the path
             self.lost += 1
+
+
+#: Settings that ship with the package, by the name that `-c` takes.
+EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "examples").glob("*.toml"))}
+_MOST_BYTES = 1 << 20
+_TURN = ReflectionBundle(
+    ctx={},
+    state_view={},
+    plan={},
+    utter="assistant: summary: . next: question",
+    snippets=(
+        "user asked to summarise prior step",
+        "agent proposed next action planning",
+        "note: constraints unchanged in this turn",
+        "hint: prefer concise phrasing",
+        "meta: deterministic test path",
+    ),
+)
+
+
+def measure(config: GatedConfig, *, repeats: int = 1, raw_time: bool = False) -> dict[str, Any]:
+    """Return the figures of the last of several reflections on the fixed turn, whether the gate is open or not."""
+    for _ in range(max(repeats, 1)):
+        result = reflect(_TURN, config)
+    figures = {
+        "allow_reflection": config.allow_reflection,
+        "backend": config.backend,
+        "embed": config.embed,
+        "ms": shown_ms(result.ms) if raw_time else 0.0,
+        "ops": len(result.memory_entries),
+        "ops_cap": config.ops_reflection,
+        "reason": result.reason,
+        "summary_len": len(result.summary.split()),
+        "time_budget_ms": config.time_ms_reflection,
+        "tokens_budget": config.summary_tokens,
+    }
+    key = result.metrics.get("fixture_key")
+    return figures if key is None else {**figures, "fixture_key": key}
+
+
+def read_config(path: Path | str) -> GatedConfig:
+    """Return the settings in a file of TOML or JSON, or in one of `EXAMPLES`; the gate is open unless it says no.
+
+    A path of fixtures is one from here, or else from the file's folder. Raises ConfigError.
+    """
+    path = EXAMPLES.get(str(path)) or Path(path)
+    mapping = _parsed(path) or {}
+    if isinstance(mapping, dict) and isinstance(gate := mapping.get("t3") or {}, dict):
+        mapping["t3"] = {"allow_reflection": True, **gate}
+    try:
+        config = load_config(mapping)
+    except ConfigError as error:
+        raise ConfigError("\n".join(f"{path}: {fault}" for fault in str(error).split("\n"))) from error
+    fixtures = config.fixtures
+    if fixtures.path and not os.path.exists(fixtures.path):  # noqa: PTH110 - a NUL is no error here
+        fixtures = replace(fixtures, path=str(path.parent / fixtures.path))
+    return replace(config, fixtures=fixtures)
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig")
+        return _PARSERS[path.suffix.lower()](text)
+    except KeyError:
+        raise ConfigError(f"{path} is none of {', '.join(_PARSERS)}; name the file by what it holds") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be parsed: {error}") from error
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {".toml": parse_toml, ".json": json.loads}

@@ -10,9 +10,9 @@ import pytest
 from reflector.audit.citations import use
 from reflector.audit.doubles import double_counts
 from reflector.audit.log import Filter, select
+from reflector.audit.moments import UnknownSession
 from reflector.audit.session import session_story
 from reflector.audit.stats import stats
-from reflector.audit.targets import UnknownSession
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.as_of import Past

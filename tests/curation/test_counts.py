@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.audit.targets import UnknownTarget, target_named
+from reflector.audit.moments import UnknownTarget, target_named
 from reflector.curation.counts import RetractionRefused, moved, retract, undo
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reflector.config import ConfigError
 from reflector.gated import Fixtures, GatedConfig, load_config
-from reflector.gating.measure import read_config
+from reflector.gating.step import read_config
 
 
 def reflection(**settings: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from reflector.cli.app import run
 from reflector.gated import Fixtures, GatedConfig, measure, read_config
-from reflector.gating.measure import EXAMPLES
+from reflector.gating.step import EXAMPLES
 from tests.gating import vectors
 
 

@@ -25,7 +25,7 @@ from reflector.ledger.store import Ledger
 from reflector.lessons.book import lesson_book
 from reflector.lessons.outcomes import DELTAS, label_of, state_of, strategy_key, tally
 from reflector.quality.signals import Signs
-from reflector.revision.reflections import reflections_of
+from reflector.revision.turn import reflections_of
 from tests.ledger.events import lesson, outcome
 
 

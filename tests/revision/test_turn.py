@@ -10,8 +10,7 @@ from reflector.events import event as ev
 from reflector.experience import Answer, ReflectionConfig, RevisedTurn, revise_turn
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import lesson_book
-from reflector.revision.reflections import AgentReflection
-from reflector.revision.turn import asks_for_tools
+from reflector.revision.turn import AgentReflection, asks_for_tools
 
 REFLECTION = "ATTEMPT: guessed\nISSUE: no evidence\nSTRATEGY: {}\nTAGS: guess"
 GIVEN_UP = Answer("I cannot do that.", [{"name": "read", "status": "error", "error": "no such file"}])
