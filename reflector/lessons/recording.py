@@ -98,9 +98,7 @@ def observe_outcome(
         raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
     said = {"kind": kind, "source": source, "why": why, **({"window": window_id} if window_id is not None else {})}
     data = _without_secrets(said, ev.OUTCOME_OBSERVED)
-    at = _utc(observed_at) if observed_at is not None else None
-
-    who = actor or source
+    at, who = _utc(observed_at) if observed_at is not None else None, actor or source
     event = NewEvent(ev.OUTCOME_OBSERVED, "", data, who, at, session_id=session_id, target_id=lesson_id)
     return _append(ledger, event, (lesson_id, kind, source), key)
 
@@ -120,9 +118,7 @@ def record_told(
     if not told:
         return None
     said = {"via": via, "lessons": told, "bullets": [], **({"task": task} if task is not None else {})}
-    data = _without_secrets(said, ev.ADVICE_TOLD)
-
-    event = NewEvent(ev.ADVICE_TOLD, "", data, actor, session_id=session_id)
+    event = NewEvent(ev.ADVICE_TOLD, "", _without_secrets(said, ev.ADVICE_TOLD), actor, session_id=session_id)
     return _append(ledger, event, (via, session_id or "", task or ""), key)
 
 

@@ -261,19 +261,6 @@ def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
     assert tally(merge_outcome_signals(at_once, at_once)) == (2, 1)
 
 
-_SIGNALS = st.lists(st.builds(signal, st.sampled_from(sorted(POLARITY)), st.sampled_from(["t1", "t2"])), max_size=12)
-
-
-@given(_SIGNALS, _SIGNALS)
-def test_merging_keeps_every_kind_once_and_merging_again_changes_nothing(
-    stored: list[OutcomeSignal], incoming: list[OutcomeSignal]
-) -> None:
-    merged = merge_outcome_signals(stored, incoming)
-    assert sorted(one.kind for one in merged) == sorted({one.kind for one in [*stored, *incoming]})
-    assert [one.observed_at for one in merged] == sorted(one.observed_at for one in merged)
-    assert merge_outcome_signals(merged, []) == merged == merge_outcome_signals([], merged)
-
-
 @pytest.mark.parametrize(
     ("confidence", "successes", "failures", "state"),
     [
