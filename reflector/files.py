@@ -127,35 +127,41 @@ def absolute(path: "str | Path") -> str:
 
 def open_regular(path: "Path") -> "BinaryIO":
     """Open a regular file to read, links followed. Raises OSError, also for anything else."""
-    return _regular(system.open(path, system.O_RDONLY | NO_WAIT), path)
+    return _regular(system.open(path, system.O_RDONLY | NO_WAIT), str(path))
 
 
 def open_ours(path: "Path") -> "BinaryIO":
     """Open a regular file of a project to read. Raises OSError, for a link and for anything else as well."""
     with folder_of(path) as folder:
-        return _regular(folder.open(path.name), path)
+        return _regular(folder.open(path.name), str(path))
 
 
-def read_bounded(path: "Path", limit: int) -> bytes:
+def _regular(fd: int, path: str) -> "BinaryIO":
+    if system.fstat(fd).st_mode & 0o170000 != 0o100000:
+        system.close(fd)
+        raise OSError(22, _NOT_REGULAR, path)
+    return open(fd, "rb")
+
+
+def read_bounded(path: "Path", limit: int, opener: "Callable[[Path], BinaryIO]" = open_regular) -> bytes:
     """Return a regular file's bytes. Raises OSError, for one of more than `limit` bytes as well."""
-    return _bounded(open_regular(path), path, limit)
+    with opener(path) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(27, f"has more than {limit:,} bytes; make it smaller, or remove it", str(path))  # EFBIG
+    return content
 
 
 def read_ours(path: "Path", limit: int) -> bytes:
     """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit` bytes as well."""
-    return _bounded(open_ours(path), path, limit)
+    return read_bounded(path, limit, open_ours)
 
 
 def read_file(path: str, limit: int) -> bytes:
     """At most `limit` bytes of a file of ours. Raises OSError for a link, and for what is not a regular file."""
     above, _, name = path.rpartition("/")
-    with Folder(above) as folder:
-        fd = folder.open(name)
-    try:
-        _check_regular(fd, path)
-        return read_all(fd, limit)[:limit]
-    finally:
-        system.close(fd)
+    with Folder(above) as folder, _regular(folder.open(name), path) as file:
+        return file.read(limit)
 
 
 def read_all(fd: int, limit: int) -> bytes:
@@ -173,28 +179,6 @@ def read_all(fd: int, limit: int) -> bytes:
             break
         data += part
     return bytes(data)
-
-
-def _regular(fd: int, path: "Path") -> "BinaryIO":
-    try:
-        _check_regular(fd, str(path))
-    except OSError:
-        system.close(fd)
-        raise
-    return open(fd, "rb")
-
-
-def _check_regular(fd: int, path: str) -> None:
-    if system.fstat(fd).st_mode & 0o170000 != 0o100000:
-        raise OSError(22, _NOT_REGULAR, path)
-
-
-def _bounded(opened: "BinaryIO", path: "Path", limit: int) -> bytes:
-    with opened as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
-        raise OSError(27, f"has more than {limit:,} bytes; make it smaller, or remove it", str(path))  # EFBIG
-    return content
 
 
 def write_all(fd: int, data: bytes) -> None:
