@@ -100,7 +100,26 @@ WINDOW, STANDING, RUN, RECORDING, CONSENT, GROUNDS, PARSED, EXCERPT = (
 )
 AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in ("agent", "consent", "agent_clients"))
 
+TRIALS = ("tests/trials/test_trials.py", "tests/trials/test_statistics.py", "tests/trials/test_outcome.py")
+OUTCOME, DRAWN, COMPARED_SESSIONS, CERTAIN, TRIAL, TASKS = (
+    f"reflector/trials/{name}.py" for name in ("outcome", "draw", "sessions", "statistics", "running", "tasks")
+)
+
 MUTATIONS = [
+    # Trials.
+    Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
+    Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
+    Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),
+    Mutation(DRAWN, "* MILLION < share << 64", "* MILLION > share << 64", TRIALS),
+    Mutation(COMPARED_SESSIONS, "if not one.hooked or not", "if not", TRIALS),
+    Mutation(COMPARED_SESSIONS, "if _moment(event) <= first + SETTLES]", "]", TRIALS),
+    Mutation(COMPARED_SESSIONS, "trial.began <= one.began < trial.until", "one.began < trial.until", TRIALS),
+    Mutation(CERTAIN, "log(1 / ALPHA)", "log(1 / ALPHA) / 2", TRIALS),
+    Mutation(CERTAIN, "0.5 + difference / (2 * _most(share))", "0.5 + difference / 2", TRIALS),
+    Mutation(TRIAL, 'and trial.data["key"] != key', "and False", TRIALS),
+    Mutation(FAST, 'if payload.get("source") == "fork":', "if False:", TRIALS),
+    Mutation(INJECTION, 'and is_own and f"-{bullet.name}" not in names', "and is_own", TRIALS),
+    Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", ("tests/trials/test_tasks.py",)),
     # What is said for an issue, and found in the help.
     Mutation(SUPPORT, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),
     Mutation(

@@ -121,8 +121,7 @@ def _cost(printed: str) -> float | None:
         except (ValueError, AttributeError, RecursionError):
             continue
         if isinstance(cost, int | float):
-            found: float = cost
-            return found
+            return float(cost)
     return None
 
 

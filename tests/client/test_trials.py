@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from reflector.trials.draw import is_withheld
-from tests.client.apis import FIX, FIXED, ON, calls, says, step
+from tests.client.apis import ADVICE, FIX, FIXED, ON, calls, says, step
 from tests.client.client import Client
 
 LOOK, WATCH = "Please ask an agent to look at the cart.", "Look at the cart and say what you see."
@@ -42,3 +42,20 @@ def test_a_session_its_resume_fork_compaction_and_subagent_have_one_arm(client: 
     sources = {payload["source"] for payload in client.payloads("SessionStart")}
     assert sources == {"startup", "resume", "fork", "compact"}
     assert client.payloads("SubagentStart")
+
+
+def test_tasks_are_done_by_the_client_with_advice_and_without_and_nothing_of_it_is_recorded(client: Client) -> None:
+    task = client.root / "tasks" / "cart"
+    task.mkdir(parents=True)
+    (task / "prompt.md").write_text(FIX)
+    (task / "check").write_text("true")
+    before = len(client.agent.events())
+    client.agent.environ |= client.environ()
+    command = f"{client.binary} -p --output-format json --model claude-sonnet-4-6"
+    told = client.agent.run("trial", "run", str(client.root / "tasks"), "--command", command, "--yes").out
+    assert "2 pairs: 0 better with it, 0 worse" in told
+    asked = [ADVICE in client.api.text_of(body) for body in client.api.asked_about(FIX) if len(body["messages"]) == 1]
+    assert asked[:1] + asked[-1:] == [True, True]
+    assert sorted(asked) == [False, False, True, True]
+    assert len(client.agent.events()) == before
+    assert client.agent.deliveries() == []
