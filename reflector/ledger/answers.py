@@ -8,7 +8,7 @@ from what came before it, so a count goes on from an earlier one. An answer that
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -97,7 +97,8 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
         *(after, upto),
     ).fetchall()
     completed = [step.event_id for step in steps if step.type in COMPLETION_TYPES]
-    homes = _homes(sql, [*completed, *(_completion(row[0]) for row in tags)], upto)
+    completed += [_completion(row[0]) for row in tags]
+    homes = _homes(_behind(sql, completed, upto) if after else steps)
     for step in steps:
         if step.type in COMPLETION_TYPES:
             found.groups[homes[step.event_id][1]].reflections += 1
@@ -122,7 +123,7 @@ def take_out(sql: Statements, upto: int, covered: Collection[int], found: Answer
     """Count the tags at these positions out of what is counted up to a position: those that retractions cover."""
     query = "SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND position IN ?"
     tags = sql.run(query, covered).fetchall()
-    homes = _homes(sql, {_completion(row[2]) for row in tags}, upto)
+    homes = _homes(_behind(sql, {_completion(row[2]) for row in tags}, upto))
     for position, tag, reflection in tags:
         behind, home = homes.get(_completion(reflection), (position, _STRAY))
         found.groups[home if behind < position else _STRAY].read(tag, -1)
@@ -132,20 +133,24 @@ def _completion(reflection_id: str | None) -> str:
     return identity(REFLECTION_COMPLETED, reflection_id or "")
 
 
-def _homes(sql: Statements, completions: Collection[str], upto: int) -> dict[str, tuple[int, Key]]:
-    """Return the position and the group of each of these completions, by its id."""
-    found = events_where(sql, "event_id IN ? AND position <= ?", completions, upto)
-    completed = [one for one in found if not one.fault]
-    answered: dict[tuple[str | None, str | None], list[Event]] = defaultdict(list)
-    where = f"{whose(ANSWER_TYPES)} AND target_id IN ? AND position <= ? ORDER BY position"
-    for one in events_where(sql, where, {one.target_id for one in completed}, upto):
-        if not one.fault:
-            answered[one.reflection_id, one.target_id].insert(0, one)
-    return {
-        one.event_id: (one.position, _key(next((a for a in given if a.position < one.position), one)))
-        for one in completed
-        for given in [answered[one.reflection_id, one.target_id]]
-    }
+def _behind(sql: Statements, completions: Collection[str], upto: int) -> list[Event]:
+    """Return these completions and the answers about their windows, in order."""
+    completed = events_where(sql, "event_id IN ? AND position <= ?", completions, upto)
+    where = f"{whose(ANSWER_TYPES)} AND target_id IN ? AND position <= ?"
+    answered = events_where(sql, where, {one.target_id for one in completed}, upto)
+    return sorted((one for one in (*answered, *completed) if not one.fault), key=lambda one: one.position)
+
+
+def _homes(steps: Iterable[Event]) -> dict[str, tuple[int, Key]]:
+    """Return the position and the group of each completion among answers and completions in order, by its id."""
+    last: dict[tuple[str | None, str | None], Event] = {}
+    found = {}
+    for step in steps:
+        if step.type in COMPLETION_TYPES:
+            found[step.event_id] = step.position, _key(last.get((step.reflection_id, step.target_id), step))
+        else:
+            last[step.reflection_id, step.target_id] = step
+    return found
 
 
 def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> None:
