@@ -170,14 +170,6 @@ def test_counters_are_never_negative_and_at_least_the_baseline(events: list[Even
             assert all(total >= base >= 0 for total, base in zip(pair, entry.baseline, strict=True))
 
 
-@given(_HISTORIES)
-def test_no_policy_counts_more_than_every_tag_as_applied(events: list[Event]) -> None:
-    book = fold(events)
-    for name in book.entries:
-        most = book.counters(name, "as_applied")
-        assert all(n <= m for c in COUNTINGS for n, m in zip(book.counters(name, c), most, strict=True))
-
-
 @given(_HISTORIES, st.integers(0, 12))
 def test_folding_in_two_parts_is_folding_at_once_whatever_is_asked_between(events: list[Event], cut: int) -> None:
     book = fold(events[:cut])
@@ -186,12 +178,6 @@ def test_folding_in_two_parts_is_folding_at_once_whatever_is_asked_between(event
     for event in events[cut:]:
         apply(book, event)
     assert book == fold(events)
-
-
-@given(_HISTORIES)
-def test_events_of_other_types_change_nothing_but_the_position(events: list[Event]) -> None:
-    known = [event for event in events if event.type != "unheard.of"]
-    assert (fold(events).bullets(), fold(events).updated_at) == (fold(known).bullets(), fold(known).updated_at)
 
 
 @given(_HISTORIES, st.integers(0, 12))
