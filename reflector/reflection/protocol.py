@@ -101,9 +101,8 @@ class Answer:
     `{"analysis": str, "bullet_tags": [{"name": str, "tag": "helpful" | "harmful" | "neutral", "rationale": str}]}`.
     Where a model judges, each tag has its evidence, as `prompts/reflector.txt` asks for it.
 
-    prompt_sha256 / template_sha256 identify what was asked; None where there was no prompt.
-    meta holds what is not deterministic: tokens, latency, cost, request ids.
-    left_out says what was cut from the window to make it fit, by kind; empty where nothing was.
+    meta      what is not deterministic: tokens, latency, cost, request ids
+    left_out  what was cut from the window to make it fit, by kind
     """
 
     text: str

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -135,14 +134,12 @@ def take_in(
     `beside` are the names that mean a bullet of another playbook, which the agent got as well; None where it got no
     other. A window that says nothing of a playbook beside another is left out; its records stay new.
 
-    Raises OSError for a file that cannot be read, UnknownTranscript for one that is not a transcript, and
-    LedgerError.
+    Raises OSError, UnknownTranscript for what is not a transcript, and LedgerError.
     """
-    take = partial(_take_in, ledger, source, window, beside, found)
     try:
-        return take()
+        return _take_in(ledger, source, window, beside, found)
     except Conflict:  # another machine recorded the same window a moment ago, and its records are seen by now
-        return take()
+        return _take_in(ledger, source, window, beside, found)
 
 
 def _take_in(

@@ -67,17 +67,14 @@ class RulesBackend:
             "bullets": {name: list(verdict.found) for name, verdict in verdicts.items()},
             "settled": {name: sorted(tags) for name, tags in settled.items() if tags},
         }
-        text = _json({"analysis": _analysis(verdicts), "bullet_tags": [_said(*one) for one in verdicts.items()]})
+        answer = {"analysis": _analysis(verdicts), "bullet_tags": [_said(*one) for one in verdicts.items()]}
+        text = json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return Answer(text, VERSION, meta={"judgement": judgement})
 
 
 def _said(name: str, verdict: Judged) -> dict[str, str]:
     said = {"name": name, "rationale": rationale(verdict), "tag": verdict.tag}
     return said if verdict.followed else said | {"followed": "no"}
-
-
-def _json(answer: dict[str, object]) -> str:
-    return json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def rationale(verdict: Judged) -> str:
