@@ -62,7 +62,7 @@ test-clients: $(STAMP) ## the same with Codex, Gemini, Copilot, OpenCode and pi
 	$(BIN)/python -m tests.client -n 2
 
 test-browser: $(STAMP) ## the report in Debian's Chromium, with axe-core from npm; PICTURES=1 draws README's picture anew
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'playwright>=1.50,<2'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'playwright>=1.50,<2' 'datasette>=0.65,<1' 'datasette-dashboards>=0.8,<0.9'
 	npm install --silent --no-save --prefix $(VENV)/axe 'axe-core@4'
 	$(BIN)/python -m pytest -n 0 -m browser tests/report
 

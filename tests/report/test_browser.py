@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 
@@ -181,3 +187,29 @@ def test_the_picture_of_the_demo(chromium: Any, tmp_path: Path) -> None:
         page.set_viewport_size({"width": 1000, "height": 830})
         picture = page.screenshot(path=_DOCS / "report.png" if "PICTURES" in os.environ else None)
         assert len(picture) > 50_000
+
+
+def test_plain_datasette_shows_the_ledger_read_only(agent: Agent, tmp_path: Path) -> None:
+    port = 8000 + os.getpid() % 1000
+    typed = shlex.split(agent.call("report", "--datasette", tmp_path).out)
+    before = agent.ledger.read_bytes()
+    server = [sys.executable, "-m", *typed, "--port", str(port)]
+    with subprocess.Popen(server, env={"HOME": str(tmp_path)}, stderr=subprocess.DEVNULL) as running:
+
+        def got(path: str) -> str:
+            for _ in range(100):
+                with suppress(URLError), urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+                    return str(answer.read().decode())
+                time.sleep(0.2)
+            raise AssertionError(path)
+
+        try:
+            front = got("/ledger")
+            assert front.index('href="/ledger/bullets"') < front.index("hidden")
+            assert json.loads(got("/ledger/why.json?name=pat-001&_shape=array"))
+            assert "Bullets that sessions disagree on" in got("/ledger/contested")
+            assert got("/ledger/sessions").count("<tr>") > 50
+            assert "The playbook at a glance" in got("/-/dashboards/playbook")
+        finally:
+            running.terminate()
+    assert agent.ledger.read_bytes() == before

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,18 @@ def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pyte
 def test_an_empty_playbook_has_a_page(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
     assert "No session has judged it yet" in report(agent) or Reader(report(agent)).bullets == {}
+
+
+def test_each_query_for_datasette_answers(agent: Agent, tmp_path: Path) -> None:
+    ran = agent.call("report", "--datasette", tmp_path / "look")
+    assert ran.out == f"datasette {agent.ledger} --metadata {tmp_path / 'look' / 'metadata.json'}\n"
+    metadata = json.loads((tmp_path / "look" / "metadata.json").read_text("utf-8"))
+    charts = metadata["plugins"]["datasette-dashboards"]["playbook"]["charts"]
+    queries = [one["sql"] for one in metadata["databases"]["ledger"]["queries"].values()]
+    for query in (*queries, *(one["query"] for one in charts.values())):
+        assert json.loads(agent.call("sql", query.replace(":name", "'pat-001'"), "--json").out), query
+    with closing(sqlite3.connect(agent.ledger)) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    hidden = {name for name, of in metadata["databases"]["ledger"]["tables"].items() if of.get("hidden")}
+    assert {one for one in tables if not one.startswith("sqlite_")} == hidden
+    assert "whole ledger" in agent.call("report", "--datasette", tmp_path, "--share", code=2).err
