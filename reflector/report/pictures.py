@@ -242,4 +242,4 @@ def share(low: float, high: float, value: float | None) -> str:
     line = "" if value is None else f'<path d="M{2 + 76 * low:.0f} 6H{2 + 76 * high:.0f}"/>'
     point = "" if value is None else f'<circle cx="{2 + 76 * value:.0f}" cy="6" r="3"/>'
     half = '<path class="half" d="M2 6H78M40 1V11"/>'
-    return f'<svg class="share" viewBox="0 0 80 12" aria-hidden="true">{half}{line}{point}</svg>'
+    return f'<svg class="share" viewBox="-2 0 84 12" aria-hidden="true">{half}{line}{point}</svg>'

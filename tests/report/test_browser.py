@@ -182,9 +182,9 @@ def test_the_picture_of_the_demo(chromium: Any, tmp_path: Path) -> None:
     agent.home.mkdir()
     agent.call("demo", "--keep", agent.project)
     report(agent)
-    with shown(chromium, tmp_path / "report.html", 1000, device_scale_factor=1.5) as page:
+    with shown(chromium, tmp_path / "report.html", 1000, device_scale_factor=1.25) as page:
         page.locator("summary.row", has_text="pat-002").click()
-        page.set_viewport_size({"width": 1000, "height": 830})
+        page.set_viewport_size({"width": 1000, "height": 930})
         picture = page.screenshot(path=_DOCS / "report.png" if "PICTURES" in os.environ else None)
         assert len(picture) > 50_000
 
