@@ -59,6 +59,7 @@ KEPT_FILE = (
 )
 LESSONS = ("tests/lessons/test_book.py",)
 JUDGED = ("tests/reflection/test_agent.py",)
+LINED = ("tests/cli/test_check.py", "tests/audit/test_checked.py", "tests/sessions/test_having.py")
 REPORTED = ("tests/cli/test_doctor.py",)
 
 
@@ -105,6 +106,8 @@ OUTCOME, DRAWN, COMPARED_SESSIONS, CERTAIN, TRIAL, TASKS = (
     f"reflector/trials/{name}.py" for name in ("outcome", "draw", "sessions", "statistics", "running", "tasks")
 )
 
+LINES, CHECKING = "reflector/curation/watching.py", "reflector/reflection/checking.py"
+
 MUTATIONS = [
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
@@ -120,6 +123,18 @@ MUTATIONS = [
     Mutation(FAST, 'if payload.get("source") == "fork":', "if False:", TRIALS),
     Mutation(INJECTION, 'and is_own and f"-{bullet.name}" not in names', "and is_own", TRIALS),
     Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", ("tests/trials/test_tasks.py",)),
+    # What is asked about lines that no session cites, and what comes of it.
+    Mutation(CHECKING, 'elif ground.words == "playbook":', "elif not tag.quote:", LINED),
+    Mutation(CHECKING, "elif not ground.words:", "elif tag.quote is None:", LINED),
+    Mutation(CHECKING, "if name not in known)", "if name)", LINED),
+    Mutation(CHECKING, "& rows - said", "& rows", LINED),
+    Mutation(CHECKING, "if one.reflection_id not in read)", "if False)", LINED),
+    Mutation(LINES, ">= _REWORDED", "> 1", LINED),
+    Mutation(LINES, '_WATCHED if change.kind in ("add", "restore")', '_WATCHED if change.kind == "add"', LINED),
+    Mutation("reflector/audit/checked.py", "and then.is_active(done)", "", LINED),
+    Mutation("reflector/audit/checked.py", "self.evidence >= HARMS", "self.evidence >= 10", LINED),
+    Mutation("reflector/sessions/having.py", "inside[:1] if by", "inside if by", LINED),
+    Mutation("reflector/reflection/learning.py", 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
     Mutation(SUPPORT, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),
     Mutation(

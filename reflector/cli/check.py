@@ -180,7 +180,7 @@ def _sessions(project: Project, most: int, since: datetime | None) -> list[Found
     known: dict[tuple[str, int], str] = {}
     if project.has_ledger():
         with project.open_ledger() as ledger:
-            known = dict.fromkeys(checking.recorded(ledger), str(project.root))
+            known = dict.fromkeys(checking.recorded(project, ledger), str(project.root))
     found = sessions_of(project.root, _folders().values(), known, since.timestamp() if since else 0.0)
     own = {one.path for one in of_project(project, found)}
     return [one for one in found if one.path in own][:most]
@@ -204,7 +204,7 @@ class _Plan:
         if project.has_ledger():
             with project.open_ledger() as ledger:
                 names = list(watching(ledger, advice.lines, first=project.first_number).lines)
-                left = checking.questions(ledger, found, names)
+                left = checking.questions(ledger, found, names, checking.recorded(project, ledger))
         lacks = described(config, project.root)[1] if config.asks_model else CONSENT
         may, by, barred, files = consent.read(), dict[str, tuple[int, int]](), Counter[str](), list[Found]()
         price: Decimal | None = Decimal(0)

@@ -7,7 +7,8 @@ has not grown since is not opened. No file of the project is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.transcripts.discovery import Found
 
+#: The file in the state folder of transcripts in which nothing was new: no event names them.
+_COPIES = "copies"
+
 
 @dataclass(slots=True)
 class Ran:
@@ -41,21 +45,24 @@ class Ran:
     notes: list[str] = field(default_factory=list)
 
 
-def recorded(ledger: Ledger) -> dict[tuple[str, int], str]:
-    """Return the session of each transcript that was recorded to its end, by its path and its bytes."""
+def recorded(project: Project, ledger: Ledger) -> dict[tuple[str, int], str]:
+    """Return the session of each transcript that was recorded to its end, by its path and its bytes; "" for a copy of
+    others, which left no event."""
     found: dict[str, tuple[int, str]] = {}
+    with suppress(OSError, ValueError):
+        lines = (project.state_dir / _COPIES).read_text("utf-8").splitlines()
+        found = {path: (int(size), "") for size, _, path in (line.partition(" ") for line in lines)}
     for window in ledger.events(types=[ev.SESSION_RECORDED]):
-        try:
+        with suppress(UnknownTranscript):
             of = transcript_of(window)
-        except UnknownTranscript:
-            continue
-        found[of["path"]] = of["bytes"], window.session_id or ""
+            found[of["path"]] = of["bytes"], window.session_id or ""
     return {(path, size): session for path, (size, session) in found.items()}
 
 
-def questions(ledger: Ledger, files: Sequence[Found], names: Sequence[str]) -> list[tuple[Found, int]]:
+def questions(
+    ledger: Ledger, files: Sequence[Found], names: Sequence[str], known: Mapping[tuple[str, int], str]
+) -> list[tuple[Found, int]]:
     """Return (transcript, how many questions about it are left) for those that are to be asked about."""
-    known = recorded(ledger)
     left = []
     for one in files:
         session = known.get((str(one.path), one.bytes))
@@ -88,13 +95,18 @@ def check(
     with what was spent on it, in USD. Raises as `drain` does."""
     ran, away = Ran(), set[str]()
     with project.open_ledger() as ledger:
-        known = recorded(ledger)
+        known = recorded(project, ledger)
     for one in files:
         try:
             with open_pipeline(project, write=False) as pipeline:
                 assert pipeline is not None
                 session = known.get((str(one.path), one.bytes))
-                session = session or pipeline.take(Source(one.path, "ingest", limit=one.bytes)).session_id
+                if session is None:
+                    taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
+                    session = taken.session_id
+                    if taken.event_id is None:
+                        with (project.state_dir / _COPIES).open("a", encoding="utf-8") as file:
+                            file.write(f"{one.bytes} {one.path}\n")
                 pipeline.finish()
         except (OSError, ValueError) as error:
             ran.failed.append(f"{one.path}: {error}")
@@ -104,7 +116,10 @@ def check(
             gate = Gate(project.config, project.root)
             gate.confirmed = most - ran.asked
             checker = Checker(ledger, judge, gate, learns=learns)
-            _ask(checker, list(todo(ledger, session, names)), ran, away)
+            left = list(todo(ledger, session, names))
+            _ask(checker, left, ran, away)
+            if not left and any(row.state in ("pending", "failed") for row in ledger.windows(session)):
+                ran.notes.append(f"session {session[:8]} waits for the verdicts on what it cites; then it is checked")
         advance(checker.spent)
         if ran.stopped or ran.asked >= most:
             break

@@ -107,6 +107,8 @@ def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -
     assert shown()["pat-001"] == (1, 1, 0, 1, 1, 0)
     ledger.append([retracted(events[7])])  # the reading of the first window
     assert shown()["pat-001"] == (1, 1, 0, 1, 0, 0)
+    ledger.append([retracted(events[11])])  # and that of the second one
+    assert shown()["pat-001"] == (0, 0, 0, 0, 0, 0)
     before = shown()
     ledger.append([redacted(first.event_id)])
     ledger.rebuild()

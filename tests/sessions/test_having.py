@@ -34,10 +34,14 @@ def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone
     ))  # fmt: skip
     (root / "AGENTS.md").symlink_to(root.parent / "secret.md")
     (root / "GEMINI.md").symlink_to("CLAUDE.md")
+    (root / "CLAUDE.local.md").symlink_to(root.parent / "home/.claude/mine.md")
     found = advice_of(root)
     assert [line.text for line in found.lines] == ["Run the tests first", "Keep functions small", "Answer me in French"]
-    outside, gone, link = sorted(found.unfollowed)
-    assert (outside.endswith("secret.md in CLAUDE.md"), link) == (True, "AGENTS.md, a link")
+    outside, gone, *links = sorted(found.unfollowed)
+    assert (outside.endswith("secret.md in CLAUDE.md"), links) == (
+        True,
+        ["AGENTS.md, a link", "CLAUDE.local.md, a link"],
+    )
     assert gone == "@gone.md in CLAUDE.md, which cannot be read"
     assert [line.text for line in advice_of(root, [root / "AGENTS.md"]).lines] == ["Never tell this to anybody"]
 
