@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
@@ -23,8 +22,6 @@ from reflector.trials.running import noted, start, stop
 from reflector.trials.status import TrialStatus, standing
 from reflector.trials.tasks import digest_of, pairs, perform, sign_test, tasks_in
 
-#: A trial that nothing ends is over after a year.
-_LONGEST = timedelta(days=365)
 _bullet = click.option("--bullet", "names", multiple=True, type=NAME, metavar="NAME", help="Withhold only this bullet.")
 _share = click.option(
     "--share",
@@ -85,9 +82,8 @@ def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes
     _print_plan(found)
     if found.is_long:
         agreed("Open it all the same?", "such a trial takes more than half a year here", yes=yes)
-    until = datetime.now(UTC) + _LONGEST
     with place.changing() as ledger:
-        start(ledger, bullets=bullets, exempt=kept, share=share, outcome=outcome, until=until)
+        start(ledger, bullets=bullets, exempt=kept, share=share, outcome=outcome)
     for name, path in read.items():
         note(f"{name} is told in every session: it stands in {path}")
     what = ", ".join(bullets) or "the playbook"

@@ -24,10 +24,12 @@ from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.mistakes import Finding, Mistake
 from reflector.trials.draw import MILLION
-from reflector.trials.sessions import Trial, running, time_of, trials
+from reflector.trials.sessions import running, time_of, trials
 from reflector.trials.statistics import ALPHA, LEAST, MARGIN
 from reflector.trials.status import TrialStatus, status_of
 
+#: A trial that nobody stops is over after a year.
+_LONGEST: Final = timedelta(days=365)
 #: How often the head is noted while a trial runs.
 _NOTED: Final = timedelta(days=7)
 _HEAD: Final = re.compile(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
@@ -36,9 +38,7 @@ _MOST_HEADS: Final = 1 << 20
 _STOP: Final = {"alpha": str(ALPHA), "least": LEAST, "margin": str(MARGIN), "method": "beta-binomial"}
 
 
-def start(
-    ledger: Ledger, *, bullets: Sequence[str], exempt: Sequence[str], share: float, outcome: str, until: datetime
-) -> Trial:
+def start(ledger: Ledger, *, bullets: Sequence[str], exempt: Sequence[str], share: float, outcome: str) -> None:
     """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones.
 
     Raises Mistake while one runs, LedgerError.
@@ -51,15 +51,12 @@ def start(
         "share": round(share * MILLION),
         "outcome": outcome,
         "stop": _STOP,
-        "until": until.astimezone(UTC).isoformat(timespec="seconds"),
+        "until": (datetime.now(UTC) + _LONGEST).isoformat(timespec="seconds"),
     }
     with ledger.writing() as writing:
         key = writing.chain
         event = NewEvent(TRIAL_OPENED, identity(TRIAL_OPENED, key), data | {"key": key}, HUMAN)
         append(writing, [prepare(event)])
-    found = ledger.event(event.event_id)
-    assert found is not None  # it was appended
-    return Trial(found)
 
 
 def stop(ledger: Ledger) -> TrialStatus:
@@ -69,9 +66,9 @@ def stop(ledger: Ledger) -> TrialStatus:
         raise Mistake("no trial runs; `reflector trial plan` says what one would take")
     with ledger.writing() as writing:
         status = status_of(ledger, trial, writing.position)
-        event_id = identity(TRIAL_CLOSED, trial.opened.event_id)
-        data = result_of(status)
-        append(writing, [prepare(NewEvent(TRIAL_CLOSED, event_id, data, HUMAN, target_id=trial.opened.event_id))])
+        opened, data = trial.opened.event_id, result_of(status)
+        event = NewEvent(TRIAL_CLOSED, identity(TRIAL_CLOSED, opened), data, HUMAN, target_id=opened)
+        append(writing, [prepare(event)])
     return status
 
 

@@ -62,6 +62,13 @@ def test_an_interval_for_every_look_holds_that_of_one_look_and_is_less_than_twic
     assert high - low < 2 * (once[1] - once[0])
 
 
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
+def test_an_interval_holds_the_truth_where_every_arm_is_as_expected_whatever_the_share(share: float) -> None:
+    told, without = round(20_000 * (1 - share)), round(20_000 * share)
+    low, high = interval(Arm(told, told * 7 // 10), Arm(without, without // 2), share)
+    assert 0.1 < low < 0.2 < high < 0.3
+
+
 @given(ARMS, ARMS, st.sampled_from([0.5, 0.3, 0.8]))
 def test_an_interval_is_one_and_swapping_the_arms_turns_it_around(told: Arm, without: Arm, share: float) -> None:
     low, high = interval(told, without, share)

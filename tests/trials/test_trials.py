@@ -204,7 +204,7 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 def opened(ledger: Ledger, **more: Any) -> datetime:
     given = {"bullets": [], "exempt": [], "share": 0.5, "outcome": "correction-free"} | more
-    start(ledger, until=datetime.now(UTC) + timedelta(days=365), **given)
+    start(ledger, **given)
     status = standing(ledger)
     assert status is not None
     return datetime.fromisoformat(status.opened_at) + timedelta(seconds=1)
