@@ -128,11 +128,6 @@ def forget(root: Path) -> None:
     rmtree(own_folder(str(root)))
 
 
-def _put_aside(root: Path, end: End) -> None:
-    copy = Path(own_folder(str(root)), _COPY)
-    copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))
-
-
 def admit(place: Place) -> None:
     """Let a project's ledger be opened, and put one back that is gone.
 
@@ -282,7 +277,7 @@ def keep(ledger: Ledger, place: Place) -> None:
         copy = Path(own_folder(str(place.root)), _COPY)
         end = copied(place.root)
         if end.position and all(one.chain != end.chain for one in ledger.at([end.position])):
-            _put_aside(place.root, end)
+            copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))
             end = End()
         if next(ledger.events(types=[EVENT_REDACTED], after=end.position), None) is not None:
             end = End()

@@ -236,9 +236,11 @@ def run(arguments: list[str] | None = None) -> int:
     if sys.stdout is None:  # closed by the caller (`>&-`)
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
     place = Place()
+    # None: a terminal gets colours, unless its person wants none (no-color.org) or it knows none.
+    colour = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     ledgers.tell = lambda text: place._note([text])
     try:
-        code = reflector.main(arguments, prog_name="reflector", obj=place, standalone_mode=False, color=_colour())
+        code = reflector.main(arguments, prog_name="reflector", obj=place, standalone_mode=False, color=colour)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as end:
@@ -262,11 +264,6 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         print(f"reflector: {_shown(place.here(words_of(error)))}", file=sys.stderr)
         return code
-
-
-def _colour() -> bool | None:
-    """False where the person wants none (no-color.org) or the terminal knows none; None: a terminal gets it."""
-    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 class _ReaderGone(Exception):

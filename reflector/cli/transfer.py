@@ -95,7 +95,8 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     if not is_export:
         answer = _adopt(place, file, dry_run=dry_run)
     elif _has_events(place):
-        answer = _merge(place, file, rename=rename)
+        with place.changing() as ledger, _lines(file, "reading") as lines:
+            answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
     else:
         answer = _load(place, file)
     if as_json:
@@ -182,11 +183,6 @@ def _load(place: Place, file: Path) -> LoadedJson:
     if aside is not None:
         note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
     return LoadedJson(end, aside)
-
-
-def _merge(place: Place, file: Path, *, rename: bool) -> Merged:
-    with place.changing() as ledger, _lines(file, "reading") as lines:
-        return merge(ledger, lines, rename=rename, first=place.project().first_number)
 
 
 def _print_merged(merged: Merged) -> None:
