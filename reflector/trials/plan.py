@@ -70,7 +70,7 @@ def plan(ledger: Reader, *, bullets: Sequence[str] = (), share: float = 0.5, out
     Sessions that an earlier version recorded are read from their transcripts, where these are still there.
     Raises LedgerError.
     """
-    more = (replace(window, data=dict(new.data)) for window, new in lacking(ledger))
+    more = (replace(window, data=dict(new.data)) for window, new in lacking(ledger, _LAST))
     last = sessions(ledger, more=more)[-_LAST:]
     facts = [one.facts for one in last]
     weeks = (last[-1].began - last[0].began).total_seconds() / (7 * 86_400) if last else 0.0

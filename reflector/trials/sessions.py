@@ -133,11 +133,11 @@ def compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> Compared
     return Compared(Arm(*counts[False]), Arm(*counts[True]), unsettled, digest)
 
 
-def lacking(ledger: Reader) -> Iterator[tuple[Event, NewEvent]]:
+def lacking(ledger: Reader, newest: int = 0) -> Iterator[tuple[Event, NewEvent]]:
     """Yield each window of a root session that an earlier version recorded without an outcome, and its outcome, where
-    its transcript is still there. Raises LedgerError."""
+    its transcript is still there: of the `newest` windows, 0 for all. Raises LedgerError."""
     have = {event.target_id for event in ledger.events(types=(SESSION_OUTCOME,))}
-    for event in ledger.events(types=(SESSION_RECORDED,)):
+    for event in [*ledger.events(types=(SESSION_RECORDED,))][-newest:]:
         data = event.data or {}
         window = data.get("window") or {}
         if event.event_id in have or not event.session_id or data.get("agent_id") or window.get("mode") != "new":
