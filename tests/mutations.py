@@ -115,7 +115,9 @@ MUTATIONS = [
     Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),
     Mutation(DRAWN, "* MILLION < share << 64", "* MILLION > share << 64", TRIALS),
     Mutation(COMPARED_SESSIONS, "if not one.hooked or not", "if not", TRIALS),
-    Mutation(COMPARED_SESSIONS, "if _moment(event) <= first + SETTLES]", "]", TRIALS),
+    Mutation(
+        COMPARED_SESSIONS, "for event in events if _moment(event) <= first + SETTLES]", "for event in events]", TRIALS
+    ),
     Mutation(COMPARED_SESSIONS, "trial.began <= one.began < trial.until", "one.began < trial.until", TRIALS),
     Mutation(CERTAIN, "log(1 / ALPHA)", "log(1 / ALPHA) / 2", TRIALS),
     Mutation(CERTAIN, "0.5 + difference / (2 * _most(share))", "0.5 + difference / 2", TRIALS),

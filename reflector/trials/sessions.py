@@ -85,8 +85,7 @@ class Compared:
 
 
 def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()) -> list[Ended]:
-    """Return the sessions up to a position, those that began first; `more` are windows with
-    an outcome that the ledger lacks."""
+    """Return the sessions up to a position, by their beginning; `more` are windows with outcomes that it lacks."""
     windows: dict[str, list[Event]] = {}
     for event in (*more, *ledger.events(types=(SESSION_OUTCOME,), upto=upto)):
         if root := (event.data or {}).get("root"):
@@ -94,9 +93,9 @@ def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()
     found = []
     for root, events in windows.items():
         first = min(map(_moment, events))
-        within = [event.data or {} for event in events if _moment(event) <= first + SETTLES]
-        hooked = any(event.actor.startswith("hook:") for event in events)
-        found.append(Ended(root, first, joined(within), hooked))
+        within = [event for event in events if _moment(event) <= first + SETTLES]
+        hooked = any(event.actor.startswith("hook:") for event in within)
+        found.append(Ended(root, first, joined(event.data or {} for event in within), hooked))
     return sorted(found, key=lambda one: (one.began, one.root))
 
 
