@@ -15,13 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.harness import Row, Side, paired_ratio, timed
-from reflector.hooks import fast
+from benchmarks.process import environ
 from reflector.hooks.install import SCRIPT
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
 from reflector.playbook.names import SECTIONS
 
-CHECKOUT = Path(fast.__file__).parents[2]
 BARE = [sys.executable, "-I", "-S", "-c", "pass"]
 INSTALLED = [sys.executable, "-I", "-S", SCRIPT]
 #: What pip writes as bin/reflector.
@@ -81,13 +80,7 @@ class _Bench:
         wrapper.write_text(WRAPPER)
         self.script = [sys.executable, str(wrapper), "hook"]
         # A checkout on PYTHONPATH is found as an installed package is; -I ignores the variable.
-        environ = {key: value for key, value in os.environ.items() if not key.startswith(("CLAUDE", "PYTHON"))}
-        self.environ = environ | {
-            "CLAUDE_PROJECT_DIR": str(self.project),
-            "HOME": str(folder),
-            "PYTHONPATH": str(CHECKOUT),
-            "REFLECTOR_NO_SPAWN": "1",
-        }
+        self.environ = environ(folder) | {"CLAUDE_PROJECT_DIR": str(self.project)}
         assert self._output(INSTALLED, self.start).count(b"] helpful=") == 100  # rendered from here on
         assert self._output(self.script, self.start).count(b"] helpful=") == 100
 

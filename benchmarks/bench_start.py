@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,9 +10,8 @@ from pathlib import Path
 
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.made import transcript
-from reflector.hooks import fast
+from benchmarks.process import environ as environ_of
 
-CHECKOUT = Path(fast.__file__).parents[2]
 _BARE = [sys.executable, "-c", "pass"]
 #: What no command of ours can do without.
 _FLOOR = [sys.executable, "-c", "import click, pysqlite3"]
@@ -29,15 +27,7 @@ sys.exit(f"imported: {found}" if found else code)
 #: A server of the SDK that answers the same questions, as its documentation begins one.
 _SDK = [sys.executable, "-c", "from mcp.server import MCPServer; MCPServer('bare').run()"]
 _GOAL = 1.8
-_EVERYDAY = (
-    "list",
-    "show pat-001",
-    "blame pat-001",
-    "log",
-    "status",
-    "session 5e55104d",
-    "statusline",
-)
+_EVERYDAY = "list|show pat-001|blame pat-001|log|status|session 5e55104d|statusline".split("|")
 _MCP = b"""\
 {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},\
 "clientInfo":{"name":"bench","version":"1"}}}
@@ -53,8 +43,7 @@ def rows(quick: bool) -> list[Row]:
         folder = Path(name)
         project = folder / "project"
         (project / ".claude").mkdir(parents=True)
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))}
-        environ |= {"HOME": name, "PYTHONPATH": str(CHECKOUT), "REFLECTOR_NO_SPAWN": "1"}
+        environ = environ_of(folder)
 
         def side(*command: str, given: bytes = b"") -> Side:
             def run() -> None:

@@ -19,15 +19,14 @@ from pathlib import Path
 
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.made_transcript import write_transcript
+from benchmarks.process import environ
 from reflector.files import open_state
 from reflector.handover import keep, record
-from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
 from reflector.sessions import spool
 from reflector.transcripts.reading import read_messages, scan
 
-CHECKOUT = Path(fast.__file__).parents[2]
 _MB = 1024 * 1024
 #: The command line, and then the most memory that it held (kilobytes): the system forgets it with the process.
 _PEAK = """\
@@ -102,10 +101,7 @@ class _Ends:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.project = folder / "project"
-        environ = {
-            key: value for key, value in os.environ.items() if not key.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))
-        }
-        self.environ = environ | {"HOME": str(folder), "PYTHONPATH": str(CHECKOUT), "REFLECTOR_NO_SPAWN": "1"}
+        self.environ = environ(folder)
         self.command = [sys.executable, "-m", "reflector", "--project"]
         #: Of the first playbook a made session cites nothing, of the second all that it cites.
         self.uncited, self.cited = self._template("uncited", 100), self._template("cited", 0)

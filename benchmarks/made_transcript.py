@@ -17,45 +17,8 @@ from typing import Any
 _STEPS = 300
 #: Eight hexadecimal digits that stand in every id and are another number in every repetition.
 _ROUND = "0dd0c0de"
-_NAMES = [
-    "parser",
-    "value",
-    "module",
-    "test",
-    "client",
-    "buffer",
-    "record",
-    "folder",
-    "index",
-    "handle",
-    "result",
-    "reader",
-    "query",
-    "config",
-    "state",
-]
-_PROSE = [
-    "the",
-    "of",
-    "a",
-    "and",
-    "is",
-    "so",
-    "before",
-    "it",
-    "again",
-    "because",
-    "around",
-    "what",
-    "they",
-    "which",
-    "this",
-    "only",
-    "then",
-    "would",
-    "still",
-    "no",
-]
+_NAMES = "parser value module test client buffer record folder index handle result reader query config state".split()
+_PROSE = "the of a and is so before it again because around what they which this only then would still no".split()
 _LINES = (
     "    def {a}_{b}(self, {c}: Mapping) -> str:",
     '        return "{a}".join(f"{{{b}!r}}\\n" for {b} in self.{c}.values() if {b} is not None)',

@@ -42,19 +42,19 @@ def run(command: Sequence[str], environ: dict[str, str]) -> Took:
     return Took(float(seconds), int(peak) * (1 if sys.platform == "darwin" else 1024))
 
 
+def environ(home: Path) -> dict[str, str]:
+    """Return the environment of a process of ours at home in a folder, which starts no drain."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))}
+    return kept | {"HOME": str(home), "PYTHONPATH": str(CHECKOUT), "REFLECTOR_NO_SPAWN": "1"}
+
+
 class Asked:
     """`reflector` asked about a ledger's file, each time by a process of its own."""
 
     def __init__(self, folder: Path, file: Path) -> None:
         (folder / "project" / ".claude").mkdir(parents=True, exist_ok=True)
         self._at = ["--project", str(folder / "project")]
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))}
-        self._environ = kept | {
-            "HOME": str(folder),
-            "PYTHONPATH": str(CHECKOUT),
-            "REFLECTOR_NO_SPAWN": "1",
-            "REFLECTOR_LEDGER_URL": f"sqlite:///{file}",
-        }
+        self._environ = environ(folder) | {"REFLECTOR_LEDGER_URL": f"sqlite:///{file}"}
 
     def run(self, *arguments: str) -> Took:
         """Ask once."""
