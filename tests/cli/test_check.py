@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from itertools import cycle
 from pathlib import Path
@@ -14,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from reflector.ledger.store import Ledger
 from reflector.transcripts.discovery import project_hash
 from tests.reflection.api import Api, Asked, Behaviour, error, sound
 from tests.road.agent import Agent
@@ -144,32 +141,13 @@ def test_nobody_is_asked_twice_and_no_transcript_is_opened_that_has_not_grown(fr
 
 def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_again(fresh: Agent, api: Api) -> None:
     killed, appends = 0, cycle((3, 4, 5))
-    while died(fresh, next(appends)):
+    while fresh.dies(next(appends), "check", "--yes"):
         killed += 1
     assert killed > 3
     assert len(api.asked) <= 4 + killed
     assert lines(fresh)["Never mock the database"]["followed"]["no"] == 4
     assert len(fresh.events("reflection.answered")) == 4
     assert fresh.call("verify").out == ""
-
-
-def died(agent: Agent, appends: int) -> bool:
-    """Check in a process that ends, as if it was killed, after so many appends; whether it did so."""
-    child = os.fork()
-    if child == 0:
-        append, left = Ledger.append, iter(range(appends, 0, -1))
-
-        def and_die(*given: Any, **named: Any) -> Any:
-            appended = append(*given, **named)
-            if next(left, 0) == 1:
-                os._exit(9)
-            return appended
-
-        Ledger.append = and_die  # type: ignore[method-assign]
-        with suppress(BaseException):
-            agent.call("check", "--yes")
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
 def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(fresh: Agent, api: Api) -> None:
@@ -271,14 +249,20 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     assert other.call("verify").out == ""
 
 
-@pytest.mark.parametrize(
-    "kind", [agents.Codex, agents.Gemini, agents.GeminiDocument, agents.Copilot, agents.OpenCode, agents.Pi]
-)
-def test_the_sessions_of_other_agents_are_found_where_they_leave_them(fresh: Agent, api: Api, kind: Any) -> None:
-    made = kind()
+def test_the_sessions_of_other_agents_are_found_where_they_leave_them(fresh: Agent, api: Api) -> None:
+    kinds = (agents.Codex, agents.Gemini, agents.GeminiDocument, agents.Copilot, agents.OpenCode, agents.Pi)
+    for number, kind in enumerate(kinds):
+        leave_anothers(fresh, kind(f"{number}{agents.SESSION[1:]}"))
+    assert sum(fresh.json("check", "--dry-run")["sessions"].values()) == 10
+    for _ in range(2):
+        fresh.call("check", "--yes")
+        assert (lines(fresh)["Never mock the database"]["followed"]["no"], len(api.asked)) == (10, 10)
+
+
+def leave_anothers(agent: Agent, made: agents.Session) -> None:
     made.person("Fix the cart.").model("I mock it.").person("No, don't mock the database, please.")
-    text = made.content().replace(b"/home/ada/shop", str(fresh.project).encode())
-    text = text.replace(b"ab" * 32, project_hash(fresh.project).encode())
+    text = made.content().replace(b"/home/ada/shop", str(agent.project).encode())
+    text = text.replace(b"ab" * 32, project_hash(agent.project).encode())
     places = {
         "codex": f".codex/sessions/2026/09/01/rollout-x-{made.id}.jsonl",
         "gemini-cli": f".gemini/tmp/shop/chats/{made.file_name}",
@@ -286,11 +270,6 @@ def test_the_sessions_of_other_agents_are_found_where_they_leave_them(fresh: Age
         "opencode": ".local/share/opencode/reflector/ses_1.json",
         "pi": ".pi/agent/sessions/shop/x.jsonl",
     }
-    path = fresh.home / places[made.agent]
-    path.parent.mkdir(parents=True)
+    path = agent.home / places[made.agent]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
-    assert sum(fresh.json("check", "--dry-run")["sessions"].values()) == 5
-    fresh.call("check", "--yes")
-    assert lines(fresh)["Never mock the database"]["followed"]["no"] == 5
-    fresh.call("check", "--yes")
-    assert len(api.asked) == 5

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reflector.ledger.store import Ledger
 from tests.reflection.api import Api, answer, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -40,25 +37,6 @@ def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent
     assert agent.call("verify").out == ""
 
 
-def died(agent: Agent, path: Path, appends: int) -> bool:
-    """Take a transcript in by a process that ends, as if it was killed, after so many appends; whether it did so."""
-    child = os.fork()
-    if child == 0:
-        append, left = Ledger.append, iter(range(appends, 0, -1))
-
-        def and_die(*given: Any, **named: Any) -> Any:
-            appended = append(*given, **named)
-            if next(left, 0) == 1:
-                os._exit(9)
-            return appended
-
-        Ledger.append = and_die  # type: ignore[method-assign]
-        with suppress(BaseException):
-            agent.call("ingest", path)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-
-
 def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wishs_proposal(tmp_path: Path) -> None:
     ends: list[list[str]] = []
     for appends in count(1):
@@ -66,7 +44,7 @@ def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wi
         folder.mkdir()
         agent = Agent.in_folder(folder)
         path = Session("s-1").cites("pat-001", "harmful").user(WISH).agent("Done.").write(folder / "s-1.jsonl")
-        killed = died(agent, path, appends)
+        killed = agent.dies(appends, "ingest", path)
         agent.call("ingest", path)
         ends.append([event["event_id"] for event in agent.events()])
         assert waiting(agent) == [("rules", WISH)]

@@ -199,6 +199,23 @@ class Agent:
         assert code is None or ended == code, told
         return told
 
+    def dies(self, appends: int, *arguments: str | Path) -> bool:
+        """Run a command in a process that ends, as if it was killed, after so many appends; whether it did so."""
+        child = os.fork()
+        if child == 0:
+            append, left = Ledger.append, iter(range(appends, 0, -1))
+
+            def and_die(*given: Any, **named: Any) -> Any:
+                appended = append(*given, **named)
+                if next(left, 0) == 1:
+                    os._exit(9)
+                return appended
+
+            with suppress(BaseException), patch.object(Ledger, "append", and_die):
+                self.call(*arguments)
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
     def json(self, *arguments: str | Path, code: int | None = 0) -> Any:
         """What a command answers with --json, which is what its schema says."""
         document = json.loads(self.call(*arguments, "--json", code=code).out)
