@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -33,7 +32,7 @@ _MODULES = ("gated", "experience", "engine", "ground_truth")
 
 def surface() -> str:
     """Return every public name, with what a script that uses it relies on."""
-    parts = (_commands(), _exits(), _documents(), _events(), _tables(), _settings(), _names(), _agents())
+    parts = (_commands(), _exits(), _documents(), _events(), _tables(), _names(), _agents())
     return "".join(f"{line}\n" for part in parts for line in part)
 
 
@@ -42,14 +41,9 @@ def _commands() -> Iterator[str]:
     for name in [name for group in (*GROUPS.values(), HIDDEN) for name in group]:
         command = program.get_command(click.Context(program), name)
         assert command is not None
-        for called, one in [(name, command), *_within(name, command)]:
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        for called, one in [(name, command), *((f"{name} {one.name}", one) for one in inner)]:
             yield " ".join(["command", called, *sorted(map(_typed, one.params), key=lambda typed: typed[:1] == "-")])
-
-
-def _within(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
-    return (
-        [(f"{name} {one.name}", one) for one in command.commands.values()] if isinstance(command, click.Group) else []
-    )
 
 
 def _typed(one: click.Parameter) -> str:
@@ -68,15 +62,10 @@ def _exits() -> Iterator[str]:
 
 def _documents() -> Iterator[str]:
     made = schemas.schema()
-    yield from (f"json {command}: {_plain(one)}" for command, one in made["properties"].items())
+    typed = dict(made["properties"])
     for name, one in made["$defs"].items():
-        if "properties" in one:
-            for key, of in one["properties"].items():
-                yield f"json {schemas._name(name)}.{key}: {_plain(of)}"
-
-
-def _plain(of: Any) -> str:
-    return re.sub(r"\(#\w+\)", "", schemas._type(of))
+        typed |= {f"{schemas._name(name)}.{key}": of for key, of in one.get("properties", {}).items()}
+    yield from (f"json {what}: {re.sub(r'[(]#[a-z]+[)]', '', schemas._type(of))}" for what, of in typed.items())
 
 
 def _events() -> Iterator[str]:
@@ -100,12 +89,9 @@ def _tables() -> Iterator[str]:
         yield f"view {view}: {', '.join(map(' '.join, of))}"
 
 
-def _settings() -> Iterator[str]:
+def _names() -> Iterator[str]:
     for name, of in SETTINGS.items():
         yield f"setting {name} {type(of.default).__name__}{' of the user alone' if name in USERS_OWN else ''}"
-
-
-def _names() -> Iterator[str]:
     yield f"python reflector: {', '.join(sorted(reflector.__all__))}"
     for name in _MODULES:  # their names are imports of others, so no `__all__` repeats them
         found = [one for one in vars(import_module(f"reflector.{name}")) if not one.startswith("_")]
