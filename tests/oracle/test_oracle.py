@@ -86,18 +86,7 @@ class Asked:
     def _answers(self, moment: Moment, names: list[str], *when: str) -> None:
         listed = [{key: of[key] for key in ("name", *of)} for of in moment.listed()]
         # The use of a bullet follows from its tags, which `show` and `citations` are asked for, and from what was told.
-        beside = (
-            "used",
-            "last_used",
-            "told",
-            "told_sessions",
-            "demoted",
-            "judged",
-            "share",
-            "low",
-            "high",
-            "not_followed",
-        )
+        beside = "used last_used told told_sessions demoted judged share low high not_followed checked".split()
         assert [{k: v for k, v in of.items() if k not in beside} for of in self("list", "--all", *when)] == listed, when
         self._doubles(moment, *when)
         for name in names:
