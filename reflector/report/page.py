@@ -143,26 +143,6 @@ class Page:
     command: Command
 
     @property
-    def tiles(self) -> list[tuple[str, int | str, str]]:
-        """The figures at the top: name, value, kind."""
-        whole = self.stats.whole
-        return [
-            ("bullets", len(self.bullets), ""),
-            ("sessions", self.stats.sessions, ""),
-            ("helpful verdicts", whole.helpful, "good"),
-            ("harmful verdicts", whole.harmful, "bad"),
-            ("contested bullets", len(self.contested), ""),
-            ("judging cost", f"${whole.cost:,.2f}", ""),
-        ]
-
-    @property
-    def contents(self) -> list[tuple[str, str, bool]]:
-        """The sections: id, title, and whether it is there."""
-        own = ("Playbook", "Changes", "Weeks", "Waiting", "Judges", "Checked", "Cost", "Told", "Lessons", "Trial")
-        some = {"Waiting": self.waiting, "Checked": self.checked, "Lessons": self.lessons, "Trial": self.trial}
-        return [(title.lower(), title, bool(some.get(title, True))) for title in own]
-
-    @property
     def known(self) -> int:
         """The sessions whose outcome is recorded."""
         return sum(week.sum("known") for week in self.weeks)

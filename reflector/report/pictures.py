@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
+from markupsafe import escape
+
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
     from reflector.report.page import Page
@@ -25,8 +27,7 @@ _DRAWS: Final = """
 import json, sys, vl_convert
 draw = lambda spec: vl_convert.vegalite_to_svg(spec, vl_version="5.20", allowed_base_urls=[])
 draw({"data": {"values": []}, "mark": "bar"})
-wanted = sys.stdin.read()
-json.dump([draw(spec) for spec in json.loads(wanted or "[]")], sys.stdout)
+json.dump([draw(spec) for spec in json.loads(sys.stdin.read() or "[]")], sys.stdout)
 """
 _SHAPES: Final = frozenset("svg g path line rect circle text".split())
 _DRAWN: Final = frozenset(
@@ -35,29 +36,21 @@ _DRAWN: Final = frozenset(
 )
 #: Models that have a colour of their own; the others share one.
 _MOST_MODELS: Final = 5
-_AXIS: Final = {
-    "labelColor": "var(--muted)",
-    "titleColor": "var(--muted)",
-    "gridColor": "var(--line)",
-    "domainColor": "var(--line)",
-    "tickColor": "var(--line)",
-    "labelFontSize": 12,
-    "titleFontSize": 12,
-    "titleFontWeight": "normal",
-    "titleAlign": "left",
-    "titleAnchor": "start",
-}
-_WHOLE: Final = "datum.value % 1 ? '' : format(abs(datum.value), '~s')"
-_NUMBERS: Final = {"title": None, "tickCount": 4, "labelExpr": _WHOLE}
+_INK, _LINE, _TITLE = "var(--muted)", "var(--line)", {"fontSize": 12, "fontWeight": "normal", "anchor": "start"}
+_AXIS: Final = dict.fromkeys(("labelColor", "titleColor"), _INK) | dict.fromkeys(("labelFontSize", "titleFontSize"), 12)
+_AXIS.update(dict.fromkeys(("gridColor", "domainColor", "tickColor"), _LINE), titleFontWeight="normal")
 _CONFIG: Final = {
     "aria": False,
     "background": None,
     "view": {"stroke": None},
-    "axis": _AXIS,
+    "axis": {**_AXIS, "titleAlign": "left", "titleAnchor": "start"},
     "legend": {"labelColor": "var(--ink)", "labelFontSize": 12, "title": None, "orient": "top", "columnPadding": 30},
-    "title": {"color": "var(--muted)", "fontSize": 12, "fontWeight": "normal", "anchor": "start", "frame": "group"},
+    "title": {**_TITLE, "color": _INK, "frame": "group"},
     "concat": {"spacing": 14},
 }
+_NUMBERS: Final = {"title": None, "labelExpr": "datum.value % 1 ? '' : format(abs(datum.value), '~s')"}
+#: Of a colour that a row names itself.
+_OWN: Final = {"field": "c", "type": "nominal", "scale": None}
 
 
 def begin() -> subprocess.Popen[bytes]:
@@ -72,11 +65,10 @@ def charts(page: Page, shown: Callable[[str], str]) -> dict[str, list[dict[str, 
     """
     found: dict[str, list[dict[str, Any]]] = {"weeks": [], "spent": [], "told": []}
     for width in (_WIDE, _NARROW):
-        for name, spec in zip(
-            found, (_weeks(page, width), _spent(page, width, shown), _told(page, width)), strict=True
-        ):
-            found[name] += [{"config": _CONFIG, **spec}] if spec else []
-    return found
+        found["weeks"] += [_weeks(page, width)] if page.weeks else []
+        found["spent"] += [_spent(page, width, shown)] if page.stats.whole.tokens else []
+        found["told"] += [_told(page, width)] if page.told else []
+    return {name: [{"config": _CONFIG, **spec} for spec in both] for name, both in found.items()}
 
 
 def drawn(begun: subprocess.Popen[bytes], wanted: Sequence[dict[str, Any]]) -> list[str]:
@@ -92,115 +84,90 @@ def _plain(node: ElementTree.Element) -> str:
     tag = node.tag.rpartition("}")[2]
     if tag not in _SHAPES or node.get("fill-opacity") == "0":
         return ""
-    inner = "".join(map(_plain, node))
-    if tag == "text":
-        inner = _escaped(node.text or "")
+    inner = escape(node.text or "") if tag == "text" else "".join(map(_plain, node))
     if not inner and tag in ("g", "text"):
         return ""
     own = {name: re.sub(r"(\.\d)\d+", r"\1", value) for name, value in node.attrib.items() if name in _DRAWN}
-    if tag == "svg":
-        own = {"viewBox": own["viewBox"], "width": own["width"], "height": own["height"], "aria-hidden": "true"}
-    attributes = "".join(f' {name}="{_escaped(value)}"' for name, value in own.items())
-    return f"<{tag}{attributes}>{inner}</{tag}>"
+    attributes = "".join(f' {name}="{escape(value)}"' for name, value in own.items())
+    hidden = ' aria-hidden="true"' if tag == "svg" else ""
+    return f"<{tag}{attributes}{hidden}>{inner}</{tag}>"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
-
-
-def _by_week(begins: Sequence[str], title: str | None = None) -> dict[str, Any]:
-    """Return the axis of weeks: each is named while they are few, else those that begin a month or a quarter."""
-    months = [week for before, week in zip(["", *begins], begins, strict=False) if before[:7] != week[:7]]
-    step = 1 if len(months) < 15 else 3
-    shown = begins if len(begins) < 10 else months[1::step]
-    form = "%-d %b" if len(begins) < 10 else "%b %y"
-    axis = {"values": list(shown), "labelExpr": f"utcFormat(toDate(datum.value), '{form}')", "labelAngle": 0}
-    axis |= {"labelOverlap": True, "ticks": True, "title": title, "grid": False}
-    return {"field": "week", "type": "ordinal", "axis": axis, "scale": {"paddingInner": 0.15}}
-
-
-def _weeks(page: Page, width: int) -> dict[str, Any]:
-    """Four small charts above one another: sessions, verdicts, corrections, tokens of judges."""
-    begins = [week.begins for week in page.weeks]
-    if not begins:
-        return {}
-
-    def panel(title: str, height: int, rows: Iterable[tuple[str, int, str]]) -> dict[str, Any]:
-        x = _by_week(begins)
-        x["axis"] = {**x["axis"], "labels": False, "ticks": False}
-        y = {"field": "n", "type": "quantitative", "axis": {**_NUMBERS, "tickCount": 3}}
-        return {
-            "title": title,
-            "width": min(width, 40 * max(4, len(begins))),
-            "height": height,
-            "data": {"values": [{"week": week, "n": n, "c": colour} for week, n, colour in rows]},
-            "mark": {"type": "bar"},
-            "encoding": {"x": x, "y": y, "color": {"field": "c", "type": "nominal", "scale": None}},
-        }
-
-    def of(field: str, colour: str, sign: int = 1) -> list[tuple[str, int, str]]:
-        return [(week.begins, sign * week.sum(field), f"var(--{colour})") for week in page.weeks]
-
-    sessions = [(week.begins, len(week.sessions), "var(--plain)") for week in page.weeks]
-    verdicts = of("helpful", "good") + of("harmful", "bad", -1)
-    panels = [panel("sessions", 56, sessions), panel("verdicts: helpful up, harmful down", 110, verdicts)]
-    if page.known:
-        panels.append(panel("corrections by a person", 40, of("corrections", "warn")))
-    if page.stats.whole.tokens:
-        panels.append(panel("tokens of judges", 56, of("tokens", "plain")))
-    panels[-1]["encoding"]["x"] = _by_week(begins)
-    return {"vconcat": panels, "resolve": {"scale": {"color": "independent"}}}
-
-
-def _spent(page: Page, width: int, shown: Callable[[str], str]) -> dict[str, Any]:
-    totals: Counter[str] = Counter()
-    for (_, model), of in page.stats.spent.items():
-        totals[model] += of.tokens
-    models = [model for model, tokens in totals.most_common() if tokens]
-    if not models:
-        return {}
-    named = {model: shown(model) for model in models[:_MOST_MODELS]}
-    rows = [
-        {"week": week, "n": of.tokens, "model": named.get(model, "others")}
-        for (week, model), of in page.stats.spent.items()
-        if of.tokens
-    ]
-    names = [*named.values(), *(["others"] if len(models) > len(named) else [])]
-    scale = {"domain": names, "range": [f"var(--m{number})" for number in range(1, len(names) + 1)]}
-    weeks = sorted({week for week, _ in page.stats.spent})
+def _bars(
+    rows: Iterable[tuple[str, int, str]], weeks: Sequence[str], width: int, height: int, colour: dict[str, Any]
+) -> dict[str, Any]:
+    """Return bars by week. Each week is named while they are few, else those that begin a month or a quarter."""
+    months = [week for before, week in zip(["", *weeks], weeks, strict=False) if before[:7] != week[:7]]
+    are_few = len(weeks) < 10
+    values, form = (weeks, "%-d %b") if are_few else (months[1 :: 1 if len(months) < 15 else 3], "%b %y")
+    axis = {"values": list(values), "labelExpr": f"utcFormat(toDate(datum.value), '{form}')", "labelAngle": 0}
+    axis |= {"labelOverlap": True, "title": None, "grid": False}
+    scale = {"domain": list(weeks), "paddingInner": 0.15}
     return {
         "width": min(width, 40 * max(4, len(weeks))),
-        "height": 130,
-        "data": {"values": rows},
+        "height": height,
+        "data": {"values": [{"week": week, "n": number, "c": of} for week, number, of in rows]},
         "mark": "bar",
         "encoding": {
-            "x": {**_by_week(weeks), "scale": {"domain": weeks, "paddingInner": 0.15}},
-            "y": {"field": "n", "type": "quantitative", "axis": _NUMBERS},
-            "color": {"field": "model", "type": "nominal", "scale": scale, "legend": {"columns": width // 200 or 1}},
+            "x": {"field": "week", "type": "ordinal", "axis": axis, "scale": scale},
+            "y": {"field": "n", "type": "quantitative", "axis": {**_NUMBERS, "tickCount": 3}},
+            "color": colour,
         },
     }
 
 
+def _weeks(page: Page, width: int) -> dict[str, Any]:
+    """Up to four small charts above one another: sessions, verdicts, corrections, tokens of judges."""
+
+    def panel(title: str, height: int, *of: tuple[str, str, int]) -> dict[str, Any]:
+        rows = [
+            (week.begins, sign * (week.sum(field) if field else len(week.sessions)), f"var(--{colour})")
+            for field, colour, sign in of
+            for week in page.weeks
+        ]
+        return {"title": title, **_bars(rows, [week.begins for week in page.weeks], width, height, _OWN)}
+
+    panels = [
+        panel("sessions", 56, ("", "plain", 1)),
+        panel("verdicts: helpful up, harmful down", 110, ("helpful", "good", 1), ("harmful", "bad", -1)),
+    ]
+    if page.known:
+        panels.append(panel("corrections by a person", 40, ("corrections", "warn", 1)))
+    if page.stats.whole.tokens:
+        panels.append(panel("tokens of judges", 56, ("tokens", "plain", 1)))
+    for above in panels[:-1]:
+        above["encoding"]["x"]["axis"] |= {"labels": False, "ticks": False}
+    return {"vconcat": panels}
+
+
+def _spent(page: Page, width: int, shown: Callable[[str], str]) -> dict[str, Any]:
+    """Tokens by week and model."""
+    totals: Counter[str] = Counter()
+    for (_, model), of in page.stats.spent.items():
+        totals[model] += of.tokens
+    named = {model: shown(model) for model, tokens in totals.most_common(_MOST_MODELS) if tokens}
+    rows = [
+        (week, of.tokens, named.get(model, "others")) for (week, model), of in page.stats.spent.items() if of.tokens
+    ]
+    names = [*named.values(), *({of for _, _, of in rows} - {*named.values()})]
+    scale = {"domain": names, "range": [f"var(--m{number})" for number, _ in enumerate(names, 1)]}
+    colour = {"field": "c", "type": "nominal", "scale": scale, "legend": {"columns": width // 200 or 1}}
+    return _bars(rows, sorted({week for week, _ in page.stats.spent}), width, 130, colour)
+
+
 def _told(page: Page, width: int) -> dict[str, Any]:
     """Each bullet by the sessions that were told it and those that cited it."""
-    rows = [
-        {"told": one.row.told_sessions, "cited": one.cited, "c": f"var(--{'good' if one.cited else 'bad'})"}
-        for one in page.told
-    ]
-    if not rows:
-        return {}
-    axes = {"x": ("told", "sessions that were told the bullet"), "y": ("cited", "sessions that cited it")}
-    places: dict[str, Any] = {
-        axis: {"field": field, "type": "quantitative", "scale": {"type": "sqrt"}, "axis": {**_NUMBERS, "title": title}}
-        for axis, (field, title) in axes.items()
-    }
-    places["y"]["axis"] |= {"titleAngle": 0, "titleY": -12}
+    rows = [(one.row.told_sessions, one.cited, f"var(--{'good' if one.cited else 'bad'})") for one in page.told]
+    place = {"type": "quantitative", "scale": {"type": "sqrt"}}
+    axis: dict[str, Any] = {**_NUMBERS, "tickCount": 4}
+    x = {**place, "field": "told", "axis": {**axis, "title": "sessions that were told the bullet"}}
+    y = {**place, "field": "cited", "axis": {**axis, "title": "sessions that cited it", "titleAngle": 0, "titleY": -12}}
     return {
         "width": width,
         "height": 220,
-        "data": {"values": rows},
+        "data": {"values": [dict(zip(("told", "cited", "c"), row, strict=True)) for row in rows]},
         "mark": {"type": "circle", "size": 46, "opacity": 0.65},
-        "encoding": {**places, "color": {"field": "c", "type": "nominal", "scale": None}},
+        "encoding": {"x": x, "y": y, "color": _OWN},
     }
 
 

@@ -5,23 +5,20 @@ const list = $("bullets");
 const items = [...list.children];
 
 function filter() {
-  const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
-  let shown = 0;
+  const words = $("find").value.toLowerCase().split(/\s+/), section = $("section").value;
   for (const item of items) {
     const text = item.querySelector("summary").textContent.toLowerCase();
-    const section = $("section").value;
     item.hidden = !words.every((word) => text.includes(word)) || (section && item.dataset.section !== section)
       || ($("contested").checked && !("contested" in item.dataset));
-    shown += !item.hidden;
   }
-  $("shown").textContent = `${shown} of ${items.length} bullets`;
+  $("shown").textContent = `${items.filter((item) => !item.hidden).length} of ${items.length} bullets`;
 }
 
 function compare(one, other) {
   return one !== "" && other !== "" && !isNaN(one) && !isNaN(other) ? one - other : one.localeCompare(other);
 }
 
-// Makes a button of a column's head; `sort` gets whether the order is falling.
+// Makes a button of a column's head.
 function button(head, sort) {
   const made = document.createElement("button");
   made.type = "button";
@@ -33,13 +30,11 @@ function button(head, sort) {
 
 const heads = [...$("heads").querySelectorAll("[data-key]")].map((head) => button(head, (made) => {
   const key = head.dataset.key;
-  const falling = made.classList.contains("down") ? false : made.classList.contains("up") ? true : !["name", "text"].includes(key);
-  for (const one of heads) { one.className = ""; one.ariaPressed = "false"; }
-  made.className = falling ? "down" : "up";
-  made.ariaPressed = "true";
+  const falling = made.className ? made.className === "up" : key !== "name" && key !== "text";
+  for (const one of heads) [one.className, one.ariaPressed] = ["", "false"];
+  [made.className, made.ariaPressed] = [falling ? "down" : "up", "true"];
   const value = (item) => key === "text" ? item.querySelector(".text").textContent : item.dataset[key];
-  items.sort((one, other) => compare(value(one), value(other)) * (falling ? -1 : 1));
-  list.append(...items);
+  list.append(...items.sort((one, other) => compare(value(one), value(other)) * (falling ? -1 : 1)));
 }));
 
 for (const table of document.querySelectorAll("table.sortable")) {
@@ -53,8 +48,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const text = cell.dataset.v ?? cell.querySelector("summary")?.textContent ?? cell.textContent.trim();
       return cell.classList.contains("n") ? text.replaceAll(",", "").replace("–", "-1").split("/")[0] : text;
     };
-    const rows = [...table.tBodies[0].rows].sort((one, other) => compare(value(one), value(other)) * (falling ? -1 : 1));
-    table.tBodies[0].append(...rows);
+    const body = table.tBodies[0], sign = falling ? -1 : 1;
+    body.append(...[...body.rows].sort((one, other) => compare(value(one), value(other)) * sign));
   }));
 }
 
@@ -71,8 +66,9 @@ function open() {
 }
 
 for (const id of ["find", "section", "contested"]) $(id).addEventListener("input", filter);
-document.querySelector(".tools").addEventListener("submit", (event) => event.preventDefault());
-document.querySelector(".tools").hidden = false;
+const tools = document.querySelector(".tools");
+tools.addEventListener("submit", (event) => event.preventDefault());
+tools.hidden = false;
 addEventListener("hashchange", open);
 $("more").addEventListener("click", () => whole());
 whole(items.length > 30);
