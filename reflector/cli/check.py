@@ -252,12 +252,10 @@ def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> check
     judge = backend_of(config, project.root)
     names = list(checking.record_lines(project, advice.lines).lines)
     most = sum(number for number, _ in plan.by.values())
-    spent = [Decimal(0)]
     with progress(len(plan.files), "checking") as bar:
 
-        def advance(more: Decimal) -> None:
-            spent.append(spent[-1] + more)
-            bar.label = f"checking, ${spent[-1]:.2f}"
+        def advance(ran: checking.Ran) -> None:
+            bar.label = f"checking, ${ran.spent:.2f}"
             bar.update(1)
 
         ran = checking.check(project, judge, plan.files, names, learns=learn, most=most, advance=advance)

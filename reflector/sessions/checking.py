@@ -36,10 +36,11 @@ _COPIES = "copies"
 
 @dataclass(slots=True)
 class Ran:
-    """What a check did: `asked` windows; `failed` are those without an answer, by why; `stopped` says why it ended
-    before its end, "" where it did not."""
+    """What a check did: `asked` windows, and USD `spent` as far as prices are known; `failed` are those without an
+    answer, by why; `stopped` says why it ended before its end, "" where it did not."""
 
     asked: int = 0
+    spent: Decimal = Decimal(0)
     failed: list[str] = field(default_factory=list)
     stopped: str = ""
     notes: list[str] = field(default_factory=list)
@@ -89,10 +90,12 @@ def check(
     *,
     learns: bool,
     most: int,
-    advance: Callable[[Decimal], object],
+    advance: Callable[[Ran], object],
 ) -> Ran:
-    """Record and ask about the transcripts, in their order; at most so many questions. `advance` is called after each
-    with what was spent on it, in USD. Raises as `drain` does."""
+    """Record and ask about the transcripts, in their order; at most so many questions. `advance` is called after each.
+
+    Raises as `drain` does.
+    """
     ran, away = Ran(), set[str]()
     with project.open_ledger() as ledger:
         known = recorded(project, ledger)
@@ -110,7 +113,7 @@ def check(
                 pipeline.finish()
         except (OSError, ValueError) as error:
             ran.failed.append(f"{one.path}: {error}")
-            advance(Decimal(0))
+            advance(ran)
             continue
         with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
             gate = Gate(project.config, project.root)
@@ -120,7 +123,8 @@ def check(
             _ask(checker, left, ran, away)
             if not left and any(row.state in ("pending", "failed") for row in ledger.windows(session)):
                 ran.notes.append(f"session {session[:8]} waits for the verdicts on what it cites; then it is checked")
-        advance(checker.spent)
+        ran.spent += checker.spent
+        advance(ran)
         if ran.stopped or ran.asked >= most:
             break
     return ran

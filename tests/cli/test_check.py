@@ -210,12 +210,12 @@ def _texts(agent: Agent) -> dict[str, str]:
 
 def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when_it_is_back(fresh: Agent) -> None:
     fresh.call("check", "--yes")
-    for content, there in ((ADVICE.replace("- Never mock the database\n", ""), False), (ADVICE, True)):
+    for content, there in ((ADVICE.replace("- Run the tests before you commit\n", ""), False), (ADVICE, True)):
         (fresh.project / "CLAUDE.md").write_text(content)
         leave(fresh, f"s-{there}")
         fresh.call("check", "--yes")
-        assert ("Never mock the database" in lines(fresh)) is there
-    assert lines(fresh)["Never mock the database"]["relevant"] == 6
+        assert ("Run the tests before you commit" in lines(fresh)) is there
+    assert lines(fresh)["Run the tests before you commit"]["relevant"] == 6
     assert (len(_texts(fresh)), fresh.json("list")) == (6, [])
 
 
