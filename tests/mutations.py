@@ -60,6 +60,8 @@ KEPT_FILE = (
 LESSONS = ("tests/lessons/test_book.py",)
 JUDGED = ("tests/reflection/test_agent.py",)
 LINED = ("tests/cli/test_check.py", "tests/audit/test_checked.py", "tests/sessions/test_having.py")
+PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
+JUDGE = ("tests/cli/test_judge.py",)
 REPORTED = ("tests/cli/test_doctor.py",)
 
 
@@ -88,6 +90,7 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI, BUILDING, ORIGINS, CITATIONS = (
     f"reflector/transcripts/{name}.py"
     for name in ("claude_code", "codex", "copilot", "gemini", "opencode", "pi", "building", "origins", "citations")
 )
+HTML = "reflector/report/html.py"
 APP, ARGUMENTS, SUPPORT = (f"reflector/cli/{name}.py" for name in ("app", "options", "support"))
 UNDOING, PROPOSALS, PLAYBOOK_FILE = (
     f"reflector/curation/{name}.py" for name in ("undoing", "proposals", "playbook_file")
@@ -109,6 +112,16 @@ OUTCOME, DRAWN, COMPARED_SESSIONS, CERTAIN, TRIAL, TASKS = (
 LINES, CHECKING = "reflector/curation/watching.py", "reflector/reflection/checking.py"
 
 MUTATIONS = [
+    # The report.
+    Mutation(HTML, "found = quote(text, limit)", "found = text[:limit]", PAGE),
+    Mutation(HTML, "finalize=words.shown,", "", PAGE),
+    Mutation(HTML, "autoescape=True,", "autoescape=False,", PAGE),
+    Mutation(HTML, 'found = _ID.sub("[id]", _PATH.sub("[path]", found))', "pass", PAGE),
+    Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
+    Mutation("reflector/report/page.py", "steps[-MOST_COUNTS:][::-1]", "steps[:MOST_COUNTS]", PAGE),
+    Mutation("reflector/audit/weeks.py", "standing.stands(verdict) is None", "True", PAGE),
+    Mutation("reflector/audit/weeks.py", 'data.get("corrections", 0), True', "0, True", PAGE),
+    Mutation("reflector/reflection/standing.py", "if is_out(ledger, recorded.event_id):", "if False:", JUDGE),
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),

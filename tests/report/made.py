@@ -81,7 +81,7 @@ def life(ledger: Ledger, sessions: int, bullets: int, days: int = 364) -> None:
             shown = {*chance.sample(names[:60], k=min(40, bullets)), *cited}
             ledger.append(_Made(number, _written(ended), chance).session(cited, sorted(shown), good))
             if number == sessions // 2:
-                start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free", until=ended + timedelta(400))
+                start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free")
             if number % 40 == 10:
                 _overrule(ledger, chance)
             if number % 131 == 100:
