@@ -81,7 +81,7 @@ USAGE, ANSWERS = (f"reflector/ledger/{name}.py" for name in ("usage", "answers")
 ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/agreement.py"
 PROVEN, COMPARED = (f"reflector/proof/{name}.py" for name in ("verify", "tables"))
-GATE, SETTINGS, STEP = (f"reflector/gating/{name}.py" for name in ("turn", "config", "step"))
+SETTINGS, STEP = (f"reflector/gating/{name}.py" for name in ("config", "step"))
 
 CONFIG, BOOK = "reflector/config.py", "reflector/lessons/book.py"
 HOOK_LIST, AGENTS, FAST = (f"reflector/hooks/{name}.py" for name in ("install", "agents", "fast"))
@@ -309,22 +309,20 @@ MUTATIONS = [
     Mutation(STANDING, '    if "asked" not in data:\n        return None\n', "", EVIDENCE),
     Mutation(RUN, "if self.backend.quotes else None", "if False else None", EVIDENCE),
     # The gated step.
-    Mutation(GATE, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),
-    Mutation(GATE, "not config.allow_reflection or dry_run", "not config.allow_reflection", GATED),
-    Mutation(GATE, 'or _asks(state, "_planner_reflection_flag")', "", GATED),
-    Mutation(GATE, 'prompt.replace("\\r\\n", "\\n")', "prompt", GATED),
-    Mutation(GATE, "redact(str(text)).split()", "str(text).split()", GATED),
-    Mutation(SETTINGS, "if found[0] <= 2]", "if found[0] <= 1]", GATED),
-    Mutation(SETTINGS, "if own or len(word) > 4]", "]", GATED),
-    Mutation(SETTINGS, "isinstance(value, float) and value < least", "False", GATED),
-    Mutation(STEP, "if ms > config.time_ms_reflection:", "if ms >= config.time_ms_reflection:", GATED),
+    Mutation(STEP, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),
+    Mutation(STEP, "not config.allow_reflection or dry_run", "not config.allow_reflection", GATED),
+    Mutation(STEP, 'or _asks(state, "_planner_reflection_flag")', "", GATED),
+    Mutation(STEP, 'prompt.replace("\\r\\n", "\\n")', "prompt", GATED),
+    Mutation(STEP, "redact(str(text)).split()", "str(text).split()", GATED),
+    Mutation(SETTINGS, "if near[0] <= 2 else", "if near[0] <= 1 else", GATED),
+    Mutation(SETTINGS, "math.floor(", "int(", GATED),
+    Mutation(STEP, "if ms > config.time_ms_reflection", "if ms >= config.time_ms_reflection", GATED),
     Mutation(STEP, "if report.reason and not result.reason:", "if False:", GATED),
     Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),
-    Mutation(STEP, "        free.release()\n        raise", "        raise", GATED),
-    Mutation(GATE, "entries[:ops_cap]", "entries", GATED),
-    Mutation(GATE, "the first record stands\n        return False", "the first record stands\n        raise", GATED),
-    Mutation(GATE, "redact(text).strip()", "text.strip()", GATED),
-    Mutation(STEP, "os.write(fd, line) < len(line)", "0", GATED),
+    Mutation(STEP, "entries[:ops_cap]", "entries", GATED),
+    Mutation(STEP, "the first record stands\n        return False", "the first record stands\n        raise", GATED),
+    Mutation(STEP, 'redact(entry.get("text", ""))', 'entry.get("text", "")', GATED),
+    Mutation(STEP, "            self.lost += 1", "            pass", GATED),
     Mutation(STEP, '.lower() == "true"', "", GATED),
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),

@@ -1,14 +1,15 @@
 """The settings of gated reflection, from the nested mapping in which a host keeps its own.
 
 Invariant: a value is understood or refused, and every fault is in one error. Words for true and false and numbers
-written as text are understood; nothing else becomes a default or a zero. Of sections that the host shares with
-others, keys that are not ours pass, unless they are nearly one of ours.
+written as text are understood; nothing else becomes a default or a zero. Keys that are not ours pass, but for those of
+`t3.reflection`, which is ours alone.
 """
 
 from __future__ import annotations
 
+import math
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from reflector.config import ConfigError
 from reflector.mistakes import check_whole
 
 BACKENDS = ("rulebased", "llm")
-_LEAST = {"summary_tokens": 0, "topk_snippets": 0, "time_ms_reflection": 1, "ops_reflection": 0}
+_OWN = "t3.reflection"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -44,9 +45,10 @@ class GatedConfig:
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
-            raise ConfigError(f"backend is {_shown(self.backend)}; it must be one of {', '.join(BACKENDS)}")
-        for name, least in _LEAST.items():
-            check_whole(name, getattr(self, name), least)
+            raise ConfigError(f"backend is {self.backend!r}; it must be one of {', '.join(BACKENDS)}")
+        for name in ("summary_tokens", "topk_snippets", "ops_reflection"):
+            check_whole(name, getattr(self, name))
+        check_whole("time_ms_reflection", self.time_ms_reflection, 1)
 
 
 def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
@@ -54,65 +56,37 @@ def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
 
     Raises ConfigError, which is a ValueError, with a line for every fault.
     """
-    if not isinstance(mapping, Mapping):
-        raise ConfigError(f"the settings are {reprlib.repr(mapping)}; they take a mapping with t3 and scheduler")
     faults: list[str] = []
-    found = {name: _read(mapping, name, faults) for name in SECTIONS}
-    fixtures = Fixtures(**found.pop("t3.llm.fixtures"))
-    settings = {key: value for values in found.values() for key, value in values.items()}
-    config = GatedConfig(**settings, fixtures=fixtures)
+    found: dict[str, Any] = {}
+    for section, readers in SECTIONS.items():
+        for key, value in _section(mapping, section, faults).items():
+            if key in readers:
+                try:
+                    found[key] = readers[key](value)
+                except ValueError as error:
+                    faults.append(f"{section}.{key} is {reprlib.repr(value)}; it {error}")
+            elif section == _OWN:
+                near = min((_distance(str(key), known), known) for known in readers)
+                meant = f" (did you mean {near[1]!r})" if near[0] <= 2 else ""
+                faults.append(f"{section}.{key}: unknown key{meant}")
+    fixtures = Fixtures(found.pop("enabled", False), found.pop("path", None))
     if fixtures.enabled and fixtures.path is None:
         faults.append("t3.llm.fixtures.path must be a non-empty string where t3.llm.fixtures.enabled is true")
-    if config.allow_reflection and config.backend == "llm" and not fixtures.enabled:
+    if found.get("allow_reflection") and found.get("backend") == "llm" and not fixtures.enabled:
         faults.append("t3.reflection.backend is 'llm', which needs t3.llm.fixtures.enabled: true")
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
-    return config
+    return GatedConfig(**found, fixtures=fixtures)
 
 
-def _read(mapping: Mapping[str, Any], section: str, faults: list[str]) -> dict[str, Any]:
-    """Return the settings of one section; what is wrong with it goes to `faults`."""
-    values: Any = mapping
-    for number, part in enumerate(parts := section.split("."), start=1):
-        values = values.get(part)
-        if values is None:
-            return {}
+def _section(mapping: Mapping[str, Any], section: str, faults: list[str]) -> Mapping[str, Any]:
+    values, where = mapping, ""
+    for part in section.split("."):
+        values, where = values.get(part) or {}, f"{where}.{part}".lstrip(".")
         if not isinstance(values, Mapping):
-            faults.append(f"{'.'.join(parts[:number])} is {_shown(values)}; it takes a mapping")
+            faults.append(f"{where} is {reprlib.repr(values)}; it takes a mapping")
             return {}
-    readers, found = SECTIONS[section], {}
-    for key, value in values.items():
-        if key in readers:
-            try:
-                found[key] = readers[key](value)
-            except ValueError as error:
-                faults.append(f"{section}.{key} is {_shown(value)}; it {error}")
-        elif fault := _unknown(str(key), section):
-            faults.append(f"{section}.{reprlib.repr(str(key))[1:-1]}: {fault}")
-    return found
-
-
-def _shown(value: Any) -> str:
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # of Python's own limit
-        return "a number of thousands of digits"
-
-
-def _unknown(key: str, section: str) -> str:
-    """Return what is wrong with a key that is not ours; "" where it may be another's."""
-    own = section == "t3.reflection"
-    inner = {name.split(".")[1] for name in SECTIONS if name.startswith(f"{section}.")}
-    if key in inner:
-        return ""
-    # Of a short word, any other short word is two letters away.
-    near = _nearest(key, [word for word in (*SECTIONS[section], *inner) if own or len(word) > 4])
-    return f"unknown key (did you mean {near!r})" if near else "unknown key" if own else ""
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    distances = [(_distance(word, other), other) for other in known if abs(len(word) - len(other)) <= 2]
-    return min([found for found in distances if found[0] <= 2], default=(0, ""))[1]
+    return values
 
 
 def _distance(one: str, other: str) -> int:
@@ -135,15 +109,11 @@ def flag(value: Any, true: Collection[str] = _TRUE, false: Collection[str] = _FA
 
 def _from(least: int) -> Callable[[Any], int]:
     def whole(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ValueError("takes a whole number")
         try:
-            number = int(value)
-        except (ValueError, OverflowError) as error:
-            raise ValueError("takes a whole number") from error
-        if number.bit_length() > 1000:  # it could not be shown
-            raise ValueError("takes a whole number of at most 300 digits")
-        if number < least or (isinstance(value, float) and value < least):
+            number = math.floor(float("" if isinstance(value, bool) else value))
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError("takes a whole number") from None
+        if number < least:
             raise ValueError(f"must be >= {least}")
         return number
 
@@ -151,8 +121,7 @@ def _from(least: int) -> Callable[[Any], int]:
 
 
 def _backend(value: Any) -> str:
-    name = value.strip().lower() if isinstance(value, str) else ""
-    if name not in BACKENDS:
+    if (name := str(value).strip().lower()) not in BACKENDS:
         raise ValueError(f"must be one of {', '.join(BACKENDS)}")
     return name
 
@@ -166,15 +135,7 @@ def _path(value: Any) -> str | None:
 #: How each key is read, by its section of the host's mapping.
 SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "t3": {"allow_reflection": flag},
-    "t3.reflection": {
-        "backend": _backend,
-        "summary_tokens": _from(_LEAST["summary_tokens"]),
-        "embed": flag,
-        "log": flag,
-        "topk_snippets": _from(_LEAST["topk_snippets"]),
-    },
-    "t3.llm": {},
+    _OWN: {"backend": _backend, "summary_tokens": _from(0), "embed": flag, "log": flag, "topk_snippets": _from(0)},
     "t3.llm.fixtures": {"enabled": flag, "path": _path},
-    "scheduler": {},
-    "scheduler.budgets": {name: _from(_LEAST[name]) for name in ("time_ms_reflection", "ops_reflection")},
+    "scheduler.budgets": {"time_ms_reflection": _from(1), "ops_reflection": _from(0)},
 }

@@ -1,11 +1,10 @@
-"""The step after a turn: the gate, a reflection within its budgets, its entries and its line in `t3_reflection.jsonl`;
+"""The step after a turn: the gate, a reflection within its budgets, its entries in the ledger and its line in the log;
 and the same on a fixed turn, for a host that wants to know that its settings do what it thinks, and how fast.
 
-Invariant: a turn is never harmed. Whatever goes wrong is a reason in the result and in the log, and what took too long
-is cut off and writes nothing; a log that cannot be written is forgotten. With the gate closed nothing is read, made,
-written or logged. What a file of fixtures answers depends on the prompt alone, and what it cannot answer is a
-FixtureMissingError; the file has the form of the backend `fixtures`: `{"prompt_hash": <64 hex digits>, "completion":
-<text>}` on each line. Measured figures are the same on every machine but for a time that is asked for.
+Invariant: a turn is never harmed or changed. Whatever goes wrong is a reason in the result and in the log, and what
+took too long writes nothing. With the gate closed nothing is read, made, written or logged. Secrets are gone before a
+text is summarised, hashed or sent. A result depends on the turn and the settings alone, in every process, locale and
+time zone; an entry is known by its agent, turn, slot and text, so writing it again adds nothing.
 """
 
 from __future__ import annotations
@@ -13,35 +12,25 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
+import re
+import reprlib
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.config import ConfigError
-from reflector.files import NO_WAIT, read_bounded
-from reflector.gating.config import GatedConfig, load_config
-from reflector.gating.turn import (
-    ReflectionBundle,
-    ReflectionResult,
-    canonical_prompt,
-    clipped,
-    entries,
-    prompt_sha256,
-    should_run,
-    summarize,
-    used,
-    write_entries,
-)
+from reflector.files import read_bounded
+from reflector.gating.config import GatedConfig, flag, load_config
+from reflector.lessons.outcomes import embed
 from reflector.locate import parse_toml
 from reflector.reflection.backends.fixtures import read_fixtures
 from reflector.reflection.protocol import BackendError
-from reflector.text.secrets import quote
+from reflector.text.secrets import quote, redact
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -49,14 +38,92 @@ if TYPE_CHECKING:
 FILE_NAME = "t3_reflection.jsonl"
 #: Where the log stands among the logs of a turn, for a host that flushes several of them together.
 STAGE_ORDINAL = 10
-TIMEOUT = "reflection_timeout"
+_NO_TIME = "0000-00-00T00:00:00Z"
 _log = logging.getLogger("reflector")
-#: Python cannot end a thread, so work that hangs goes on alone, as a daemon; only so many may hang at once, and
-#: further work waits for its turn within its own budget.
-_MOST_HANGING = 32
-_LONGEST = 10**12
-_free = threading.BoundedSemaphore(_MOST_HANGING)
-_T = TypeVar("_T")
+_PUNCTUATION = re.compile(r"[^\w\s]+")
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionBundle:
+    """A turn that is over. A context, a plan or a state may be a mapping or an object with attributes.
+
+    ctx         agent_id (or agent), turn_id (or turn), and a time: now_iso, now or now_ms (since 1970)
+    state_view  what the planner left behind: `_planner_reflection_flag`
+    plan        `reflection`: whether the planner asks for it
+    utter       what the agent said to its user
+    snippets    what retrieval found for the turn, best first
+    """
+
+    ctx: Any
+    state_view: Any
+    plan: Any
+    utter: str
+    snippets: Sequence[Any]
+
+    @property
+    def agent(self) -> str:
+        """The agent's id, "unknown" where the context has none."""
+        return redact(str(_of(self.ctx, "agent_id") or _of(self.ctx, "agent") or "unknown"))
+
+    @property
+    def turn(self) -> int:
+        """The turn's number, 0 where the context has none. Raises ValueError for what is not a number."""
+        turn = _of(self.ctx, "turn_id") or _of(self.ctx, "turn") or 0
+        try:
+            return int(turn)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"ctx.turn_id is {turn!r}; it must be a whole number") from error
+
+    @property
+    def time(self) -> str:
+        """The context's own time as text; nothing here looks at a clock. Raises OverflowError for one beyond 9999."""
+        now, since = _of(self.ctx, "now_iso") or _of(self.ctx, "now"), _of(self.ctx, "now_ms")
+        if now is None and since is not None:
+            now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(since))
+        if isinstance(now, datetime):
+            return now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return str(now or _NO_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionResult:
+    """What a reflection gave.
+
+    summary         the summary; "" where there is none
+    memory_entries  what is to be remembered: dictionaries of owner, ts, text, tags, kind and perhaps vec_full
+    metrics         backend, summary_len, used_topk, embed, ops_cap; fixture_key for fixtures; reason where it failed
+    ms              how long it took; no part of what two equal reflections have in common
+    """
+
+    summary: str
+    memory_entries: list[dict[str, Any]]
+    metrics: dict[str, Any]
+    ms: float = field(default=0.0, compare=False)
+
+    @property
+    def reason(self) -> str | None:
+        return self.metrics.get("reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of entries.
+
+    attempted  how many were given
+    written    how many the ledger has because of this call
+    known      how many it had already
+    errors     `add_error[<slot>]:<type>` of each that it refused
+    reason     ops_cap=0, index_missing or partial_failure; None where nothing went wrong
+    ids        of the entries that the ledger has, in order
+    """
+
+    attempted: int
+    written: int = 0
+    known: int = 0
+    errors: tuple[str, ...] = ()
+    reason: str | None = None
+    ids: tuple[str, ...] = ()
 
 
 class Completion(NamedTuple):
@@ -67,31 +134,18 @@ class Completion(NamedTuple):
     truncated: bool
 
 
-class Adapter(Protocol):
-    """Who answers prompts; `generate` returns anything with a `text`."""
-
-    def generate(self, prompt: str, *, max_tokens: int, temperature: float) -> Any:
-        """Answer one prompt; whatever it raises is the reason for which the turn has no summary."""
-        ...
-
-
-class FixtureMissingError(BackendError):
+class FixtureMissingError(Exception):
     """The fixtures cannot be read, or have no answer for the prompt."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, stage="fixtures")
 
 
 @dataclass(frozen=True, slots=True)
 class FixturesAdapter:
-    """Answers from a file of fixtures."""
+    """Answers from a file of fixtures: `{"prompt_hash": <64 hex digits>, "completion": <text>}` on each line."""
 
     path: str
 
     def generate(self, prompt: str, *, max_tokens: int, temperature: float = 0.0) -> Completion:
         """Return the recorded answer, of `max_tokens` words at most. Raises FixtureMissingError."""
-        if not self.path.strip():
-            raise FixtureMissingError("t3.llm.fixtures.path is empty; name the file of fixtures")
         wanted = prompt_sha256(prompt)
         try:
             found = read_fixtures(Path(self.path)).get(wanted)
@@ -99,86 +153,97 @@ class FixturesAdapter:
             raise FixtureMissingError(str(error)) from error
         if found is None:
             raise FixtureMissingError(f"{self.path} has no completion for the prompt {wanted}")
-        text = clipped(found, max_tokens)
+        text = _clipped(found, max_tokens)
         return Completion(text, len(text.split()), len(text.split()) < len(found.split()))
 
 
-AnyAdapter = Adapter | Callable[[str], str]
+def should_run(config: GatedConfig, plan: Any, state: Any = None, dry_run: bool = False) -> bool:
+    """Return whether a turn is reflected on: allowed, asked for by the plan or the state, and not a dry run.
+
+    A flag that is neither true nor false is logged, and asks for nothing.
+    """
+    if not config.allow_reflection or dry_run:
+        return False
+    return _asks(plan, "reflection") or _asks(state, "_planner_reflection_flag")
 
 
-def reflect(
-    bundle: ReflectionBundle,
-    config: GatedConfig,
-    *,
-    adapter: AnyAdapter | None = None,
-    clock: Callable[[], float] | None = None,
-) -> ReflectionResult:
-    """Reflect on a turn, within its time; the gate is not asked. Never raises: what failed is the result's reason.
+def plan_flag(value: object) -> bool:
+    """Return a planner's flag: a boolean, 0 or 1, or a word for it; None is False. Raises ValueError."""
+    try:
+        return value is not None and flag(value, _TRUE, _FALSE)
+    except ValueError:
+        raise ValueError(f"plan.reflection must be boolean, not {reprlib.repr(value)}") from None
+
+
+def _of(source: Any, name: str) -> Any:
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+def _asks(source: Any, name: str) -> bool:
+    try:
+        return plan_flag(_of(source, name))
+    except ValueError as fault:
+        _log.warning("%s", fault)
+        return False
+
+
+def canonical_prompt(bundle: ReflectionBundle, config: GatedConfig) -> str:
+    """Return the prompt of the backend `llm`: JSON in ASCII with sorted keys. Raises ValueError for a bad turn."""
+    asked = {
+        "task": "reflect_summary",
+        "version": 1,
+        "agent": bundle.agent,
+        "turn": bundle.turn,
+        "summary_tokens": config.summary_tokens,
+        "utter": _collapsed(bundle.utter),
+        "snippets": [_collapsed(snippet) for snippet in bundle.snippets[: config.topk_snippets]],
+        "plan_reflection": _asks(bundle.plan, "reflection"),
+    }
+    return canonical_line(asked)
+
+
+def prompt_sha256(prompt: str) -> str:
+    """Return the key of a prompt in a file of fixtures: SHA-256 in hex, over LF line ends."""
+    return sha256(prompt.replace("\r\n", "\n").encode()).hexdigest()
+
+
+def fixture_key(bundle: ReflectionBundle, config: GatedConfig) -> str:
+    """Return the first 12 digits of the hash of a bundle's prompt. Raises ValueError for a bad turn."""
+    return prompt_sha256(canonical_prompt(bundle, config))[:12]
+
+
+def _used(snippets: Sequence[Any], topk: int) -> list[str]:
+    """Return the texts among the first `topk` snippets."""
+    return [snippet for snippet in snippets[: max(topk, 0)] if isinstance(snippet, str)]
+
+
+def _collapsed(text: object) -> str:
+    """Return a text without secrets, each run of white space one space; "" for what is empty or None."""
+    return " ".join(redact(str(text)).split()) if text else ""
+
+
+def _clipped(text: str, tokens: int) -> str:
+    return " ".join(text.split()[: max(tokens, 0)])
+
+
+def summarize(utterance: str, snippets: Sequence[Any] = (), *, topk: int = 3, tokens: int = 128) -> str:
+    """Return the first `tokens` words of an utterance and of the first `topk` snippets, those that are texts."""
+    pieces = (_PUNCTUATION.sub(" ", _collapsed(text).lower()) for text in (utterance, *_used(snippets, topk)))
+    return _clipped(" ".join(pieces), tokens)
+
+
+def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: Any = None) -> ReflectionResult:
+    """Reflect on a turn without a budget of time; the gate is not asked.
 
     adapter  who answers the backend `llm`, in place of the file of fixtures: `generate(prompt, *, max_tokens,
              temperature)` returns something with a `text`, or a function from the prompt to a text
-    clock    seconds, as `time.monotonic` counts them; a reflection that it finds too long keeps its summary and
-             loses its entries
-    """
-    clock = clock or time.monotonic
-    begun = clock()
-    try:
-        done = within(config.time_ms_reflection, lambda: think(bundle, config, adapter=adapter))
-        failed = done.exception()
-    except (OutOfTime, RuntimeError) as error:
-        failed = error
-    ms = (clock() - begun) * 1000
-    if failed is not None:
-        reason = TIMEOUT if isinstance(failed, OutOfTime) else f"reflect_error:{type(failed).__name__}"
-        _log.warning("no reflection on this turn (%s): %s", reason, _words(failed))
-        return ReflectionResult("", [], {"backend": config.backend, "reason": reason}, ms)
-    result = done.result()
-    if ms > config.time_ms_reflection:
-        return ReflectionResult(result.summary, [], {**result.metrics, "reason": TIMEOUT}, ms)
-    return ReflectionResult(result.summary, result.memory_entries, result.metrics, ms)
-
-
-class OutOfTime(Exception):
-    """The work was not done within its budget."""
-
-
-def within(milliseconds: int, work: Callable[[], _T]) -> Future[_T]:
-    """Return the work's result or its error. Raises OutOfTime, and RuntimeError where no thread can be started."""
-    seconds = min(milliseconds, _LONGEST) / 1000
-    end = time.monotonic() + seconds
-    free = _free
-    if not free.acquire(timeout=seconds):
-        raise OutOfTime
-    done: Future[_T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - handed to the caller, who waits for it
-            done.set_exception(error)
-        finally:
-            free.release()
-
-    try:
-        threading.Thread(target=copy_context().run, args=(run,), name="reflection", daemon=True).start()
-    except RuntimeError:
-        free.release()
-        raise
-    if not wait([done], max(end - time.monotonic(), 0)).done:
-        raise OutOfTime
-    return done
-
-
-def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: AnyAdapter | None = None) -> ReflectionResult:
-    """Reflect on a turn without a budget of time.
-
     Raises ValueError for fixtures that are not enabled and for a bad context, FixtureMissingError, and whatever the
     adapter raises.
     """
     _ = bundle.turn  # what is not a number is refused here, before an entry gets the id of turn 0
     metrics: dict[str, Any] = {"backend": config.backend}
     if config.backend == "rulebased":
-        kept = len(used(bundle.snippets, config.topk_snippets))
+        kept = len(_used(bundle.snippets, config.topk_snippets))
         summary = summarize(bundle.utter, bundle.snippets, topk=config.topk_snippets, tokens=config.summary_tokens)
     else:
         kept = len(bundle.snippets[: config.topk_snippets])
@@ -188,24 +253,46 @@ def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: AnyAdapter 
                 raise ValueError("the backend llm needs t3.llm.fixtures.enabled: true, or an adapter")
             adapter = FixturesAdapter(config.fixtures.path or "")
             metrics = {"backend": "llm-fixture", "fixture_key": prompt_sha256(prompt)[:12]}
-        summary = answer(adapter, prompt, config.summary_tokens)
+        if hasattr(adapter, "generate"):
+            said = adapter.generate(prompt, max_tokens=config.summary_tokens, temperature=0.0).text
+        else:
+            said = adapter(prompt)
+        if not isinstance(said, str):
+            raise TypeError(f"the adapter answered with {type(said).__name__}, not with a text")
+        if not (summary := _clipped(said, config.summary_tokens)):
+            raise FixtureMissingError(f"the answer to the prompt {prompt_sha256(prompt)} has no words")
     metrics |= {"summary_len": len(summary.split()), "used_topk": kept, "embed": config.embed}
     metrics |= {"ops_cap": config.ops_reflection}
-    return ReflectionResult(summary, entries(bundle, config, summary), metrics)
+    entry: dict[str, Any] = {"owner": bundle.agent, "ts": bundle.time, "text": summary}
+    entry |= {"tags": ["reflection"], "kind": "summary"}
+    if config.embed and summary:
+        with suppress(UnicodeEncodeError):
+            entry["vec_full"] = [round(value, 6) for value in embed(summary)]
+    return ReflectionResult(summary, [entry] if config.ops_reflection else [], metrics)
 
 
-def answer(adapter: Adapter | Callable[[str], str], prompt: str, tokens: int) -> str:
-    """Return an adapter's answer, clipped. Raises what the adapter raises, and FixtureMissingError for no words."""
-    if hasattr(adapter, "generate"):
-        said = adapter.generate(prompt, max_tokens=max(tokens, 0), temperature=0.0)
-        text = getattr(said, "text", said)
-    else:
-        text = adapter(prompt)
-    if not isinstance(text, str):
-        raise TypeError(f"the adapter answered with {type(text).__name__}, not with a text")
-    if not (summary := clipped(text, tokens)):
-        raise FixtureMissingError(f"the answer to the prompt {prompt_sha256(prompt)} has no words")
-    return summary
+def reflect(
+    bundle: ReflectionBundle,
+    config: GatedConfig,
+    *,
+    adapter: Any = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> ReflectionResult:
+    """Reflect on a turn as `think` does, within its time. Never raises: what failed is the result's reason.
+
+    A reflection that took too long keeps its summary and loses its entries; `clock` gives seconds.
+    """
+    begun = clock()
+    try:
+        result = think(bundle, config, adapter=adapter)
+    except Exception as error:  # noqa: BLE001 - a reflection is an extra: the turn goes on
+        reason = f"reflect_error:{type(error).__name__}"
+        _log.warning("no reflection on this turn (%s): %s", reason, quote(str(error), 300))
+        result = ReflectionResult("", [], {"backend": config.backend, "reason": reason})
+    ms = (clock() - begun) * 1000
+    if ms > config.time_ms_reflection and result.reason is None:
+        result = ReflectionResult(result.summary, [], {**result.metrics, "reason": "reflection_timeout"})
+    return replace(result, ms=ms)
 
 
 def after_turn(
@@ -214,37 +301,79 @@ def after_turn(
     *,
     ledger: Ledger | None = None,
     log: ReflectionLog | None = None,
-    adapter: AnyAdapter | None = None,
-    clock: Callable[[], float] | None = None,
+    adapter: Any = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> ReflectionResult | None:
-    """Do the whole step after a turn was applied; None where the gate is closed. Never raises.
+    """Do the whole step after a turn was applied, and return as `reflect` does; None where the gate is closed.
 
     The entries are appended to the ledger, and a record of the turn to the log, where there is one.
     """
-    try:
-        if not should_run(config, bundle.plan, bundle.state_view, bundle.is_dry_run):
-            return None
-    except Exception as error:  # noqa: BLE001 - a gate that nobody can read is closed
-        _log.warning("no reflection on this turn: %s", _words(error))
+    if not should_run(config, bundle.plan, bundle.state_view, bool(_of(bundle.ctx, "_dry_run_until_t4"))):
         return None
-    result = reflect(bundle, config, adapter=adapter, clock=clock)
-    agent, turn = "unknown", 0
-    with suppress(Exception):  # then it is the result's reason
-        agent, turn = bundle.agent, bundle.turn
+    result, turn = reflect(bundle, config, adapter=adapter, clock=clock), 0
+    with suppress(ValueError):  # then it is the result's reason
+        turn = bundle.turn
     report = write_entries(ledger, result.memory_entries, ops_cap=config.ops_reflection, turn=turn)
     if report.reason and not result.reason:
         result = replace(result, metrics={**result.metrics, "reason": report.reason})
     if log is not None and config.log:
-        log.add(log_record(config, result, agent=agent, turn=turn, ops_written=report.written))
+        log.add(log_record(config, result, agent=bundle.agent, turn=turn, ops_written=report.written))
     return result
 
 
-def _words(error: BaseException) -> str:
-    """What an error says, which may itself fail."""
+def entry_id(agent: str, turn: int, slot: int, text: str) -> str:
+    """Return the id of an entry: `refl-{turn}-{agent}-{slot}-` and 12 digits of a hash of all four."""
+    digest = sha256(f"{agent}|{turn}|{slot}|{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"refl-{turn}-{agent}-{slot}-{digest[:12]}"
+
+
+def record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
+    """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text, vec_full."""
+    owner, text = redact(str(entry.get("owner") or "unknown")), redact(entry.get("text", "")).strip()
+    kept = {
+        "id": entry_id(owner, turn, slot, text),
+        "owner": owner,
+        "ts": str(entry.get("ts") or _NO_TIME),
+        "kind": entry.get("kind") or "summary",
+        "tags": list(entry.get("tags") or ["reflection"]),
+        "text": text,
+    }
+    return {**kept, "vec_full": entry["vec_full"]} if entry.get("vec_full") else kept
+
+
+def write_entries(
+    ledger: Ledger | None, entries: Sequence[Mapping[str, Any]], *, ops_cap: int, turn: int = 0
+) -> Written:
+    """Append the first `ops_cap` entries of a turn to the ledger. Never raises: what it refused is in the report."""
+    if ops_cap <= 0:
+        return Written(len(entries), reason="ops_cap=0")
+    if ledger is None:
+        return Written(len(entries), reason="index_missing")
+    added: dict[str, bool] = {}
+    errors: list[str] = []
+    for slot, entry in enumerate(entries[:ops_cap]):
+        try:
+            kept = record(entry, turn=turn, slot=slot)
+            added[kept["id"]] = _append(ledger, kept, turn, slot)
+        except Exception as error:  # noqa: BLE001 - the others are still written, and the turn goes on
+            errors.append(f"add_error[{slot}]:{type(error).__name__}")
+    written, reason = sum(added.values()), "partial_failure" if errors else None
+    return Written(len(entries), written, len(added) - written, tuple(errors), reason, tuple(added))
+
+
+def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
+    """Append an entry as a lesson; return whether the ledger did not have it. Raises LedgerError."""
+    from reflector.ledger.errors import Conflict
+    from reflector.lessons.recording import lesson_event
+
+    more = {name: kept[name] for name in ("owner", "ts", "tags")}
+    # A vector follows from its text, so only that there is one is a fact.
+    more |= {"entry": kept["id"], "turn": turn, "slot": slot, "embed": "vec_full" in kept}
+    event = lesson_event(kept["kind"], kept["text"], actor="agent", key=[kept["id"]], **more)
     try:
-        return quote(str(error), 300)
-    except Exception:  # noqa: BLE001
-        return ""
+        return ledger.append([event])[0].added
+    except Conflict:  # the same words of the same turn, at another time: the first record stands
+        return False
 
 
 def log_record(
@@ -257,21 +386,18 @@ def log_record(
     reason: str | None = None,
 ) -> dict[str, Any]:
     """Return a turn's record: turn, agent, backend, summary_len, ops_written, embed, ms, reason, fixture_key."""
-    record = {
-        "turn": turn,
-        "agent": agent,
-        "backend": config.backend,
-        "summary_len": len(result.summary.split()),
-        "ops_written": ops_written,
-        "embed": config.embed,
-        "ms": shown_ms(result.ms),
-        "reason": reason or result.reason,
-    }
-    key = result.metrics.get("fixture_key")
-    return record if key is None else {**record, "fixture_key": key}
+    record = {"turn": turn, "agent": agent, "ops_written": ops_written, "ms": _shown_ms(result.ms)}
+    return record | _figures(config, result) | {"reason": reason or result.reason}
 
 
-def shown_ms(ms: float) -> float:
+def _figures(config: GatedConfig, result: ReflectionResult) -> dict[str, Any]:
+    """Return what a log and a measure both say of a result."""
+    key = {name: value for name, value in result.metrics.items() if name == "fixture_key"}
+    length = len(result.summary.split())
+    return {"backend": config.backend, "embed": config.embed, "summary_len": length, "reason": result.reason, **key}
+
+
+def _shown_ms(ms: float) -> float:
     """Return milliseconds as a log shows them: 0.0 where the environment has CI=true."""
     return 0.0 if os.environ.get("CI", "").lower() == "true" else round(ms, 3)
 
@@ -291,20 +417,15 @@ class ReflectionLog:
     def add(self, record: Mapping[str, Any]) -> None:
         """Write a record, whole and at once. Never raises: what cannot be written is counted in `lost`."""
         try:
-            line = f"{canonical_line(record)}\n".encode()
-            # Opening a pipe that nobody reads would wait for ever.
-            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_WAIT, 0o600)
-            try:
-                self.lost += os.write(fd, line) < len(line)
-            finally:
-                os.close(fd)
-        except (OSError, TypeError, ValueError):  # a full disk, a folder that is not there, a NUL in the path
+            line = f"{canonical_line(record)}\n"
+            with self.path.open("a", encoding="ascii") as file:
+                file.write(line)
+        except (OSError, TypeError, ValueError):  # a full disk, a folder that is not there
             self.lost += 1
 
 
 #: Settings that ship with the package, by the name that `-c` takes.
 EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "examples").glob("*.toml"))}
-_MOST_BYTES = 1 << 20
 _TURN = ReflectionBundle(
     ctx={},
     state_view={},
@@ -324,51 +445,32 @@ def measure(config: GatedConfig, *, repeats: int = 1, raw_time: bool = False) ->
     """Return the figures of the last of several reflections on the fixed turn, whether the gate is open or not."""
     for _ in range(max(repeats, 1)):
         result = reflect(_TURN, config)
-    figures = {
+    return _figures(config, result) | {
         "allow_reflection": config.allow_reflection,
-        "backend": config.backend,
-        "embed": config.embed,
-        "ms": shown_ms(result.ms) if raw_time else 0.0,
+        "ms": _shown_ms(result.ms) if raw_time else 0.0,
         "ops": len(result.memory_entries),
         "ops_cap": config.ops_reflection,
-        "reason": result.reason,
-        "summary_len": len(result.summary.split()),
         "time_budget_ms": config.time_ms_reflection,
         "tokens_budget": config.summary_tokens,
     }
-    key = result.metrics.get("fixture_key")
-    return figures if key is None else {**figures, "fixture_key": key}
 
 
 def read_config(path: Path | str) -> GatedConfig:
     """Return the settings in a file of TOML or JSON, or in one of `EXAMPLES`; the gate is open unless it says no.
 
-    A path of fixtures is one from here, or else from the file's folder. Raises ConfigError.
+    A path of fixtures is one from the file's folder. Raises ConfigError.
     """
     path = EXAMPLES.get(str(path)) or Path(path)
-    mapping = _parsed(path) or {}
-    if isinstance(mapping, dict) and isinstance(gate := mapping.get("t3") or {}, dict):
-        mapping["t3"] = {"allow_reflection": True, **gate}
     try:
+        text = read_bounded(path, 1 << 20).decode("utf-8-sig")
+        mapping = json.loads(text) if path.suffix.lower() == ".json" else parse_toml(text)
+        if not isinstance(mapping, dict):
+            raise ConfigError("the settings are not a table")
         config = load_config(mapping)
-    except ConfigError as error:
-        raise ConfigError("\n".join(f"{path}: {fault}" for fault in str(error).split("\n"))) from error
-    fixtures = config.fixtures
-    if fixtures.path and not os.path.exists(fixtures.path):  # noqa: PTH110 - a NUL is no error here
-        fixtures = replace(fixtures, path=str(path.parent / fixtures.path))
-    return replace(config, fixtures=fixtures)
-
-
-def _parsed(path: Path) -> Any:
-    try:
-        text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig")
-        return _PARSERS[path.suffix.lower()](text)
-    except KeyError:
-        raise ConfigError(f"{path} is none of {', '.join(_PARSERS)}; name the file by what it holds") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be parsed: {error}") from error
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {".toml": parse_toml, ".json": json.loads}
+        raise ConfigError(f"{path}: {error}") from error
+    is_open = (mapping.get("t3") or {}).get("allow_reflection") is None or config.allow_reflection
+    beside = config.fixtures.path and str(path.parent / config.fixtures.path)
+    return replace(config, allow_reflection=is_open, fixtures=replace(config.fixtures, path=beside))

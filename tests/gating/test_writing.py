@@ -28,10 +28,9 @@ from reflector.gated import (
     canonical_line,
     entry_id,
     log_record,
-    reflect,
     write_entries,
 )
-from reflector.gating.turn import record
+from reflector.gating.step import record
 from reflector.ledger.store import Ledger
 from reflector.lessons.recall import recall
 from reflector.proof.verify import verify
@@ -92,40 +91,13 @@ def test_the_cap_is_held_and_the_same_entries_again_add_nothing(ledger: Ledger) 
 
 
 def test_an_entry_that_is_refused_does_not_stop_the_others(ledger: Ledger) -> None:
-    bad = [entry(7), entry("fine"), entry("x", kind="novel"), entry("too long " * 20_000), entry("y", owner="a\nb")]
-    report = write_entries(ledger, bad, ops_cap=9, turn=3)
-    refused = ((0, "TypeError"), (2, "LedgerError"), (3, "LedgerError"), (4, "LedgerError"))
-    assert report.errors == tuple(f"add_error[{slot}]:{error}" for slot, error in refused)
-    assert (report.written, report.reason) == (1, "partial_failure")
-    assert [lesson["text"] for lesson in lessons(ledger)] == ["fine"]
-
-
-def test_a_ledger_that_fails_is_a_reason_and_no_harm() -> None:
-    class Broken:
-        def append(self, events: object) -> None:
-            raise OSError("the disk is gone")
-
-    broken: Any = Broken()
-    result = after_turn(TURN, OPEN, ledger=broken)
-    assert result is not None
-    assert (result.summary, result.reason) == ("hi", "partial_failure")
-    assert write_entries(broken, [entry()], ops_cap=1).errors == ("add_error[0]:OSError",)
-
-
-def test_a_secret_in_an_answer_is_not_kept(ledger: Ledger) -> None:
     key = "ghp_" + "a1B2" * 9
-    after_turn(TURN, replace(OPEN, backend="llm"), ledger=ledger, adapter=lambda _: f"use {key}")
-    (kept,) = lessons(ledger)
-    assert kept["text"] == "use [redacted:github-token]"
-    assert kept["entry"] == entry_id("AgentA", 1, 0, kept["text"])
-
-
-def test_a_summary_is_found_by_later_retrieval_and_not_before_it_is_written(ledger: Ledger) -> None:
-    result = reflect(TURN, OPEN)
-    assert ledger.head().position == 0
-    assert recall("hi", of=ledger) == []
-    write_entries(ledger, result.memory_entries, ops_cap=OPEN.ops_reflection, turn=TURN.turn)
-    assert [(one.document.kind, one.document.text) for one in recall("Hi?", of=ledger)] == [("summary", "hi")]
+    bad = [entry(7), entry(f"use {key}"), entry("x", kind="novel")]
+    report = write_entries(ledger, bad, ops_cap=9, turn=3)
+    assert report.errors == ("add_error[0]:TypeError", "add_error[2]:LedgerError")
+    assert (report.written, report.reason) == (1, "partial_failure")
+    assert [lesson["text"] for lesson in lessons(ledger)] == ["use [redacted:github-token]"]
+    assert [one.document.kind for one in recall("use", of=ledger)] == ["summary"]
 
 
 #: Two turns, in a process of its own: what it prints depends on nothing but them.
@@ -137,7 +109,8 @@ log, config = ReflectionLog("log"), load_config({"t3": {"allow_reflection": True
 for number, text in enumerate(said, start=1):
     ctx = {"agent_id": "AgentB", "turn_id": number, "now_ms": 1_000 * number}
     result = after_turn(ReflectionBundle(ctx, {}, {"reflection": True}, text, said), config, log=log)
-    print(json.dumps(result.as_dict()), result.memory_entries and entry_id("AgentB", number, 0, result.summary))
+    print(json.dumps([result.summary, result.memory_entries, result.metrics]))
+    print(entry_id("AgentB", number, 0, result.summary))
 print(open("log").read())
 """
 _PLACES = (
@@ -206,15 +179,6 @@ def test_agents_share_a_log_and_what_is_no_record_is_lost_alone(log: ReflectionL
         list(pool.map(partial(after_turn, config=OPEN, log=log), (bundle(*one) for one in turns)))
     after_turn(bundle(), replace(OPEN, log=False), log=log)
     log.add({"ms": object()})
+    (away := ReflectionLog(log.path / "in a file")).add({})
     assert sorted((line["agent"], line["turn"]) for line in told(log)) == sorted(turns)
-    assert log.lost == 1
-
-
-@pytest.mark.parametrize("where", ["missing/log", "folder", "a\0b", "pipe", "/dev/full"])
-def test_a_log_that_cannot_be_written_never_harms_the_turn(where: str, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    log = ReflectionLog(tmp_path / where)
-    result = after_turn(bundle(), OPEN, log=log)
-    assert result is not None
-    assert (result.summary, log.lost) == ("agenta on 1", 1)
+    assert (log.lost, away.lost) == (1, 1)
