@@ -360,18 +360,17 @@ def _row(line: LineJson) -> tuple[object, ...]:
     of = line.judged
     if of is None:
         return (line.place, line.name or "", "", "", "", line.tokens, "not asked about", line.text)
-    helped, followed = of.helped, of.followed
-    shares = [f"{one.yes}/{one.yes + one.no}" if one.yes + one.no else "" for one in (followed, helped)]
+    shares = [
+        f"{one.yes}/{one.yes + one.no} ({one.low:.0%} to {one.high:.0%})" if one.yes + one.no else ""
+        for one in (of.followed, of.helped)
+    ]
     result = of.result
-    if result == TOO_FEW:
-        many = [(what, one) for what, one in (("followed", followed), ("helped", helped)) if one.yes + one.no]
-        result += "".join(f", {what} {one.low:.0%} to {one.high:.0%}" for what, one in many)
     if of.earlier:
         result += f" ({of.earlier} by earlier words)"
     if of.left_out:
         result += f", no room for it in {of.left_out}"
     if not of.relevant:
-        result += f", {of.tokens * of.sessions:,} tokens of context"
+        result += f", {of.tokens * of.sessions:,} tokens"
     return (line.place, line.name, of.relevant, *shares, of.tokens, result, line.text)
 
 
