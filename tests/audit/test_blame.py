@@ -12,7 +12,7 @@ from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
-from tests.ledger.events import about, added, adopted, changed, reflected, retracted, window
+from tests.ledger.events import about, added, changed, reflected, window
 
 
 def told(steps: list[Step]) -> list[tuple[str | None, str, int, int]]:
@@ -25,22 +25,6 @@ def test_a_name_that_never_was_is_an_error_and_a_removed_one_is_not(ledger: Ledg
     for name, past in (("pat-002", None), ("pat-001", Past(ledger, 0))):
         with pytest.raises(UnknownBullet):
             blame(ledger, name, past)
-
-
-def test_what_took_a_tag_out_of_the_count_is_told_by_whom_and_why(ledger: Ledger) -> None:
-    first, second = window(1, "s1"), window(2, "s2")
-    ledger.append([added(), first, *reflected("r1", first, ("pat-001", "helpful"), ("pat-001", "helpful"))])
-    ledger.append([second, *reflected("r2", second, ("pat-001", "harmful"))])
-    ledger.append([retracted(second, "it was a rehearsal"), adopted("once_per_reflection")])
-    causes = [step.uncounted_by for step in blame(ledger, "pat-001")]
-    assert causes[0] is None
-    assert [(c.position, c.actor, c.reason) for c in causes if c] == [
-        (4, "rules", None),
-        (9, "human", "it was a rehearsal"),
-    ]
-    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=5, harmful=0)])
-    *tags, baseline = blame(ledger, "pat-001")
-    assert {step.uncounted_by and step.uncounted_by.position for step in tags} == {baseline.position}
 
 
 def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies(ledger: Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -57,7 +58,7 @@ def reading(target: NewEvent, *given: tuple[str, str, str, str | None]) -> list[
     asked = ["pat-001", "pat-002"]
     answered = about(ev.REFLECTION_ANSWERED, target, mode="checked", answer="{}", asked=asked, unasked=["pat-003"])
     done = about(ev.REFLECTION_COMPLETED, target, analysis="", rationales=[], mode="checked")
-    done = NewEvent(**{**_of(done), "event_id": identity(ev.REFLECTION_COMPLETED, of), "reflection_id": of})
+    done = replace(done, event_id=identity(ev.REFLECTION_COMPLETED, of), reflection_id=of)
     checks = [
         NewEvent(
             ev.BULLET_CHECKED,
@@ -71,18 +72,12 @@ def reading(target: NewEvent, *given: tuple[str, str, str, str | None]) -> list[
         )
         for index, (name, disposition, tag, followed) in enumerate(given)
     ]
-    return [NewEvent(**{**_of(answered), "reflection_id": of}), done, *checks]
-
-
-def _of(event: NewEvent) -> dict[str, object]:
-    return {name: getattr(event, name) for name in NewEvent.__slots__}
+    return [replace(answered, reflection_id=of), done, *checks]
 
 
 def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -> None:
     first, again, second = window(1, "s1"), window(2, "s1"), window(3, "s2")
-    watched = NewEvent(
-        **{**_of(added("pat-003")), "data": {**added("pat-003").data, "watched": True, "origin": "A.md"}}
-    )
+    watched = replace(added("pat-003"), data={**added("pat-003").data, "watched": True, "origin": "A.md"})
     events = [
         *(added("pat-001"), added("pat-002"), watched),
         *(first, again, second),

@@ -347,14 +347,3 @@ class InAnyHands(RuleBasedStateMachine):
 
 TestInAnyHands = InAnyHands.TestCase
 TestInAnyHands.settings = settings(max_examples=examples(100), stateful_step_count=25, deadline=None)
-
-
-def test_an_entry_without_a_name_leaves_that_of_one_which_is_written_behind_a_question() -> None:
-    hands = InAnyHands()
-    hands.begin()
-    for named in (True, False):
-        hands.an_entry_is_written(section="pat", named=named, count=0)
-    hands.a_question_is_asked()
-    hands.an_entry_is_written(section="pat", named=True, count=0)
-    hands.a_question_is_asked()
-    hands.teardown()

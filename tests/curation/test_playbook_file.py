@@ -251,24 +251,6 @@ def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_p
     assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.removed"]
 
 
-def test_an_edit_that_a_question_read_and_git_took_away_is_not_undone(agent: Agent) -> None:
-    git(agent.project, "init")
-    git(agent.project, "add", ".")
-    git(agent.project, "commit", "-m", "first")
-    whole = document(agent)
-    whole["sections"][PAT].append({"name": "pat-003", "text": "New."})
-    save(agent, whole)
-    before = listed(agent)
-    git(agent.project, "commit", "-am", "edited")
-    git(agent.project, "checkout", "HEAD~1")
-    assert listed(agent) == before
-    git(agent.project, "checkout", "-")
-    whole["sections"][PAT][2]["text"] = "Newer."
-    save(agent, whole)
-    assert listed(agent) == before
-    assert [type_ for type_, _ in by_human(agent)] == ["bullet.added", "bullet.revised"]
-
-
 #: Files as other tools have them, without a time, by what they say of a bullet's counters.
 ADOPTED = {
     "with counters": {"version": "1.0", "key_points": [{"name": "pat-001", "text": FIRST, "helpful": 2, "harmful": 1}]},

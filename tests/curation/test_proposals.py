@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -206,7 +207,7 @@ def test_proposals_of_an_older_version_wait_on(told: Ledger) -> None:
     for n, id in enumerate(ids):
         told.append([NewEvent(ev.BULLET_PROPOSED, id, {"section": "pat", "text": f"Old {n}.", "reason": "r"}, "agent")])
     told.append([NewEvent(ev.EVIDENCE_RETRACTED, "r", {"reason": "no"}, "human", target_id=ids[0])])
-    told.append([NewEvent(**{**vars_of(added("pat-003", "Old 1.")), "target_id": ids[1]})])
+    told.append([replace(added("pat-003", "Old 1."), target_id=ids[1])])
     assert [(p.state, p.why or p.name) for p in proposals(told, waiting=False)] == [
         ("rejected", "no"),
         ("approved", "pat-003"),
@@ -215,10 +216,6 @@ def test_proposals_of_an_older_version_wait_on(told: Ledger) -> None:
     assert proposed(told, new("Old 2.")).id == ids[2]
     assert approve(told, find(told, ids[2])).name == "pat-004"
     assert proposals(told) == []
-
-
-def vars_of(event: NewEvent) -> dict[str, Any]:
-    return {name: getattr(event, name) for name in NewEvent.__slots__}
 
 
 def test_a_lesson_knows_the_proposal_that_it_became(told: Ledger) -> None:

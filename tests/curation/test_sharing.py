@@ -170,27 +170,6 @@ def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(firs
     assert second.is_clean()
 
 
-def test_what_a_colleague_removed_or_reworded_is_removed_and_reworded_by_git(first: Clone, second: Clone) -> None:
-    first.call("add", "pat", "Two.")
-    first.share("Added")
-    second.pull()
-    second.cites("pat-001", "s-1")
-    second.cites("pat-002", "s-2")
-    document = json.loads(first.playbook.read_bytes())
-    document["sections"][PAT][0]["text"] = "Run all tests."
-    document["sections"][PAT].pop()
-    first.playbook.write_text(json.dumps(document))
-    first.call("drain")
-    assert [event["type"] for event in first.events() if event["actor"] == "human"][-2:] == [
-        "bullet.revised",
-        "bullet.removed",
-    ]
-    first.share("Edited")
-    second.pull()
-    assert second.counts() == {"pat-001": ("Run all tests.", 1, 0)}
-    assert second.actors() == {"git", "rules"}
-
-
 def test_a_bullet_of_a_colleague_whose_name_is_taken_is_told_under_its_new_name_once(
     first: Clone, second: Clone
 ) -> None:

@@ -16,7 +16,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
-from .events import added, changed, history, imported, retracted, window
+from .events import add_bullet, added, changed, history, imported, retracted, window
 
 
 def test_a_new_ledger_is_empty_and_its_chain_is_the_genesis(ledger: Ledger) -> None:
@@ -128,6 +128,7 @@ def test_a_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool)
             ledger.append(batch)
     assert ledger.head().position == position
     assert [(row.name, row.helpful, row.harmful) for row in ledger.rows()] == [("pat-001", 7, 2)]
+    assert add_bullet(ledger, "pat", "Another.").name == "pat-002"
 
 
 def test_events_can_be_read_by_range_type_session_target_and_position_page_by_page(

@@ -7,7 +7,6 @@ import pytest
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.registry import fold
-from reflector.ledger.errors import AlreadyRetracted
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
@@ -119,19 +118,6 @@ def test_a_tag_given_before_its_bullet_existed_is_not_part_of_its_count(ledger: 
     ledger.append([retracted(retracted(early[1]))])
     ledger.rebuild()
     assert _counts(ledger) == {"pat-001": (3, 0)}
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_a_target_is_retracted_once_only(ledger: Ledger, together: bool) -> None:
-    another = NewEvent(ev.EVIDENCE_RETRACTED, "another", {"reason": "x"}, "human", target_id=_ONE.event_id)
-    ledger.append([added("pat-001"), _ONE, *reflected("r1", _ONE, UP)])
-    if not together:
-        ledger.append([retracted(_ONE)])
-    position = ledger.head().position
-    with pytest.raises(AlreadyRetracted, match=r"already retracted .* nothing was appended. To undo it, retract the"):
-        ledger.append([retracted(_ONE), another])
-    assert ledger.head().position == position
-    assert _counts(ledger) == {"pat-001": (int(together), 0)}
 
 
 def test_tags_far_behind_a_completion_are_not_its_own(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from reflector.events.event import NewEvent
+from reflector.ledger import reader
 from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
@@ -17,19 +17,22 @@ from tests.conftest import OpenLedger
 from . import sql
 from .events import added, reflected, retracted, window
 
-#: A page holds 2,000 events.
-PAGES = 2
+#: Events that are read at once, in place of 2,000.
+PAGE = 20
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_PAGE", PAGE)
 
 
 def lived(ledger: Ledger) -> None:
-    """Two pages of windows with two tags each, one window retracted."""
+    """Four pages of windows with two tags each, one window retracted."""
     ledger.append([added("pat-001"), added("mis-001", helpful=2)])
-    for start in range(0, PAGES * 500, 500):
-        events: list[NewEvent] = []
-        for number in range(start, start + 500):
-            recorded = window(number, f"s{number % 50}", keys=[number])
-            events += [recorded, *reflected(f"r{number}", recorded, ("pat-001", "helpful"), ("mis-001", "harmful"))]
-        ledger.append(events)
+    for number in range(20):
+        recorded = window(number, f"s{number % 5}", keys=[number])
+        tags = ("pat-001", "helpful"), ("mis-001", "harmful")
+        ledger.append([recorded, *reflected(f"r{number}", recorded, *tags)])
     ledger.append([retracted(window(3, "s3"))])
 
 
@@ -52,7 +55,7 @@ def test_a_rebuild_that_was_stopped_leaves_the_old_rows_and_readers_see_them_unt
     shown, reached, seen = other.rows(), list[int](), list[object]()
 
     def stop(position: int) -> None:
-        if position >= 2000:
+        if position >= 2 * PAGE:
             raise RuntimeError("stopped")
 
     def look(position: int) -> None:
@@ -71,12 +74,14 @@ def test_a_rebuild_that_was_stopped_leaves_the_old_rows_and_readers_see_them_unt
 
 _REBUILD = """\
 import sys, time
+from reflector.ledger import reader
 from reflector.ledger.store import Ledger
 
 def progress(reached):
     print(reached, flush=True)
     time.sleep(float(sys.argv[2]))
 
+reader._PAGE = int(sys.argv[3])
 with Ledger.open(sys.argv[1]) as ledger:
     ledger.rebuild(progress)
 """
@@ -87,7 +92,7 @@ def test_killed_rebuilds_leave_the_old_rows_and_two_at_once_wait_for_each_other(
     before = rows(ledger)
 
     def rebuilding(pause: float) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", _REBUILD, ledger.engine.url.text, str(pause)]
+        command = [sys.executable, "-c", _REBUILD, ledger.engine.url.text, str(pause), str(PAGE)]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     killed = rebuilding(60)

@@ -59,35 +59,16 @@ def test_counts_that_arrived_meanwhile_survive_edits_of_anything_else(
 PAT = Bullet("pat-001", "pat", "a", 3, 1)
 
 
-@pytest.mark.parametrize(
-    ("base", "edited", "edits"),
-    [
-        (
-            [PAT, Bullet("pat-002", "pat", "b"), Bullet("mis-001", "mis", "c")],
-            [
-                Bullet("pat-001", "oth", "A", 0, 1),
-                Bullet("ctx-001", "ctx", "d", 1, 0),
-                Bullet("mis-001", "mis", "c"),
-            ],
-            [
-                Change("revise", "pat-001", text="A"),
-                Change("move", "pat-001", section="oth"),
-                Change("recount", "pat-001", helpful=0, harmful=1),
-                Change("add", "ctx-001", (), "ctx", "d", 1, 0),
-                Change("remove", "pat-002"),
-            ],
-        ),
-        (
-            [PAT],
-            [replace(PAT, name="pat-009")],
-            [Change("add", "pat-009", (), "pat", "a", 3, 1), Change("remove", "pat-001")],
-        ),
-    ],
-)
-def test_each_change_is_one_edit_and_a_changed_name_is_a_removal_and_an_addition(
-    base: list[Bullet], edited: list[Bullet], edits: list[Change]
-) -> None:
-    assert edits_between(base, edited) == edits
+def test_each_change_is_one_edit() -> None:
+    same = Bullet("mis-001", "mis", "c")
+    edited = [Bullet("pat-001", "oth", "A", 0, 1), Bullet("ctx-001", "ctx", "d", 1, 0), same]
+    assert edits_between([PAT, Bullet("pat-002", "pat", "b"), same], edited) == [
+        Change("revise", "pat-001", text="A"),
+        Change("move", "pat-001", section="oth"),
+        Change("recount", "pat-001", helpful=0, harmful=1),
+        Change("add", "ctx-001", (), "ctx", "d", 1, 0),
+        Change("remove", "pat-002"),
+    ]
 
 
 def test_a_file_without_counters_says_nothing_about_counts() -> None:

@@ -1,5 +1,5 @@
 """The public functions of parts A (the ACE reflector) and B (reflection with ground truth), and requirements that stand
-nowhere else: A-04, A-08, A-23 to A-28, A-30, A-32 and A-34. The others are named by the modules that test them.
+nowhere else: A-04, A-08, A-23 to A-28 and A-30. The others are named by the modules that test them.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import reflector
 from reflector import apply_bullet_tags, extract_cited_ids, extract_json_object, format_playbook, load_transcript
 from reflector.ground_truth import ReflectorAgent, ReflectorPromptBuilder
 from reflector.playbook.names import SECTIONS
 from tests.road.agent import Agent
-from tests.road.sessions import Session
 
 RUN = "(self, trajectory, ground_truth, test_report, dataset, max_iterations=1)"
 BUILD = "(self, trajectory, ground_truth, test_report, used_bullets, dataset, previous_insights=None)"
@@ -49,20 +46,6 @@ def test_the_public_functions_have_the_asked_signatures(function: Any, signature
     assert inspect.iscoroutinefunction(function) == (function is reflector.run_reflector)
 
 
-def test_the_classic_functions_make_one_pipeline(tmp_path: Path) -> None:
-    """Load, cite, tag: pat-001 (2, 0) and oth-001 (0, 4) become (3, 0) and (0, 5)."""
-    path = Session().cites("pat-001").cites("oth-001", "harmful").write(tmp_path / "t.jsonl")
-    book = playbook(pat=[entry("pat-001", 2, 0, "Use types.")], oth=[entry("oth-001", 0, 4)])
-    cited = extract_cited_ids(load_transcript(path))
-    assert cited == ["pat-001", "oth-001"]
-    answer = extract_json_object(
-        '```json\n{"bullet_tags": [{"name": "pat-001", "tag": "helpful"}, {"name": "oth-001", "tag": "harmful"}]}\n```'
-    )
-    assert answer is not None
-    assert counts(apply_bullet_tags(book, answer["bullet_tags"])) == {"pat-001": (3, 0), "oth-001": (0, 5)}
-    assert "[pat-001] helpful=3 harmful=0 :: Use types." in format_playbook(book)
-
-
 def test_injection_changes_nothing(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.call("drain")
@@ -70,13 +53,6 @@ def test_injection_changes_nothing(tmp_path: Path) -> None:
     told = agent.hook("SessionStart", session_id="s-1", source="startup", transcript_path=str(tmp_path / "t.jsonl"))
     assert "[pat-001] helpful=0 harmful=0 :: Write the failing test first." in told
     assert {path: path.read_bytes() for path in before} == before
-
-
-def test_the_name_of_a_removed_bullet_is_not_given_out_again(tmp_path: Path) -> None:
-    agent = Agent.in_folder(tmp_path)
-    agent.call("add", "pat", "Third.")
-    agent.call("remove", "pat-003")
-    assert agent.call("add", "pat", "Fourth.").out.startswith("[pat-004] helpful=0 harmful=0")
 
 
 # A playbook as a dict: its text (A-08) and its counters (A-23 to A-27)
@@ -147,22 +123,3 @@ def test_an_unknown_name_is_told_on_stderr_whatever_logging_is_set_up(setup: str
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "tag 0: no bullet is named 'pat-\\x1b[2J'; it was not counted\n")
-
-
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {
-                "name": st.sampled_from(["pat-001", "mis-001", "pat-999"]) | st.integers(),
-                "tag": st.sampled_from(["helpful", "harmful", "neutral", "x"]) | st.none(),
-            }
-        ),
-        max_size=20,
-    )
-)
-def test_counters_never_shrink_and_equal_the_number_of_usable_tags(tags: list[dict[str, Any]]) -> None:
-    book = playbook(pat=[entry("pat-001", 1, 2)], mis=[entry("mis-001")])
-    apply_bullet_tags(book, tags)
-    for name, (helpful, harmful) in {"pat-001": (1, 2), "mis-001": (0, 0)}.items():
-        of_name = [t["tag"] for t in tags if t["name"] == name]
-        assert counts(book)[name] == (helpful + of_name.count("helpful"), harmful + of_name.count("harmful"))
