@@ -106,7 +106,7 @@ AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in
 
 TRIALS = ("tests/trials/test_trials.py", "tests/trials/test_statistics.py", "tests/trials/test_outcome.py")
 OUTCOME, DRAWN, COMPARED_SESSIONS, CERTAIN, TRIAL, TASKS = (
-    f"reflector/trials/{name}.py" for name in ("outcome", "draw", "sessions", "statistics", "running", "tasks")
+    f"reflector/trials/{name}.py" for name in ("outcome", "draw", "status", "statistics", "running", "tasks")
 )
 
 LINES, CHECKING = "reflector/curation/watching.py", "reflector/reflection/checking.py"

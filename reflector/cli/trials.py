@@ -15,7 +15,7 @@ from reflector.curation.mirrors import mirrors
 from reflector.handover import open_own
 from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
-from reflector.trials.exempt import exempt as exempt_in
+from reflector.sessions.having import exempt
 from reflector.trials.outcome import OUTCOMES
 from reflector.trials.plan import Plan, plan
 from reflector.trials.running import noted, start, stop
@@ -68,7 +68,7 @@ def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes
     project = place.project()
     with place.reading() as ledger:
         bullets = _checked(ledger, names)
-        read = exempt_in(ledger.bullets(), project.root)
+        read = exempt(ledger.bullets(), project.root)
         kept = sorted({*project.config.pinned, *read})
         if mirrored := [one.name for one in mirrors(ledger, project)] if not bullets else []:
             raise click.UsageError(

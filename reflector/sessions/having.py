@@ -17,8 +17,9 @@ from typing import Final
 from reflector.curation.changes import advice_fault
 from reflector.curation.watching import Line
 from reflector.files import read_bounded
-from reflector.locate import AGENT_FILES, agent_folders
+from reflector.locate import AGENT_FILES, agent_folder, agent_folders
 from reflector.playbook.admissible import same_words
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.markdown import load_markdown
 from reflector.transcripts.discovery import Found, find_transcripts, project_hash
 
@@ -76,6 +77,21 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
             if first is not line and first.file == line.file:
                 left.append(f"{shown}: line {line.number} repeats line {first.number}")
     return Advice(tuple(lines.values()), files, tuple(left), tuple(unfollowed))
+
+
+def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
+    """Return by name the bullets that no trial can withhold, each with the file that an agent loads by itself, the
+    person's CLAUDE.md as well: all words of the bullet stand in a row there, whatever is between them."""
+    texts, users = list(_texts(root, (), [])), Path(agent_folder()).expanduser() / "CLAUDE.md"
+    with suppress(OSError):
+        texts += _texts(root, [users], [])
+    plain = [(shown, _in_a_row(raw.decode("utf-8", "replace"))) for shown, raw in texts]
+    named = [(one.name, _in_a_row(one.text)) for one in bullets]
+    return {name: shown for shown, text in plain for name, words in named if words.strip() and words in text}
+
+
+def _in_a_row(text: str) -> str:
+    return " ".join(["", *re.findall(r"\w+", text.lower()), ""])
 
 
 def _number(place: str) -> int:

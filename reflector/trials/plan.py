@@ -16,8 +16,8 @@ from reflector.events.event import SESSION_RECORDED
 from reflector.ledger.reader import Reader
 from reflector.reflection.window import names_in
 from reflector.trials.outcome import OUTCOMES
-from reflector.trials.sessions import Ended, lacking, sessions
 from reflector.trials.statistics import ends
+from reflector.trials.status import Ended, lacking, sessions
 
 #: The differences that a plan speaks of, in points.
 POINTS: Final = (5, 10, 20, 30)

@@ -24,9 +24,8 @@ from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.mistakes import Finding, Mistake
 from reflector.trials.draw import MILLION
-from reflector.trials.sessions import running, time_of, trials
 from reflector.trials.statistics import ALPHA, LEAST, MARGIN
-from reflector.trials.status import TrialStatus, status_of
+from reflector.trials.status import TrialStatus, running, status_of, time_of, trials
 
 #: A trial that nobody stops is over after a year.
 _LONGEST: Final = timedelta(days=365)

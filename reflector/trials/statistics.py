@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import lgamma, log
 from typing import Final, Literal
@@ -35,14 +35,14 @@ _PRIOR: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The sessions of one arm, and how many of them ended well."""
+    """The sessions of one arm, those of them that ended well, and their share; null without a session."""
 
     sessions: int
     good: int
+    rate: float | None = field(init=False)
 
-    @property
-    def rate(self) -> float | None:
-        return self.good / self.sessions if self.sessions else None
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", self.good / self.sessions if self.sessions else None)
 
 
 def interval(told: Arm, without: Arm, share: float) -> tuple[float, float]:

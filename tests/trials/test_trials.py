@@ -24,14 +24,13 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify_opening
 from reflector.sessions.intake import Source, take_in
-from reflector.trials import sessions as of_sessions
+from reflector.trials import status as of_sessions
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.plan import plan
 from reflector.trials.running import check, start, stop
-from reflector.trials.sessions import lacking
-from reflector.trials.sessions import sessions as sessions_of
-from reflector.trials.status import standing
+from reflector.trials.status import lacking, standing
+from reflector.trials.status import sessions as sessions_of
 from tests.conftest import examples
 from tests.ledger.events import added, window
 from tests.proof.forger import forging
