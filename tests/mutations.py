@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -52,17 +52,15 @@ HOSTILE = ("tests/reflection/test_hostile.py::test_no_transcript_moves_a_counter
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = ("tests/reflection/test_runner.py", "tests/reflection/test_gate.py")
 PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py")
-KEPT_FILE = (
-    "tests/curation/test_file_in_any_hands.py",
-    "tests/curation/test_playbook_file.py",
-    "tests/curation/test_sharing.py",
-)
+KEPT_FILE = tuple(f"tests/curation/test_{name}.py" for name in ("file_in_any_hands", "playbook_file", "sharing"))
 LESSONS = ("tests/lessons/test_book.py",)
 JUDGED = ("tests/reflection/test_agent.py",)
 LINED = ("tests/cli/test_check.py", "tests/audit/test_checked.py", "tests/sessions/test_having.py")
 PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
 JUDGE = ("tests/cli/test_judge.py",)
 REPORTED = ("tests/cli/test_doctor.py",)
+TRIALS = ("tests/trials/test_trials.py", "tests/trials/test_statistics.py", "tests/trials/test_outcome.py")
+NAMED = tuple(f"tests/cli/test_{name}.py" for name in ("changes", "questions", "lessons"))
 
 
 class Mutation(NamedTuple):
@@ -72,44 +70,31 @@ class Mutation(NamedTuple):
     tests: tuple[str, ...]
 
 
-STATE, EFFECTS, BULLETS = (f"reflector/events/{name}.py" for name in ("state", "effects", "bullets"))
-STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
-    f"reflector/ledger/{name}.py" for name in ("store", "append", "append", "projection", "counters", "as_of")
-)
-SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "drain"))
-USAGE, ANSWERS = (f"reflector/ledger/{name}.py" for name in ("usage", "answers"))
-ROWS = "reflector/ledger/rows.py"
-RECONCILED = "reflector/exchange/agreement.py"
-PROVEN, COMPARED = (f"reflector/proof/{name}.py" for name in ("verify", "tables"))
-SETTINGS, STEP = (f"reflector/gating/{name}.py" for name in ("config", "step"))
+def of(room: str, names: str) -> Iterator[str]:
+    """Yield the paths of modules of a room."""
+    return (f"reflector/{room}/{name}.py" for name in names.split())
 
-CONFIG, BOOK = "reflector/config.py", "reflector/lessons/book.py"
-HOOK_LIST, AGENTS, FAST = (f"reflector/hooks/{name}.py" for name in ("install", "agents", "fast"))
-PAUSES, INJECTION = (f"reflector/sessions/{name}.py" for name in ("spool", "injection"))
-CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI, BUILDING, ORIGINS, CITATIONS = (
-    f"reflector/transcripts/{name}.py"
-    for name in ("claude_code", "codex", "copilot", "gemini", "opencode", "pi", "building", "origins", "citations")
-)
+
+STATE, EFFECTS, BULLETS = of("events", "state effects bullets")
+STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection counters")
+AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
+SPOOLED, TAKEN, PIPED, INJECTION, HAVING = of("sessions", "spool intake drain injection having")
+PROVEN, COMPARED, RECONCILED = *of("proof", "verify tables"), "reflector/exchange/agreement.py"
+SETTINGS, STEP = of("gating", "config step")
+CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
+BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
+HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
+CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of("transcripts", "claude_code codex copilot gemini opencode pi")
+BUILDING, ORIGINS, CITATIONS = of("transcripts", "building origins citations")
+APP, ARGUMENTS, SUPPORT, FINDING = of("cli", "app options support finding")
 HTML = "reflector/report/html.py"
-APP, ARGUMENTS, SUPPORT = (f"reflector/cli/{name}.py" for name in ("app", "options", "support"))
-UNDOING, PROPOSALS, PLAYBOOK_FILE = (
-    f"reflector/curation/{name}.py" for name in ("undoing", "proposals", "playbook_file")
-)
-CITATION, FINDINGS, PEOPLE, STEPS = (
-    f"reflector/reflection/rules/{name}.py" for name in ("citation", "findings", "people", "steps")
-)
-WINDOW, STANDING, RUN, RECORDING, CONSENT, GROUNDS, PARSED, EXCERPT = (
-    f"reflector/reflection/{name}.py"
-    for name in ("window", "standing", "runner", "reflection_events", "gate", "evidence", "answers", "excerpt")
-)
-AGENT, AGREED, CLIENTS = (f"reflector/reflection/backends/{name}.py" for name in ("agent", "consent", "agent_clients"))
-
-TRIALS = ("tests/trials/test_trials.py", "tests/trials/test_statistics.py", "tests/trials/test_outcome.py")
-OUTCOME, DRAWN, COMPARED_SESSIONS, CERTAIN, TRIAL, TASKS = (
-    f"reflector/trials/{name}.py" for name in ("outcome", "draw", "status", "statistics", "running", "tasks")
-)
-
-LINES, CHECKING = "reflector/curation/watching.py", "reflector/reflection/checking.py"
+UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES = of("curation", "undoing proposals playbook_file watching")
+CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of("reflection/rules", "citation findings follow people steps")
+WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner reflection_events gate")
+GROUNDS, PARSED, EXCERPT, CHECKING, LEARNING = of("reflection", "evidence answers excerpt checking learning")
+AGENT, AGREED, ASKED = of("reflection/backends", "agent consent model")
+OUTCOME, DRAWN, COMPARED_SESSIONS, CERTAIN = of("trials", "outcome draw status statistics")
+TRIAL, TASKS = of("trials", "running tasks")
 
 MUTATIONS = [
     # The report.
@@ -121,7 +106,7 @@ MUTATIONS = [
     Mutation("reflector/report/page.py", "steps[-MOST_COUNTS:][::-1]", "steps[:MOST_COUNTS]", PAGE),
     Mutation("reflector/audit/weeks.py", "standing.stands(verdict) is None", "True", PAGE),
     Mutation("reflector/audit/weeks.py", 'data.get("corrections", 0), True', "0, True", PAGE),
-    Mutation("reflector/reflection/standing.py", "if is_out(ledger, recorded.event_id):", "if False:", JUDGE),
+    Mutation(STANDING, "if is_out(ledger, recorded.event_id):", "if False:", JUDGE),
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
@@ -146,27 +131,22 @@ MUTATIONS = [
     Mutation(CHECKING, "if one.reflection_id not in read)", "if False)", LINED),
     Mutation(LINES, ">= _REWORDED", "> 1", LINED),
     Mutation(LINES, '_WATCHED if change.kind in ("add", "restore")', '_WATCHED if change.kind == "add"', LINED),
-    Mutation("reflector/audit/checked.py", "and then.is_active(done)", "", LINED),
-    Mutation("reflector/audit/checked.py", "self.evidence >= HARMS", "self.evidence >= 10", LINED),
-    Mutation("reflector/sessions/having.py", "inside[:1] if by", "inside if by", LINED),
-    Mutation("reflector/reflection/learning.py", 'not in ("", "playbook")', "is not None", LINED),
+    Mutation(CHECKED, "and then.is_active(done)", "", LINED),
+    Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
+    Mutation(HAVING, "inside[:1] if by", "inside if by", LINED),
+    Mutation(LEARNING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
     Mutation(SUPPORT, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),
-    Mutation(
-        SUPPORT,
-        "for name, value in own.items() if isinstance(value, int)}",
-        "for name, value in own.items()}",
-        REPORTED,
-    ),
+    Mutation(SUPPORT, "value in own.items() if isinstance(value, int)}", "value in own.items()}", REPORTED),
     Mutation(SUPPORT, "if isinstance(value, str) and len(value) > 2}", "if False}", REPORTED),
     Mutation(SUPPORT, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
     Mutation(SUPPORT, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(SUPPORT, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
     Mutation(SUPPORT, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
-    Mutation("reflector/cli/finding.py", "for need in (all, any):", "for need in (any,):", ERRORS),
-    Mutation("reflector/cli/finding.py", "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
+    Mutation(FINDING, "for need in (all, any):", "for need in (any,):", ERRORS),
+    Mutation(FINDING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
-    Mutation("reflector/locate.py", "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
+    Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "for name in (*_COMMON, *client.variables_of(environ)) if", "for name in environ if", JUDGED),
     Mutation(AGENT, "env=dict(environ)", "env={**os.environ, **environ}", JUDGED),
     Mutation(CONFIG, 'own.get("backend") == "agent"', "False", JUDGED),
@@ -182,7 +162,7 @@ MUTATIONS = [
     Mutation(AGENT, "Usage() if is_free else asked", "Usage()", JUDGED),
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
     Mutation(PIPED, "away.add(who)", "away.update(map(runner.who, windows))", JUDGED),
-    Mutation("reflector/reflection/backends/model.py", "client.admit()", "pass", JUDGED),
+    Mutation(ASKED, "client.admit()", "pass", JUDGED),
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
     Mutation(STATE, "tags[0][0] <= entry.recounted_at", "tags[0][0] < 0", FOLD),
@@ -206,11 +186,11 @@ MUTATIONS = [
     Mutation(APPENDING, "taken[name] = event.position", "pass", APPEND),
     Mutation(APPENDING, "writing.position, writing.chain, writing.recorded_at = ", "_ = ", APPEND),
     Mutation(STORE, "                rebuild(writing.sql)\n", "                pass\n", APPEND),
-    Mutation(ADMISSION, "one.target.required and event.target_id is None", "False", APPEND),
-    Mutation(ADMISSION, "if not 0 < len(value) <= _MAX_FIELD", "if not 0 <= len(value) <= _MAX_FIELD", APPEND),
-    Mutation(ADMISSION, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
-    Mutation(ADMISSION, "if foreign or one.checked else", "if foreign else", APPEND),
-    Mutation(ADMISSION, "else one.unreadable(facts)", "else None", APPEND),
+    Mutation(APPENDING, "one.target.required and event.target_id is None", "False", APPEND),
+    Mutation(APPENDING, "if not 0 < len(value) <= _MAX_FIELD", "if not 0 <= len(value) <= _MAX_FIELD", APPEND),
+    Mutation(APPENDING, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
+    Mutation(APPENDING, "if foreign or one.checked else", "if foreign else", APPEND),
+    Mutation(APPENDING, "else one.unreadable(facts)", "else None", APPEND),
     Mutation(ROWS, 'fault = one.unreadable(data) or ""', 'fault = ""', ("tests/proof/test_forged_answers.py",)),
     Mutation(PROJECTION, "start < event.position <= start + MAX_TAGS", "False", TABLES),
     Mutation(PROJECTION, " AND state <> 'completed'", "", TABLES),
@@ -253,7 +233,7 @@ MUTATIONS = [
     Mutation(TAKEN, "found.wrong if key in keys", "found.wrong if key", INTAKE),
     Mutation(TAKEN, "if found.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
     Mutation(TAKEN, "if place >= self._end - FOLLOWED)", "if place == self._end)", RESUMED),
-    Mutation("reflector/reflection/rules/follow.py", "self.at - one.at > FOLLOWED", "self.at < one.at", RESUMED),
+    Mutation(FOLLOW, "self.at - one.at > FOLLOWED", "self.at < one.at", RESUMED),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
     Mutation(PIPED, "all(one.path in met for one in spool.pending_for(project.root))", "True", PIPELINE),
@@ -357,7 +337,7 @@ MUTATIONS = [
     Mutation(FAST, "return keep_elsewhere(payload, data)", "raise first", HOOK),
     # The spool: a delivery is in one place, is tried again after a growing pause, and outlives a killed hook.
     Mutation(SPOOLED, 'path.name).with_suffix(".error").unlink(missing_ok=True)', "path.name)", SPOOL),
-    Mutation(PAUSES, "attempts < MOST_ATTEMPTS and not", "not", ("tests/cli/test_trouble.py",)),
+    Mutation(SPOOLED, "attempts < MOST_ATTEMPTS and not", "not", ("tests/cli/test_trouble.py",)),
     Mutation(SPOOLED, "if path.lstat().st_mtime > oldest:", "if False:", SPOOL),
     Mutation(SPOOLED, 'if folder in (spool_dir, spool_dir / "waiting") and _is_whole(path):', "if False:", SPOOL),
     Mutation(SPOOLED, "if is_of(project, one.project)]", "]", SPOOL),
@@ -397,12 +377,7 @@ MUTATIONS = [
     Mutation(APP, "if user and project is not None:", "if False:", ("tests/sessions/test_user_playbook.py", *ERRORS)),
     Mutation(APP, "if not root.is_dir():", "if False:", ERRORS),
     Mutation(APP, "text if not self.user and self.dataset is None else _COMMAND", "text if True else _COMMAND", ERRORS),
-    Mutation(
-        ARGUMENTS,
-        'return value.strip("[]").removeprefix("lesson ")',
-        "return value",
-        ("tests/cli/test_changes.py", "tests/cli/test_questions.py", "tests/cli/test_lessons.py"),
-    ),
+    Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),
     # Undo: the last change whole, back to what was there, and never over a later one.
     Mutation(UNDOING, " or (name is None and e.recorded_at == last.recorded_at)]", "]", UNDO),
     Mutation(UNDOING, "if event.event_id not in gone and len(chain) % 2:", "if event.event_id not in gone:", UNDO),
@@ -416,10 +391,7 @@ MUTATIONS = [
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
     Mutation(FINDINGS, 'citation.wrong is None or one.tag == "harmful":', "citation.wrong is None:", RULES),
     Mutation(
-        "reflector/reflection/rules/follow.py",
-        "wrong[citation.name][:200] if citation.name in wrong else citation.wrong",
-        "next(iter(wrong.values()), citation.wrong)",
-        RULES,
+        FOLLOW, "wrong[citation.name][:200] if citation.name in wrong", "next(iter(wrong.values())) if wrong", RULES
     ),
     Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "one.tag", RULES),
     Mutation(FINDINGS, "if word is not None and repeats(citation, word):", "if False:", RULES),
@@ -439,23 +411,13 @@ MUTATIONS = [
     # Windows and what stands: where a session was cut changes no verdict, and a person's word stays.
     Mutation(WINDOW, "return is_anothers or self.completed.data", "return self.completed.data", WINDOWS),
     Mutation(WINDOW, "return is_anothers or self.completed.data is None", "return is_anothers", WINDOWS),
-    Mutation(
-        WINDOW,
-        "in _line(self.windows, after) if event.event_id not",
-        "in _line(self.windows, after) if None not",
-        WINDOWS,
-    ),
+    Mutation(WINDOW, " if event.event_id not in self.retracted]", "]", WINDOWS),
     Mutation(WINDOW, "match[0] if match[1] in judged or match[1] not in live else", "match[0] if True else", WINDOWS),
     Mutation(WINDOW, 'for name in carried if last.get(name) == "neutral")', "for name in carried)", WINDOWS),
     Mutation(STANDING, "        if name in overtaken:\n", "        if False:\n", WINDOWS),
     Mutation(STANDING, ' and said[-1].is_broken == (tag.followed == "no")', "", WINDOWS),
     Mutation(STANDING, '"neutral") and _is_so(ledger, one):', '"neutral"):', WINDOWS),
-    Mutation(
-        STANDING,
-        'if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in _decisions(line)):',
-        "if False:",
-        WINDOWS,
-    ),
+    Mutation(STANDING, 'if any(event.actor not in (given.tag.actor, "reparse")', "if any(False", WINDOWS),
     # The runner and its gate: whatever a backend does ends as an event, and a model is asked where its user wants it.
     Mutation(RUN, "trouble.attempts < self.max_attempts and _pause_is_over(trouble", "_pause_is_over(trouble", RUNNER),
     Mutation(RUN, "anew = self.backend.is_model and any(", "anew = any(", RUNNER),
