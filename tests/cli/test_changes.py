@@ -14,8 +14,7 @@ from reflector.curation.proposals import propose
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES
 from reflector.playbook.change import Change
-from tests.processes import REFLECTOR
-from tests.road.agent import Agent
+from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 from tests.test_locate import git
 
@@ -142,14 +141,6 @@ def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: 
     agent.call("undo", "s-7", "--why", "a test")
     assert agent.counters()["pat-001"] == (helpful, harmful)
     assert agent.call("verify").out == ""
-
-
-def test_undo_without_a_name_takes_back_all_that_one_command_did_in_the_same_playbook(agent: Agent) -> None:
-    first = said(agent)
-    agent.call("remove", "pat-001", "pat-002")
-    assert "Undo: reflector undo " in agent.call("undo").err
-    assert said(agent) == first
-    assert agent.json("--user", "add", "pref", "Be brief.")["undo"].startswith("reflector --user undo ")
 
 
 def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(agent: Agent, tmp_path: Path) -> None:

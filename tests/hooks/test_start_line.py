@@ -14,8 +14,7 @@ from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.reflection_events import Reflected
 from reflector.sessions.last_session import leave
-from tests.processes import REFLECTOR
-from tests.road.agent import Agent
+from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 
 #: What Claude Code alone gives a hook, at a session's start.
@@ -192,14 +191,6 @@ def test_a_project_that_is_switched_off_records_and_tells_nothing_and_its_comman
     (check,) = [one for one in agent.json("doctor", code=None) if "switches them off" in one["text"]]
     assert str(settings) in check["text"]
     agent.call("add", "pat", "Commands go on.")
-
-
-def test_a_bullet_that_a_person_wrote_into_the_file_is_told_after_the_next_question(agent: Agent) -> None:
-    whole = json.loads(agent.playbook.read_text())
-    whole["sections"].setdefault("OTHERS", []).append({"text": "Use the word cart."})
-    agent.playbook.write_text(json.dumps(whole))
-    agent.call("list")
-    assert "[oth-001] helpful=0 harmful=0 :: Use the word cart." in agent.hook("SessionStart")
 
 
 def test_the_line_stops_asking_for_a_verdict_that_a_person_gave(agent: Agent) -> None:

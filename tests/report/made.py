@@ -125,13 +125,7 @@ class _Made:
         )
 
     def judged(
-        self,
-        id: str,
-        backend: str,
-        model: str | None,
-        names: Sequence[str],
-        good: dict[str, float],
-        mode: str = "own",
+        self, id: str, backend: str, model: str | None, names: Sequence[str], good: dict[str, float], mode: str = "own"
     ) -> list[NewEvent]:
         chance, tags, said = self.chance, list[dict[str, Any]](), list[dict[str, Any]]()
         for index, name in enumerate(names):

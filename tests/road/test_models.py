@@ -75,20 +75,6 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
     assert agent.call("verify").out == ""
 
 
-def test_a_model_is_asked_where_its_user_says_so_and_not_where_the_project_alone_does(agent: Agent, api: Api) -> None:
-    del agent.environ["REFLECTOR_BACKEND"]
-    (agent.claude / "reflector.toml").write_text('backend = "anthropic"\n')
-    agent.call("drain")
-    (reason,) = reasons(agent)
-    assert ("only the project's own file asks for a model" in reason, api.asked) == (True, [])
-    path = agent.home / ".config/reflector/config.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(f'projects = ["{agent.project.parent}/*"]\n')
-    end(agent, Session("s-2").cites("pat-001"))
-    agent.call("drain")
-    assert len(api.asked) == 1
-
-
 def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_with_another_model(
     agent: Agent, api: Api
 ) -> None:

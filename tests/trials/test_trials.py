@@ -81,11 +81,7 @@ ALL = {"pat-001", "pat-002", "mis-001", "pref-001"}
 
 @pytest.mark.parametrize(
     ("options", "pinned", "without"),
-    [
-        ((), [], set()),
-        ((), ["pat-002"], {"pat-002"}),
-        (("--bullet", "mis-001"), [], ALL - {"mis-001"}),
-    ],
+    [((), [], set()), ((), ["pat-002"], {"pat-002"}), (("--bullet", "mis-001"), [], ALL - {"mis-001"})],
 )
 def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_of_a_session(
     agent: Agent, options: tuple[str, ...], pinned: list[str], without: set[str]
@@ -137,13 +133,8 @@ def test_the_persons_line_is_the_same_in_both_arms_and_says_that_a_trial_runs(ag
 
 def test_a_broken_note_withholds_nothing(agent: Agent) -> None:
     agent.call("trial", "start", "--yes")
-    for note in (
-        b"",
-        b"\xff",
-        b"pl1:zz 500000 9 *\n",
-        b"pl1:00\n",
-        (agent.own / "trial.txt").read_bytes().replace(b" *", b""),
-    ):
+    whole = (agent.own / "trial.txt").read_bytes()
+    for note in (b"", b"\xff", b"pl1:zz 500000 9 *\n", b"pl1:00\n", whole.replace(b" *", b"")):
         (agent.own / "trial.txt").write_bytes(note)
         assert told(agent, sessions_by_arm(agent)[True][0]) in (ALL, set())
 
@@ -173,7 +164,7 @@ def test_a_second_machine_draws_the_same_after_a_merge(agent: Agent, tmp_path: P
     other = Agent.in_folder(tmp_path / "other", {})
     other.call("add", "oth", "Use the other machine's cache.")
     (tmp_path / "ledger.ndjson").write_text(agent.call("export", "--format", "ndjson").out)
-    other.call("import", tmp_path / "ledger.ndjson")
+    assert other.json("import", tmp_path / "ledger.ndjson")["added"] > 0
     assert other.call("trial", "status").out.partition("\n")[0] == agent.call("trial", "status").out.partition("\n")[0]
     arms = sessions_by_arm(agent)
     assert {bool(told(other, one)) for one in arms[True]} == {False}
