@@ -60,7 +60,7 @@ PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
 JUDGE = ("tests/cli/test_judge.py",)
 REPORTED = ("tests/cli/test_doctor.py",)
 TRIALS = ("tests/trials/test_trials.py", "tests/trials/test_statistics.py", "tests/trials/test_outcome.py")
-NAMED = tuple(f"tests/cli/test_{name}.py" for name in ("changes", "questions", "lessons"))
+NAMED = tuple(f"tests/cli/test_{name}.py" for name in ("changes", "json", "lessons"))
 
 
 class Mutation(NamedTuple):

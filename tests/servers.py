@@ -55,11 +55,7 @@ def own_folder(user: dict[str, Any]) -> Iterator[Path]:
 
 @contextmanager
 def _running(
-    command: Sequence[str | Path],
-    folder: Path,
-    url: str,
-    user: dict[str, Any],
-    **environ: str,
+    command: Sequence[str | Path], folder: Path, url: str, user: dict[str, Any], **environ: str
 ) -> Iterator[None]:
     """A server's process, from the time at which it takes connections at an URL."""
     log = folder / "log"

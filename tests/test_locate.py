@@ -37,9 +37,14 @@ def home() -> Path:
 
 def _by_the_hook(folder: Path) -> Path:
     """What the hook finds, in a process of its own: it goes where it looks."""
-    code = "import sys; from reflector.hooks import fast; print(fast.project_of({'cwd': sys.argv[1]}))"
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
-    return Path(done.stdout.rstrip("\n"))
+    return Path(_hook("print(fast.project_of({'cwd': sys.argv[1]}))", folder).rstrip("\n"))
+
+
+def _hook(code: str, folder: Path) -> str:
+    """What a program prints of a folder that has the hook's module, and no other package, as the hook is started."""
+    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); from reflector.hooks import fast; "
+    command = [sys.executable, "-I", "-S", "-c", program + code, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture(params=[find_project, _by_the_hook], ids=["command line", "hook"])
@@ -178,8 +183,7 @@ def test_a_worktree_that_the_agent_removed_belongs_where_its_sub_folders_do_with
 
 
 def _noted_by_the_hook(worktree: Path) -> None:
-    code = "import sys; from reflector.hooks import fast; fast.note_worktree({'cwd': sys.argv[1]})"
-    subprocess.run([sys.executable, "-c", code, str(worktree)], check=True)
+    _hook("fast.note_worktree({'cwd': sys.argv[1]})", worktree)
 
 
 @pytest.mark.parametrize("above", ["nothing", "another project", "another repository"])

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import HOOK
-from tests.road.agent import Agent
+from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
 GIGABYTE = 1 << 30
@@ -24,10 +23,7 @@ def sparse(path: Path) -> None:
         file.truncate(3 * GIGABYTE)
 
 
-ENDLESS: dict[str, Callable[[Path], object]] = {
-    "a pipe": os.mkfifo,
-    "gigabytes": sparse,
-}
+ENDLESS: dict[str, Callable[[Path], object]] = {"a pipe": os.mkfifo, "gigabytes": sparse}
 
 
 def little_memory() -> None:
@@ -37,13 +33,7 @@ def little_memory() -> None:
 
 def told(agent: Agent, *arguments: str | Path, code: int) -> str:
     """What a command says that gives up at once."""
-    process = agent.start(*arguments, preexec_fn=little_memory)
-    try:
-        _, err = process.communicate(timeout=120)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
-    assert process.returncode == code, err
+    err = agent.run(*arguments, code=code, preexec_fn=little_memory).err
     assert "Traceback" not in err
     return err
 
@@ -81,15 +71,8 @@ def test_where_no_file_may_grow_any_more_it_is_told_and_nothing_is_lost(agent: A
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(paths[1]))
     before = agent.playbook.read_bytes()
     # -B: a compiled module that is cut at the limit would break every later start.
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-B", "-m", "reflector", "--project", agent.project, "drain"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=agent.env(),
-        preexec_fn=small_files_only,
-    )
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
+    program = [sys.executable, "-I", "-B", "-m", "reflector"]
+    err = agent.run("drain", code=1, program=program, preexec_fn=small_files_only).err
     assert str(agent.ledger) in err
     assert "Traceback" not in err
     assert (agent.playbook.read_bytes(), len(agent.deliveries())) == (before, 1)

@@ -12,15 +12,8 @@ from tests.road.agent import Agent
 def ids(agent: Agent) -> list[str]:
     """Two lessons with outcomes, one without."""
     with agent.open_ledger() as ledger:
-        first = record_lesson(
-            ledger,
-            "mistake",
-            "Add \x1b[31mauth middleware",
-            actor="engine",
-            task="api",
-            mistake="forgot auth",
-            tags=["web"],
-        )
+        more = {"actor": "engine", "task": "api", "mistake": "forgot auth", "tags": ["web"]}
+        first = record_lesson(ledger, "mistake", "Add \x1b[31mauth middleware", **more)  # type: ignore[arg-type]
         second = record_lesson(ledger, "reflection", "Look at the file first", actor="erl", issue="guessed the path")
         third = record_lesson(ledger, "summary", "we talked about tests", actor="agent")
         for why in ("it passes", "it passes again"):

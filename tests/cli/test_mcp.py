@@ -1,4 +1,4 @@
-"""The agent's tools: the official client talks to the server in this process, and over the pipes of a real one."""
+"""The agent's tools: the official client talks to the server in this process; a real one has pipes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,16 @@ from unittest.mock import patch
 
 import anyio
 import pytest
-from mcp import Client, ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from mcp import Client
 from mcp.server import MCPServer
 
 from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
 from reflector.lessons.recording import record_lesson
-from tests.processes import REFLECTOR
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
-ADVICE = {
-    "kind": "add",
-    "section": "pat",
-    "text": "Run the linter before the tests.",
-    "reason": "the same error came up twice",
-}
+ADVICE = {"kind": "add", "section": "pat", "text": "Run the linter before the tests.", "reason": "seen twice"}
 
 
 def talk(agent: Agent, conversation: Callable[[Client], Awaitable[Any]], *arguments: str) -> Any:
@@ -71,14 +64,8 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return [bullet["name"] for bullet in found]
 
 
-def test_four_tools_are_offered_over_pipes_as_the_page_says_and_those_that_only_read_say_so(agent: Agent) -> None:
-    async def run() -> Any:
-        server = StdioServerParameters(command=REFLECTOR[0], args=[*REFLECTOR[1:], "mcp"], env=agent.env())
-        async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
-            await session.initialize()
-            return await session.list_tools()
-
-    listed = anyio.run(run).tools
+def test_four_tools_are_offered_as_the_page_says_and_those_that_only_read_say_so(agent: Agent) -> None:
+    listed = talk(agent, lambda client: client.list_tools()).tools
     assert {tool.name: tool.annotations.read_only_hint for tool in listed} == {
         "search_playbook": True,
         "why": True,

@@ -102,9 +102,7 @@ def test_what_is_no_trajectory_is_named_and_the_others_are_recorded(agent: Agent
     assert log(agent).count("trajectory.recorded") == 1
 
 
-def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_the_trajectory_open(
-    agent: Agent,
-) -> None:
+def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_the_trajectory_open(agent: Agent) -> None:
     agent.environ["REFLECTOR_FIXTURES"] = str(Path("answers.jsonl").absolute())
     path = write("t.json", GOOD)
     Path("answers.jsonl").touch()

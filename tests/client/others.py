@@ -89,11 +89,7 @@ class Gemini(Other):
 
     name = "gemini"
     kept = (".gemini/tmp", "chats/**/*.json*")
-    given: ClassVar = {
-        "GEMINI_API_KEY": "a-key",
-        "GOOGLE_GEMINI_BASE_URL": "{url}",
-        "GEMINI_CLI_NO_RELAUNCH": "1",
-    }
+    given: ClassVar = {"GEMINI_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_CLI_NO_RELAUNCH": "1"}
     recorded = "gemini-cli"
     stand_in = GenerateApi
     resume = ("--resume", "latest")

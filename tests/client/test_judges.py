@@ -70,14 +70,12 @@ def _give_server(client: Client | Other, marker: str) -> None:
     script.chmod(0o755)
     home = client.agent.home
     server: dict[str, Any] = {"type": "stdio", "command": str(script), "args": []}
+    local = {"type": "local", "command": [str(script)]}
     places = {
         "claude": (client.root / "config/.claude.json", {"mcpServers": {"mine": server}}),
         "gemini": (home / ".gemini/settings.json", {"mcpServers": {"mine": {"command": str(script)}}}),
         "copilot": (home / ".copilot/mcp-config.json", {"mcpServers": {"mine": server | {"tools": ["*"]}}}),
-        "opencode": (
-            home / ".config/opencode/opencode.json",
-            {"mcp": {"mine": {"type": "local", "command": [str(script)]}}},
-        ),
+        "opencode": (home / ".config/opencode/opencode.json", {"mcp": {"mine": local}}),
     }
     name = getattr(client, "name", "claude")
     if name == "codex":
@@ -122,14 +120,7 @@ def test_a_check_asks_a_client_about_the_session_that_it_left(judge: Client | Ot
     assert agent.start("drain").wait(300) == 0  # its own citations are judged first
     line = "Fix the total before anything else"
     (agent.project / "CLAUDE.md").write_text(f"- {line}\n")
-    said = {
-        "relevant": True,
-        "followed": "yes",
-        "quote": FIX,
-        "sure": "sure",
-        "tag": "neutral",
-        "rationale": "so it was",
-    }
+    said = {"relevant": True, "followed": "yes", "quote": FIX, "sure": "sure", "tag": "neutral", "rationale": "x"}
     tags = [{"name": "oth-001", "turn": turn, **said} for turn in range(1, 12)]  # where it stands depends on the client
     judge.api.when(_ASKED, step(says(json.dumps({"analysis": "x", "bullet_tags": tags}))))
     asked = len(judge.api.asked)

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import HOOK
-from tests.road.agent import Agent
+from tests.road.agent import HOOK, Agent
 
 
 class Project(Agent):

@@ -17,7 +17,7 @@ import pytest
 
 from reflector.handover import quoted
 from tests.hooks.conftest import Project, event, files, records
-from tests.processes import HOOK
+from tests.road.agent import HOOK
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "PreCompact", "Unheard0f"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
+import venv
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -49,10 +49,9 @@ class Drains:
     def __init__(self, folder: Path) -> None:
         self.seen = folder / "seen"
         self.seen.mkdir()
-        venv = folder / "venv"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-        self.python = venv / "bin/python"
-        (package,) = venv.glob("lib/python*/site-packages")
+        venv.create(folder / "venv", symlinks=True)
+        self.python = folder / "venv/bin/python"
+        (package,) = folder.glob("venv/lib/python*/site-packages")
         (package / "reflector").mkdir()
         (package / "reflector/__main__.py").write_text(DRAIN)
 

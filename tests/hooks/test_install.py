@@ -126,22 +126,9 @@ def test_a_time_that_a_person_chose_stays_and_a_missing_one_is_set() -> None:
     assert install(json.dumps(without_time, indent=2), COMMAND) == installed
 
 
-OWN = [
-    "reflector hook",
-    "'/home/me/my tools/bin/reflector' hook",
-    "python3 -I -m reflector hook || true",
-    OLD,
-    COMMAND,
-]
-FOREIGN = [
-    "",
-    "my-reflector hook",
-    "reflector hooks",
-    "cd /x && reflector hook",
-    "node /x/reflector/hooks/fast.py",
-    "python x.py -m reflector hook",
-    "'reflector hook",
-]
+OWN = ["reflector hook", "'/home/me/my tools/bin/reflector' hook", "python3 -I -m reflector hook || true", OLD, COMMAND]
+FOREIGN = ["", "my-reflector hook", "reflector hooks", "cd /x && reflector hook", "'reflector hook"]
+FOREIGN += ["node /x/reflector/hooks/fast.py", "python x.py -m reflector hook"]
 
 
 @pytest.mark.parametrize("command", [*OWN, *FOREIGN])

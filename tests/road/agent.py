@@ -10,6 +10,7 @@ import pty
 import shutil
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable
@@ -22,13 +23,17 @@ from unittest.mock import patch
 from reflector import entries
 from reflector.cli.app import run
 from reflector.cli.table import COMMANDS
+from reflector.hooks.install import SCRIPT
 from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.project import Project
-from tests.processes import HOOK, REFLECTOR
 from tests.road.sessions import Session
 from tests.schemas import check
 
+#: The command lines of the hook and of `reflector`, as processes of the checkout that the tests are in.
+HOOK = [sys.executable, "-I", "-S", SCRIPT]
+_MAIN = "import sys; sys.path.insert(0, {!r}); sys.argv[0] = 'reflector'; from reflector.__main__ import main; main()"
+REFLECTOR = [sys.executable, "-I", "-c", _MAIN.format(str(Path(__file__).parents[2]))]
 #: A drain that a hook started takes seconds on a busy machine.
 PATIENCE = 60.0
 
@@ -181,9 +186,9 @@ class Agent:
         assert process.wait() == 0
         return read.decode().replace("\r\n", "\n")
 
-    def run(self, *arguments: str | Path, code: int | None = 0) -> Ran:
+    def run(self, *arguments: str | Path, code: int | None = 0, **options: Any) -> Ran:
         """Run a command to its end, which is in `code` unless that is None."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, **options)
         out, err = process.communicate(timeout=PATIENCE * 2)
         assert code is None or process.returncode == code, (process.returncode, out, err)
         return Ran(process.returncode, out, err)

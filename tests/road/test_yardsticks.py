@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.processes import HOOK
-from tests.road.agent import Agent
+from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
 
