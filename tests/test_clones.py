@@ -217,9 +217,7 @@ while True:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names at once")
 @pytest.mark.parametrize("swapped", ["reflector", pytest.param(".", marks=pytest.mark.slow)])
-def test_whoever_swaps_our_folder_for_a_link_gets_no_file_of_ours_elsewhere(
-    agent: Agent, tmp_path: Path, swapped: str
-) -> None:
+def test_whoever_swaps_our_folder_for_a_link_gets_no_file_of_ours(agent: Agent, tmp_path: Path, swapped: str) -> None:
     """Another user who may write in `.claude`, or above it, exchanges a folder and a link as fast as they can."""
     agent.call("add", "pat", "Before.")
     victim = tmp_path / "victim"

@@ -70,9 +70,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         ('fixtures = ".git/x.json"', "not below"),
     ],
 )
-def test_a_setting_that_is_not_understood_is_refused_with_the_right_one(
-    tmp_path: Path, text: str | bytes, wanted: str
-) -> None:
+def test_a_wrong_setting_is_refused_with_the_right_one(tmp_path: Path, text: str | bytes, wanted: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(written(tmp_path, text), environ={"HOME": str(tmp_path)})
     assert wanted in str(caught.value)

@@ -184,9 +184,7 @@ def test_a_copy_holds_what_an_export_does_without_what_was_erased_and_only_its_o
     assert {path.stat().st_mode & 0o077 for path in (agent.own, copy, agent.own / "entry.json")} == {0}
 
 
-def test_a_project_that_is_gone_is_named_by_doctor_with_the_command_that_forgets_it(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(agent: Agent, tmp_path: Path) -> None:
     shutil.rmtree(agent.project)
     other = Agent.in_folder(tmp_path / "other")
     other.home = agent.home

@@ -43,17 +43,13 @@ def test_nothing_that_a_repository_names_is_run(hostile: Path, tmp_path: Path, a
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_environment_leads_to_no_other_repository(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_variable_names_another_repository(hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     assert ask_git(hostile, "rev-parse", "--show-toplevel") == os.fsencode(hostile) + b"\n"
 
 
 @pytest.mark.parametrize("relative", ["", "."])
-def test_no_git_of_the_working_folder_is_run(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relative: str
-) -> None:
+def test_no_local_git_is_run(hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relative: str) -> None:
     (hostile / "git").symlink_to(hostile / "mark.sh")
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("PATH", os.pathsep.join([relative, os.environ["PATH"]]))
@@ -95,9 +91,7 @@ def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: P
     assert tracked_below(work / STATE) == "ledger.db"
 
 
-def test_an_index_that_git_cannot_read_and_a_missing_git_are_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_index_and_a_missing_git_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / ".git" / "index").write_bytes(b"DIRC\0\0\0\4\xff\xff\xff\xff" + b"\x80" * 90)
     with pytest.raises(GitUnavailable, match="git cannot list what it tracks"):

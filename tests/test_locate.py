@@ -145,9 +145,7 @@ def test_worktrees_may_be_given_ledgers_of_their_own(
 
 
 @pytest.mark.parametrize(("name", "project"), [(".bare", "."), ("shop.git", "shop.git")])
-def test_worktrees_of_a_bare_repository_belong_together(
-    repository: Path, home: Path, find: Finder, name: str, project: str
-) -> None:
+def test_bare_worktrees_belong_together(repository: Path, home: Path, find: Finder, name: str, project: str) -> None:
     bare = home / "bare"
     bare.mkdir()
     git(bare, "clone", "--bare", repository, name)
@@ -156,9 +154,7 @@ def test_worktrees_of_a_bare_repository_belong_together(
         assert find(bare / branch / "src") == (bare / project).resolve()
 
 
-def test_a_submodule_and_a_git_folder_elsewhere_are_projects_of_their_own(
-    repository: Path, home: Path, find: Finder
-) -> None:
+def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(repository: Path, home: Path, find: Finder) -> None:
     git(repository, "-c", "protocol.file.allow=always", "submodule", "add", repository, "module")
     assert find(repository / "module/src") == repository / "module"
     (home / "apart").mkdir()
@@ -187,9 +183,7 @@ def _noted_by_the_hook(worktree: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["nothing", "another project", "another repository"])
-def test_a_worktree_that_was_removed_under_a_session_belongs_to_its_main_checkout(
-    repository: Path, home: Path, find: Finder, above: str
-) -> None:
+def test_a_worktree_that_is_gone_is_its_main_checkouts(repository: Path, home: Path, find: Finder, above: str) -> None:
     playbook(repository)
     trees = home / "trees"
     trees.mkdir()
@@ -205,9 +199,7 @@ def test_a_worktree_that_was_removed_under_a_session_belongs_to_its_main_checkou
     assert find(trees / "fix") == repository
 
 
-def test_what_takes_the_place_of_a_removed_worktree_is_a_project_of_its_own(
-    repository: Path, home: Path, find: Finder
-) -> None:
+def test_what_replaces_a_removed_worktree_is_a_project_of_its_own(repository: Path, home: Path, find: Finder) -> None:
     fix = home / "fix"
     git(repository, "worktree", "add", fix)
     _noted_by_the_hook(fix)
@@ -240,9 +232,7 @@ def test_the_notes_of_worktrees_stay_short(repository: Path, home: Path, find: F
     assert notes.stat().st_size < locate.MAX_NOTES * 2 / 3
 
 
-def test_an_archive_cannot_pass_for_a_worktree_of_another_repository(
-    repository: Path, home: Path, tmp_path: Path, find: Finder
-) -> None:
+def test_an_archive_cannot_pass_for_a_worktree(repository: Path, home: Path, tmp_path: Path, find: Finder) -> None:
     git(repository, "worktree", "add", "../fix")
     admin = repository / ".git/worktrees/fix"
     evil = tmp_path / "evil"

@@ -53,9 +53,7 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
         (("bakend", "1"), "'bakend' is not one of 'backend', 'ledger_url',"),
     ],
 )
-def test_a_value_that_is_refused_leaves_the_file_as_it_was(
-    agent: Agent, arguments: tuple[str, ...], wanted: str
-) -> None:
+def test_a_refused_value_leaves_the_file_as_it_was(agent: Agent, arguments: tuple[str, ...], wanted: str) -> None:
     own(agent).write_text("idle_minutes = 5\n")
     assert wanted in " ".join(agent.call("config", "set", *arguments, code=2).err.split())
     assert own(agent).read_text() == "idle_minutes = 5\n"

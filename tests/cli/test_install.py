@@ -17,7 +17,7 @@ import pytest
 
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.install import EVENTS, HookList, hook_command
-from tests.hooks.shapes import REFUSED, SHAPES
+from tests.hooks.test_install import REFUSED, SHAPES
 from tests.road.agent import Agent
 
 install = HookList(EVENTS).install
@@ -100,9 +100,7 @@ def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, 
         ("claude", lambda path: path.symlink_to(path.parent / "gone" / "settings.json"), "gone"),
     ],
 )
-def test_what_cannot_hold_our_hooks_is_refused_and_untouched(
-    agent: Agent, name: str, made: Callable[[Path], object], words: str
-) -> None:
+def test_what_cannot_hold_hooks_is_refused(agent: Agent, name: str, made: Callable[[Path], object], words: str) -> None:
     path = file_of(agent, name)
     path.parent.mkdir(parents=True)
     made(path)
@@ -113,9 +111,7 @@ def test_what_cannot_hold_our_hooks_is_refused_and_untouched(
 
 
 @pytest.mark.parametrize(("name", "scope"), EVERY_FILE)
-def test_files_and_folders_that_were_missing_are_created_and_removed_again(
-    tmp_path: Path, name: str, scope: str
-) -> None:
+def test_missing_files_and_folders_are_created_and_removed_again(tmp_path: Path, name: str, scope: str) -> None:
     agent = Agent(tmp_path / "project", tmp_path / "home")
     agent.project.mkdir()
     agent.home.mkdir()
@@ -254,9 +250,7 @@ def killed_at(agent: Agent, step: int, command: str) -> bool:
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_killed_at_any_step_the_file_is_the_old_or_the_new_one_and_the_next_command_goes_on(
-    agent: Agent, command: str
-) -> None:
+def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(agent: Agent, command: str) -> None:
     path = put(agent, ODD)
     clean = seen(agent.home)
     agent.call("install")

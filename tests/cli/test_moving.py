@@ -61,9 +61,7 @@ def test_a_ledger_goes_to_a_server_and_back_with_its_chain(told: Agent, postgres
     assert (tmp_path / "back.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_password_is_never_shown_and_where_there_is_no_ledger_nothing_is_copied(
-    told: Agent, other: Agent, tmp_path: Path
-) -> None:
+def test_no_password_is_shown_and_without_a_ledger_nothing_is_copied(told: Agent, other: Agent, tmp_path: Path) -> None:
     urls = ("postgresql://me:s3cret@localhost:1/x", "postgresql://me:s3cret@localhost:1/x?password=s3cret")
     for url in (*urls, "mysql://me:s3cret@localhost/x"):
         assert "s3cret" not in (refused := told.call("ledger", "copy", url, code=1).err)
@@ -73,9 +71,7 @@ def test_a_password_is_never_shown_and_where_there_is_no_ledger_nothing_is_copie
     assert not (tmp_path / "x.db").exists()
 
 
-def test_what_a_bullet_of_any_section_says_already_is_left_out_of_an_import_and_named(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(agent: Agent, tmp_path: Path) -> None:
     rules = tmp_path / "rules.md"
     rules.write_text("# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n")
     dry = agent.call("import", rules, "--dry-run")
@@ -108,9 +104,7 @@ def kept(agent: Agent, tmp_path: Path) -> Agent:
     return agent
 
 
-def test_a_restored_playbook_is_that_of_the_backup_and_what_came_since_is_taken_in_again(
-    kept: Agent, tmp_path: Path
-) -> None:
+def test_a_restored_playbook_is_the_backups_and_what_came_since_is_taken_in_again(kept: Agent, tmp_path: Path) -> None:
     assert "--force" in kept.call("ledger", "restore", tmp_path / "b.db", code=1).err
     assert kept.counters()["pat-001"] == (2, 0)
     told = kept.call("ledger", "restore", "--force", tmp_path / "b.db").err

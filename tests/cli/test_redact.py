@@ -83,9 +83,7 @@ def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(told: Agent,
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
 
 
-def test_the_text_to_erase_comes_from_standard_input_and_nothing_is_shown_without_a_reason(
-    told: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_comes_from_stdin_and_a_reason_is_wanted(told: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.call("redact", "--where", SECRET, code=2).out == ""
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{SECRET}\n"))
     told.call("redact", "--where", "-", "--why", "a customer", "--yes")
@@ -152,9 +150,7 @@ def test_what_else_holds_the_text_is_named_and_left_and_a_delivery_that_cannot_b
 
 
 @pytest.mark.parametrize("event", ["SessionEnd", "Stop"])
-def test_a_session_that_waits_to_be_taken_in_loses_the_text_and_is_counted(
-    told: Agent, tmp_path: Path, event: str
-) -> None:
+def test_a_session_that_waits_loses_the_text_and_is_counted(told: Agent, tmp_path: Path, event: str) -> None:
     transcript = Session("s-9").cites("pat-001").write(tmp_path / "9.jsonl")
     told.hook(event, session_id="s-9", transcript_path=str(transcript), last_assistant_message=SECRET)
     helpful, harmful = told.counters()["pat-001"]

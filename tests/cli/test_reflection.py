@@ -74,9 +74,7 @@ def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent)
     assert agent.json("status", code=1) == before
 
 
-def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_answer_is_read_by_a_better_parser(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     say(agent, "pat-001 was helpful, I think.")
     agent.call("drain", code=1)
     assert agent.json("status", code=1)["failures"][0]["stage"] == "parse"

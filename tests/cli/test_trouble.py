@@ -50,9 +50,7 @@ def _noted(agent: Agent, **more: int) -> None:
     note.write_text(json.dumps({**told, "failed_at_ns": told["failed_at_ns"] - 86_400 * 10**9, **more}))
 
 
-def test_a_transcript_that_could_not_be_read_is_taken_in_by_a_later_drain_or_after_a_month_by_hand(
-    agent: Agent,
-) -> None:
+def test_a_transcript_that_could_not_be_read_is_taken_in_by_a_later_drain_or_by_hand(agent: Agent) -> None:
     path = agent.ended()
     whole = path.read_bytes()
     path.unlink()
@@ -188,7 +186,7 @@ def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery
 
 
 @pytest.mark.postgres
-def test_where_no_file_can_be_locked_a_ledger_on_a_server_does_everything(
+def test_without_file_locks_a_servers_ledger_does_everything(
     no_locks: Agent, tmp_path: Path, postgres: Postgres
 ) -> None:
     agent = no_locks
@@ -217,9 +215,7 @@ def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_file
 
 
 @pytest.mark.parametrize("made", ["open to others", "a link"])
-def test_a_folder_among_the_temporary_files_that_is_not_this_users_is_not_used(
-    agent: Agent, tmp_path: Path, made: str
-) -> None:
+def test_a_temporary_folder_that_is_not_this_users_is_not_used(agent: Agent, tmp_path: Path, made: str) -> None:
     path = outside = tmp_path / f"reflector-{os.geteuid()}"
     if made == "a link":
         outside = tmp_path / "outside"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.apis import MessagesApi, serving
-from tests.client.client import Client
-from tests.client.others import OTHERS, Other
+from tests.client.client import OTHERS, Client, Other
 from tests.road.agent import Agent
 
 #: Read here: a test sees no variable of ours.

@@ -13,9 +13,8 @@ import pytest
 from reflector.locate import judge_folder
 from reflector.resources import resource_dir
 from tests.client.apis import FIX, MessagesApi, says, serving, step
-from tests.client.client import Client
+from tests.client.client import OTHERS, Client, Codex, Copilot, Gemini, OpenCode, Other, Pi
 from tests.client.conftest import _installed, _there
-from tests.client.others import OTHERS, Codex, Copilot, Gemini, OpenCode, Other, Pi
 from tests.road.agent import Agent
 
 #: The heading behind the transcript, which quotes what the person said.

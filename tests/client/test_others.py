@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.client.apis import ADVICE, FIX, ON, TAXED, calls, says, step
+from tests.client.client import Codex, Other
 from tests.client.conftest import of
-from tests.client.others import Codex, Other
 
 PART = "Look at the discounts."
 ONCE = [("SessionEnd", "pat-001")]

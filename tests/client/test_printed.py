@@ -95,9 +95,7 @@ def plugged(bare: Client) -> Client:
 
 
 @pytest.mark.parametrize("is_installed", [False, True])
-def test_the_plugin_prints_the_playbook_and_counts_a_citation_once_also_beside_hooks(
-    plugged: Client, is_installed: bool
-) -> None:
+def test_the_plugin_prints_the_playbook_and_counts_once_also_beside_hooks(plugged: Client, is_installed: bool) -> None:
     if is_installed:
         plugged.agent.run("install")
     printed = plugged.prints(FIX)

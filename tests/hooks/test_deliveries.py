@@ -115,9 +115,7 @@ def test_a_project_path_that_is_not_utf8_is_kept_exactly(project: Project) -> No
 @pytest.mark.parametrize(
     ("place", "kind"), [("claude", "link"), ("state", "file"), ("spool", "dangling link"), ("path", "")]
 )
-def test_where_the_project_cannot_be_written_the_delivery_is_kept_with_the_user(
-    project: Project, place: str, kind: str
-) -> None:
+def test_what_the_project_cannot_hold_is_kept_with_the_user(project: Project, place: str, kind: str) -> None:
     outside = project.path.parent / "outside"
     (outside / "there").mkdir(parents=True)
     at: Path = getattr(project, place)

@@ -164,7 +164,7 @@ def done(detail: str = "", session: str | None = "s-1", outcome: Any = "complete
         ([[done("pat-001 helpful")], [done(session=None, outcome="waiting")]], "pat-001 helpful"),
     ],
 )
-def test_what_a_session_brought_is_said_of_all_its_windows(
+def test_what_all_windows_of_a_session_brought_is_said(
     tmp_path: Path, rounds: list[list[Reflected]], said: str
 ) -> None:
     (tmp_path / "home").mkdir()
@@ -174,9 +174,7 @@ def test_what_a_session_brought_is_said_of_all_its_windows(
 
 
 @pytest.mark.parametrize("how", ["the person lists it", "the person's file", "the repository's file"])
-def test_a_project_that_is_switched_off_records_and_tells_nothing_and_its_commands_go_on(
-    agent: Agent, how: str
-) -> None:
+def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_go_on(agent: Agent, how: str) -> None:
     agent.call("list")
     settings = agent.home / ".config" / "reflector" / "config.toml"
     settings.parent.mkdir(parents=True)

@@ -54,9 +54,7 @@ def test_a_start_prints_the_playbook_as_text_and_a_subagents_as_one_json_object(
         (b"{}", "the file: has neither sections nor key_points"),
     ],
 )
-def test_a_playbook_without_bullets_says_nothing_and_one_that_cannot_be_read_where(
-    project: Project, content: bytes, said: str
-) -> None:
+def test_an_empty_playbook_says_nothing_and_a_broken_one_where(project: Project, content: bytes, said: str) -> None:
     project.write_playbook(TEXT)
     playbook = project.claude / "playbook.json"
     before = playbook.stat().st_mtime_ns
@@ -127,9 +125,7 @@ def test_the_projects_own_template_wins_over_the_users_and_a_change_shows_at_onc
         ("x" * LIMIT + "{key_points}", "no room"),
     ],
 )
-def test_a_template_that_cannot_work_is_an_error_for_the_writer_and_silence_for_the_agent(
-    project: Project, text: str, complaint: str
-) -> None:
+def test_a_broken_template_is_the_writers_error_and_tells_nothing(project: Project, text: str, complaint: str) -> None:
     project.write_playbook(TEXT)
     own = project.state / "prompts/playbook.txt"
     own.parent.mkdir(parents=True)
@@ -165,9 +161,7 @@ _texts = st.text(max_size=40) | st.builds(
 @given(
     st.lists(st.tuples(st.sampled_from(list(SECTIONS)), _texts, st.integers(0, 99), st.integers(0, 99)), max_size=60)
 )
-def test_whatever_the_playbook_holds_both_forms_fit_and_nothing_is_cut_within_a_bullet(
-    rows: list[tuple[str, str, int, int]],
-) -> None:
+def test_of_any_playbook_both_forms_fit_and_no_bullet_is_cut(rows: list[tuple[str, str, int, int]]) -> None:
     bullets = [Bullet(f"{row[0]}-{number}", *row) for number, row in enumerate(rows)]
     try:
         rendered = render(bullets, PACKAGED)

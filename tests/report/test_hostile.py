@@ -12,8 +12,7 @@ from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.text.bounds import clean
 from tests.ledger.events import about, added, lesson, reflected, window
-from tests.report.reading import Reader
-from tests.report.test_page import report
+from tests.report.test_page import Reader, report
 from tests.road.agent import Agent
 
 #: Texts that try to be more than text; the 1 MB word is longer than its line.

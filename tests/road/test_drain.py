@@ -59,9 +59,7 @@ def test_a_stop_is_taken_in_when_its_session_ends_or_was_long_silent(agent: Agen
     assert (agent.deliveries(), agent.counters()["pat-001"]) == ([], (1, 0))
 
 
-def test_a_delivery_that_comes_behind_the_last_look_is_taken_in_by_the_same_drain(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delivery_behind_the_last_look_is_of_the_same_drain(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     finish, late = Pipeline.finish, iter(["s-2"])
 
     def and_meanwhile(pipeline: Pipeline, *, retry: Retry = "due") -> None:

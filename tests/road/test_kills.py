@@ -32,9 +32,7 @@ WORKERS = 3
         pytest.param(200, 900, id="200 kills", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
     ],
 )
-def test_whatever_is_killed_the_ledger_verifies_and_nothing_acknowledged_is_lost(
-    agent: Agent, tmp_path: Path, kills: int, sessions: int
-) -> None:
+def test_no_kill_loses_what_was_acknowledged(agent: Agent, tmp_path: Path, kills: int, sessions: int) -> None:
     transcripts, told = tmp_path / "transcripts", tmp_path / "told"
     for n in range(sessions):
         Session(f"s-{n}").cites("pat-001").write(transcripts / f"s-{n}.jsonl")
@@ -111,9 +109,7 @@ def prepared(folder: Path) -> Agent:
         pytest.param(4, id="every fourth step", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
-def test_wherever_a_drain_is_killed_the_next_one_finishes_and_counts_each_citation_once(
-    tmp_path: Path, stride: int
-) -> None:
+def test_wherever_a_drain_is_killed_the_next_one_counts_each_citation_once(tmp_path: Path, stride: int) -> None:
     (tmp_path / "made").mkdir()
     made = prepared(tmp_path / "made")
     for step in count(1, stride):

@@ -75,9 +75,7 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
     assert agent.call("verify").out == ""
 
 
-def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_with_another_model(
-    agent: Agent, api: Api
-) -> None:
+def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_of_any_model(agent: Agent, api: Api) -> None:
     api.else_ = sound("", stop_reason="refusal")
     ran = agent.call("drain", code=1)
     assert "it is tried again by hand only: reflector status: answer: the model declined to answer" in ran.err

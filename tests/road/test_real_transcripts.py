@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from reflector.playbook.document import load
-from tests.road.cuts import Yard, at_random
-from tests.road.test_cuts import BULLETS, CITES, SAYS
+from tests.road.test_cuts import BULLETS, CITES, SAYS, Yard, at_random
 
 SHARED = Path(os.environ.get("REFLECTOR_TRANSCRIPTS") or Path(__file__).parents[3] / "shared" / "transcripts")
 FILES = sorted(SHARED.glob("*.jsonl")) if SHARED.is_dir() else []

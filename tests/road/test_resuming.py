@@ -24,9 +24,8 @@ from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts import reading as transcripts
 from reflector.transcripts.reading import scan
 from tests.conftest import examples
-from tests.road.cuts import Cut, Yard, ends
 from tests.road.sessions import Session, as_bytes
-from tests.road.test_cuts import CITES, CITING, RUNNING, RUNS, STEPS, Step, played, yard
+from tests.road.test_cuts import CITES, CITING, RUNNING, RUNS, STEPS, Cut, Step, Yard, ends, played, yard
 from tests.sessions.test_intake import windows
 from tests.transcripts.records import queue
 
@@ -81,9 +80,7 @@ def test_windows_say_what_the_whole_says(yard: Yard, steps: list[Step], data: st
 
 
 @pytest.mark.parametrize(("between", "verdict"), [(8, ["helpful"]), (9, [])])
-def test_a_citation_is_followed_for_so_many_records_and_stays_as_it_was(
-    yard: Yard, between: int, verdict: list[str]
-) -> None:
+def test_a_citation_is_followed_for_so_many_records_and_no_more(yard: Yard, between: int, verdict: list[str]) -> None:
     session = Session().agent(CITES[0].format("pat-001"))
     for number in range(between):
         session.agent(f"Step {number}.")
@@ -152,9 +149,7 @@ def test_a_compaction_that_is_delivered_late_is_no_reason_to_forget(ledger: Ledg
 
 
 @pytest.mark.parametrize(("change", "records"), [("rewritten", 16), ("moved", 15)])
-def test_where_another_record_stands_the_transcript_is_read_whole(
-    ledger: Ledger, tmp_path: Path, change: str, records: int
-) -> None:
+def test_where_another_record_stands_all_is_read(ledger: Ledger, tmp_path: Path, change: str, records: int) -> None:
     session = work(Session())
     path = grow(session, tmp_path / "t.jsonl")
     taken(ledger, path, session)

@@ -61,9 +61,7 @@ def in_git(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "rounds", [1, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.timeout(600)])], ids="{} rounds".format
 )
-def test_sessions_in_worktrees_that_are_removed_by_force_all_count_in_the_main_checkout(
-    agent: Agent, rounds: int
-) -> None:
+def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(agent: Agent, rounds: int) -> None:
     (agent.project / "src" / "deep").mkdir(parents=True)
     (agent.project / "src" / "deep" / "code.py").touch()
     in_git(agent)

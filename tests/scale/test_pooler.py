@@ -36,9 +36,7 @@ def ways(postgres: Postgres, pooler: sa.URL) -> Iterator[tuple[str, str]]:
         yield url, pooler.set(database=database).render_as_string(hide_password=False)
 
 
-def test_writers_and_rebuilds_of_other_playbooks_share_a_pool_and_every_playbook_is_sound(
-    ways: tuple[str, str],
-) -> None:
+def test_writers_and_rebuilds_of_other_playbooks_share_a_pool_and_each_is_sound(ways: tuple[str, str]) -> None:
     direct, pooled = ways
     with Ledger.open(pooled, "rebuilt") as rebuilt:
         rebuilt.append(history())

@@ -86,9 +86,7 @@ def test_sessions_come_newest_first_without_subagents_and_what_is_known_is_not_o
     assert [one.path.stem for one in sessions_of(root, [(folder, "*.jsonl")], known, 1002.0)] == ["c"]
 
 
-def test_a_line_is_unmentioned_where_none_of_its_words_stands_in_any_session_but_in_the_projects_folder(
-    root: Path,
-) -> None:
+def test_a_line_is_unmentioned_where_none_of_its_words_stands_in_a_session_but_in_its_folder(root: Path) -> None:
     file = root.parent / "s.jsonl"
     file.write_text(f'{{"cwd": "{root}/invoices", "text": "Run MYPY on src/cart.py"}}\n')
     texts = {"Always run mypy": 0, "Never touch src/cart.py": 0, "Keep the zebra tidy": 1, f"Look into {root.name}s": 1}

@@ -49,9 +49,7 @@ def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(ledger: Le
     assert len(unpack_keys(data["window"]["keys"])) == data["window"]["records"] == 1
 
 
-def test_what_the_agent_called_wrong_is_recorded_of_new_records_with_a_bounded_reason_without_secrets(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_what_the_agent_called_wrong_is_recorded_once_bounded_without_secrets(ledger: Ledger, tmp_path: Path) -> None:
     add_bullets(ledger, "pat-001", "pat-002")
     key = "ghp_" + "A1b2" * 9
     session = Session("s-1").agent(f"[pat-001 wrong: {key} {'is old ' * 90}] [pat-009 wrong: x] [pat-002]")
@@ -101,9 +99,7 @@ def test_the_whole_transcript_is_a_window_of_its_own_and_one_only(ledger: Ledger
     assert [data["window"]["mode"] for data in windows(ledger)] == ["new", "whole"]
 
 
-def test_a_rival_that_takes_the_same_window_in_meanwhile_is_no_error(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rival_of_a_window_is_no_error(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Session().cites("pat-001").write(tmp_path / "mine.jsonl")
     taken(ledger, Session().cites("pat-001").write(tmp_path / "rival.jsonl"))
     really = ledger.seen
@@ -135,9 +131,7 @@ def test_what_the_reader_does_not_know_is_counted_in_the_event_without_a_secret(
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"\x00\xff" * 100, b'{"a": 1}\n', b"[]\n", None])
-def test_a_file_that_is_no_transcript_is_refused_and_nothing_is_appended(
-    ledger: Ledger, tmp_path: Path, content: bytes | None
-) -> None:
+def test_what_is_no_transcript_is_refused(ledger: Ledger, tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "t.jsonl"
     if content is not None:
         path.write_bytes(content)

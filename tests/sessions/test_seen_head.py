@@ -104,9 +104,7 @@ def test_each_playbook_server_and_schema_has_a_head_of_its_own_however_one_logs_
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b"7", b"x:y", b"\xff\xfe:1", b"1:" + b"a" * 5000, None], ids=lambda value: str(value)[:12]
 )
-def test_a_file_that_is_no_head_of_ours_says_nothing_and_is_written_again(
-    server: Server, tmp_path: Path, content: bytes | None
-) -> None:
+def test_what_is_no_head_is_ignored_and_written_again(server: Server, tmp_path: Path, content: bytes | None) -> None:
     server.append("pat-001")
     server.keep()
     (file,) = server.files

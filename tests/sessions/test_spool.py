@@ -74,9 +74,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(project: Proj
 
 @pytest.mark.parametrize("part", ["", "waiting"])
 @pytest.mark.parametrize("kind", ["a folder", "a link", "of another user"])
-def test_a_record_that_may_not_be_read_is_set_aside_and_keeps_no_other_one_waiting(
-    project: Project, kind: str, part: str
-) -> None:
+def test_a_forbidden_record_is_set_aside_and_holds_up_no_other(project: Project, kind: str, part: str) -> None:
     project.hook(event("Stop" if part else "SessionEnd"))
     path = project.spool / part / "00000000000000000001-1-0.json"
     if kind == "a folder":
@@ -148,9 +146,7 @@ def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(projec
     assert spool.counts(project.spool) == spool.Counts(1, 2, 0, 1, 0, int(claimed.path.name[:20]))
 
 
-def test_a_stop_that_comes_while_the_older_one_is_settled_is_not_ended_with_it(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_that_comes_while_one_is_settled_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.hook(event("Stop", number=1))
     project.hook(event("SessionEnd"))
     (end,) = pending(project.spool)
@@ -176,9 +172,7 @@ def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(p
     assert {delivery.session_id for delivery in pending(project.spool, "waiting")} == {"resumed", "other"}
 
 
-def test_a_project_gets_back_what_was_kept_with_the_user_and_nobody_elses(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_gets_back_what_the_user_kept_of_it_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(project.home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     project.state.parent.mkdir()

@@ -53,9 +53,7 @@ def _newcombe(told: Arm, without: Arm) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("told", "without"), [(70, 50), (60, 60), (45, 62), (80, 40)])
-def test_an_interval_for_every_look_holds_that_of_one_look_and_is_less_than_twice_as_wide(
-    told: int, without: int
-) -> None:
+def test_an_interval_for_every_look_holds_that_of_one_and_is_less_than_twice_as_wide(told: int, without: int) -> None:
     low, high = interval(Arm(100, told), Arm(100, without), 0.5)
     once = _newcombe(Arm(100, told), Arm(100, without))
     assert low < once[0] < once[1] < high

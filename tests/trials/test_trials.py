@@ -200,9 +200,7 @@ def opened(ledger: Ledger, **more: Any) -> datetime:
     return datetime.fromisoformat(status.opened_at) + timedelta(seconds=1)
 
 
-def test_a_trial_compares_the_sessions_that_were_drawn_and_says_so_in_a_sentence(
-    ledger: Ledger, settle: Callable[[], None]
-) -> None:
+def test_a_trial_compares_the_drawn_sessions_in_a_sentence(ledger: Ledger, settle: Callable[[], None]) -> None:
     assert standing(ledger) is None
     began = opened(ledger)
     (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
@@ -266,9 +264,7 @@ def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_o
 # -- what verify finds -----------------------------------------------------------------------------------------------
 
 
-def test_a_key_that_was_chosen_and_a_result_that_does_not_follow_are_found(
-    ledger: Ledger, settle: Callable[[], None]
-) -> None:
+def test_a_chosen_key_and_a_result_that_does_not_follow_are_found(ledger: Ledger, settle: Callable[[], None]) -> None:
     began = opened(ledger)
     ledger.append([event for number in range(50) for event in ended(number, began=began)])
     settle()
@@ -284,9 +280,7 @@ def test_a_key_that_was_chosen_and_a_result_that_does_not_follow_are_found(
     ]
 
 
-def test_an_import_of_history_says_what_came_of_sessions_that_an_earlier_version_recorded(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_an_import_of_history_says_what_came_of_sessions_of_an_earlier_version(agent: Agent, tmp_path: Path) -> None:
     with agent.open_ledger() as ledger:
         path = Session("s-1").user("Fix it.").agent("Done.").write(tmp_path / "t.jsonl")
         took = take_in(ledger, Source(path, "ingest"))
