@@ -77,8 +77,6 @@ def test_the_formula_and_the_containers_install_what_is_published() -> None:
     compose = yaml.safe_load((ROOT / "examples/team/compose.yaml").read_text("utf-8"))
     targets = {one["build"]["target"] for one in compose["services"].values()}
     assert targets == {*re.findall(r" AS (\w+)$", containers, re.MULTILINE)}
-    assert all(
-        (ROOT / "examples/team" / file).exists() for file in re.findall(r"^COPY (\S+) ", containers, re.MULTILINE)
-    )
+    assert all((ROOT / "examples/team" / one).exists() for one in re.findall(r"^COPY (\S+) ", containers, re.MULTILINE))
     environment = compose["services"]["admin"]["environment"]
     assert url_of(environment["REFLECTOR_LEDGER_URL"]).database == "reflector"

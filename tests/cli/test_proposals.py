@@ -23,9 +23,7 @@ _BULLETS = {
         {"name": "pat-002", "text": "Keep functions small.", "helpful": 1, "harmful": 4},
         {"name": "pat-003", "text": "You must always write a failing test first.", "helpful": 2, "harmful": 0},
     ],
-    "MISTAKES TO AVOID": [
-        {"name": "mis-001", "text": "Mocking the database hides broken migrations.", "helpful": 0, "harmful": 0}
-    ],
+    "MISTAKES TO AVOID": [{"name": "mis-001", "text": "Mocks hide broken migrations.", "helpful": 0, "harmful": 0}],
 }
 _SAID = Quote("No! Always run the linter before you commit, I said so yesterday.", "person", "5f2a91c0-77d1")
 

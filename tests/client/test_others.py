@@ -62,9 +62,7 @@ def test_a_subagent_gets_the_playbook_and_counts_once(other: Other) -> None:
 
 @of("codex", "gemini", "copilot", "opencode", "pi")
 def test_all_of_the_longest_text_reaches_the_model(other: Other) -> None:
-    long = [
-        {"name": f"pat-{n:03d}", "text": f"Rule {n}: " + "word " * 20, "helpful": 9, "harmful": 0} for n in range(99)
-    ]
+    long = [{"name": f"pat-{n:03}", "text": f"Rule {n} " + "word " * 20, "helpful": 9, "harmful": 0} for n in range(99)]
     other.agent.write_playbook({"PATTERNS & APPROACHES": long})
     whole = other.agent.hook("SessionStart", session_id="s-1", source="startup")
     assert 9_000 < len(whole) < 10_000

@@ -38,10 +38,7 @@ WATCH = "Look at the cart and say what you see."
 def test_a_subagent_is_told_the_playbook_and_its_citation_is_its_own(client: Client) -> None:
     client.api.when(
         LOOK,
-        step(
-            says("I ask one."),
-            calls("Task", description="Look at the cart", prompt=WATCH, subagent_type="general-purpose"),
-        ),
+        step(says("I ask one."), calls("Task", description="Look", prompt=WATCH, subagent_type="general-purpose")),
         step(says("It returns nothing yet, says the agent.")),
     )
     client.api.when(

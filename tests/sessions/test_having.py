@@ -38,10 +38,7 @@ def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone
     found = advice_of(root)
     assert [line.text for line in found.lines] == ["Run the tests first", "Keep functions small", "Answer me in French"]
     outside, gone, *links = sorted(found.unfollowed)
-    assert (outside.endswith("secret.md in CLAUDE.md"), links) == (
-        True,
-        ["AGENTS.md, a link", "CLAUDE.local.md, a link"],
-    )
+    assert (outside[-22:], links) == ("secret.md in CLAUDE.md", ["AGENTS.md, a link", "CLAUDE.local.md, a link"])
     assert gone == "@gone.md in CLAUDE.md, which cannot be read"
     assert [line.text for line in advice_of(root, [root / "AGENTS.md"]).lines] == ["Never tell this to anybody"]
 
