@@ -6,15 +6,12 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reflector import locate
 from reflector.project import find_project
-
-Finder = Callable[[Path], Path]
 
 
 def git(folder: Path, *arguments: str | Path) -> None:
@@ -47,10 +44,11 @@ def _hook(code: str, folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.fixture(params=[find_project, _by_the_hook], ids=["command line", "hook"])
-def find(request: pytest.FixtureRequest) -> Finder:
-    finder: Finder = request.param
-    return finder
+def find(folder: Path) -> Path:
+    """The project that the command line and the hook find."""
+    found = find_project(folder)
+    assert _by_the_hook(folder) == found
+    return found
 
 
 @pytest.fixture
@@ -65,9 +63,7 @@ def repository(home: Path) -> Path:
     return root
 
 
-def test_a_sub_folder_belongs_to_the_nearest_playbook_above_it_else_to_the_root_of_its_repository(
-    repository: Path, home: Path, find: Finder
-) -> None:
+def test_a_folder_belongs_to_the_nearest_playbook_above_else_to_its_repository(repository: Path, home: Path) -> None:
     (home / "link").symlink_to(repository / "src")
     (repository / "src/.claude").mkdir()  # the agent's settings alone make no project of a folder
     for folder in ("src/deep", "src", "src/gone/deeper", "../link/deep"):
@@ -77,7 +73,7 @@ def test_a_sub_folder_belongs_to_the_nearest_playbook_above_it_else_to_the_root_
     assert find(repository) == repository
 
 
-def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agents_own(home: Path, find: Finder) -> None:
+def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agents_own(home: Path) -> None:
     (home / "work").mkdir()
     assert find(home / "work") == home / "work"
     playbook(home)
@@ -85,7 +81,7 @@ def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agent
     assert find(home) == home
 
 
-def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(repository: Path, find: Finder) -> None:
+def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(repository: Path) -> None:
     inner = repository / "vendor"
     inner.mkdir()
     git(inner, "init")
@@ -96,7 +92,7 @@ def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(repo
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.usefixtures("home")
-def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path, find: Finder) -> None:
+def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path) -> None:
     shared = playbook(tmp_path / "shared")
     (shared / "mine").mkdir()
     assert find(shared / "mine") == shared
@@ -105,7 +101,7 @@ def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path, fin
 
 
 @pytest.mark.usefixtures("home")
-def test_a_folder_where_everybody_may_write_is_nobodys_project_from_below(tmp_path: Path, find: Finder) -> None:
+def test_a_folder_where_everybody_may_write_is_nobodys_project_from_below(tmp_path: Path) -> None:
     shared = playbook(tmp_path / "shared")
     (shared / "mine").mkdir()
     shared.chmod(0o1777)
@@ -114,7 +110,7 @@ def test_a_folder_where_everybody_may_write_is_nobodys_project_from_below(tmp_pa
 
 
 @pytest.mark.parametrize("where", ["../shop-fix", ".claude/worktrees/fix"])
-def test_a_linked_worktree_belongs_to_the_main_checkout(repository: Path, find: Finder, where: str) -> None:
+def test_a_linked_worktree_belongs_to_the_main_checkout(repository: Path, where: str) -> None:
     playbook(repository)
     git(repository, "add", ".")
     git(repository, "commit", "-m", "playbook")
@@ -124,15 +120,15 @@ def test_a_linked_worktree_belongs_to_the_main_checkout(repository: Path, find: 
     assert find(worktree) == find(worktree / "src/deep") == repository
 
 
-def test_a_sub_folders_playbook_is_shared_by_the_worktrees(repository: Path, find: Finder) -> None:
+def test_a_sub_folders_playbook_is_shared_by_the_worktrees(repository: Path) -> None:
     playbook(repository / "src")
     git(repository, "worktree", "add", "../fix")
     assert find(repository.parent / "fix/src/deep") == repository / "src"
 
 
 @pytest.mark.parametrize("where", ["environment", "project", "user"])
-def test_worktrees_may_be_given_ledgers_of_their_own(
-    repository: Path, home: Path, find: Finder, where: str, monkeypatch: pytest.MonkeyPatch
+def test_worktrees_may_have_own_ledgers(
+    repository: Path, home: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(repository, "worktree", "add", "../fix")
     if where == "environment":
@@ -145,7 +141,7 @@ def test_worktrees_may_be_given_ledgers_of_their_own(
 
 
 @pytest.mark.parametrize(("name", "project"), [(".bare", "."), ("shop.git", "shop.git")])
-def test_bare_worktrees_belong_together(repository: Path, home: Path, find: Finder, name: str, project: str) -> None:
+def test_bare_worktrees_belong_together(repository: Path, home: Path, name: str, project: str) -> None:
     bare = home / "bare"
     bare.mkdir()
     git(bare, "clone", "--bare", repository, name)
@@ -154,7 +150,7 @@ def test_bare_worktrees_belong_together(repository: Path, home: Path, find: Find
         assert find(bare / branch / "src") == (bare / project).resolve()
 
 
-def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(repository: Path, home: Path, find: Finder) -> None:
+def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(repository: Path, home: Path) -> None:
     git(repository, "-c", "protocol.file.allow=always", "submodule", "add", repository, "module")
     assert find(repository / "module/src") == repository / "module"
     (home / "apart").mkdir()
@@ -163,9 +159,7 @@ def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(repository: Pat
 
 
 @pytest.mark.parametrize("nested", ["", ".claude/worktrees/other"])
-def test_a_worktree_that_the_agent_removed_belongs_where_its_sub_folders_do_without_a_note(
-    repository: Path, home: Path, find: Finder, nested: str
-) -> None:
+def test_a_worktree_that_its_agent_removed_belongs_where_it_did(repository: Path, home: Path, nested: str) -> None:
     playbook(repository)
     playbook(repository / "src")
     gone = repository / nested / ".claude/worktrees/fix"
@@ -183,7 +177,7 @@ def _noted_by_the_hook(worktree: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["nothing", "another project", "another repository"])
-def test_a_worktree_that_is_gone_is_its_main_checkouts(repository: Path, home: Path, find: Finder, above: str) -> None:
+def test_a_worktree_that_is_gone_is_its_main_checkouts(repository: Path, home: Path, above: str) -> None:
     playbook(repository)
     trees = home / "trees"
     trees.mkdir()
@@ -199,7 +193,7 @@ def test_a_worktree_that_is_gone_is_its_main_checkouts(repository: Path, home: P
     assert find(trees / "fix") == repository
 
 
-def test_what_replaces_a_removed_worktree_is_a_project_of_its_own(repository: Path, home: Path, find: Finder) -> None:
+def test_what_replaces_a_removed_worktree_is_a_project_of_its_own(repository: Path, home: Path) -> None:
     fix = home / "fix"
     git(repository, "worktree", "add", fix)
     _noted_by_the_hook(fix)
@@ -210,7 +204,7 @@ def test_what_replaces_a_removed_worktree_is_a_project_of_its_own(repository: Pa
     assert find(fix / "src") == fix
 
 
-def test_the_newest_note_of_a_worktree_is_the_one_that_counts(repository: Path, home: Path, find: Finder) -> None:
+def test_the_newest_note_of_a_worktree_is_the_one_that_counts(repository: Path, home: Path) -> None:
     other = home / "other"
     git(home, "clone", repository, other)
     for checkout in (repository, other, repository, repository):
@@ -221,7 +215,7 @@ def test_the_newest_note_of_a_worktree_is_the_one_that_counts(repository: Path, 
     assert (home / ".local/state/reflector/worktrees").read_text().count("\n") == 3
 
 
-def test_the_notes_of_worktrees_stay_short(repository: Path, home: Path, find: Finder) -> None:
+def test_the_notes_of_worktrees_stay_short(repository: Path, home: Path) -> None:
     notes = home / ".local/state/reflector/worktrees"
     notes.parent.mkdir(parents=True, mode=0o700)
     notes.write_text("/some/worktree\t/some/checkout\n" * (locate.MAX_NOTES // 30))
@@ -232,7 +226,7 @@ def test_the_notes_of_worktrees_stay_short(repository: Path, home: Path, find: F
     assert notes.stat().st_size < locate.MAX_NOTES * 2 / 3
 
 
-def test_an_archive_cannot_pass_for_a_worktree(repository: Path, home: Path, tmp_path: Path, find: Finder) -> None:
+def test_an_archive_cannot_pass_for_a_worktree(repository: Path, home: Path, tmp_path: Path) -> None:
     git(repository, "worktree", "add", "../fix")
     admin = repository / ".git/worktrees/fix"
     evil = tmp_path / "evil"
@@ -251,7 +245,7 @@ def test_an_archive_cannot_pass_for_a_worktree(repository: Path, home: Path, tmp
 @pytest.mark.parametrize(
     "content", [b"", b"gitdir:", b"gitdir: \0", b"gitdir: " + b"x" * 10_000, b"\xff\xfe", b"nothing", None]
 )
-def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, find: Finder, content: bytes | None) -> None:
+def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, content: bytes | None) -> None:
     (home / "odd").mkdir()
     if content is None:
         os.mkfifo(home / "odd/.git")
@@ -260,8 +254,8 @@ def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, find: F
     assert find(home / "odd") == home / "odd"
 
 
-def test_a_variable_names_the_project_or_says_where_the_session_was_started(
-    repository: Path, home: Path, find: Finder, monkeypatch: pytest.MonkeyPatch
+def test_a_variable_names_the_project_or_its_start(
+    repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(repository / "src"))
     assert find(home) == repository
