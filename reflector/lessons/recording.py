@@ -20,7 +20,6 @@ from reflector.events.registry import fields_of
 from reflector.ledger.errors import Conflict
 from reflector.ledger.reader import Reader
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import Lesson, LessonBook
 from reflector.mistakes import Mistake
 from reflector.text.secrets import redact
 
@@ -159,15 +158,6 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
         found += " AND substr(event_id, 1, 8) IN ? ORDER BY position"
         rows = sql.run(found, ev.LESSON_RECORDED, beginnings).fetchall()
     return [row[0] for row in rows]
-
-
-def relevant(book: LessonBook, task: str, context_hash: str, k: int) -> list[Lesson]:
-    """Return the `k` best mistakes of a type of task that the bank keeps, those of the same context first (E-09)."""
-    found = [one for one in book if one.task == task and one.is_kept]
-    found.sort(
-        key=lambda one: (one.data.get("context_hash") != context_hash, -one.effectiveness, one.created_at, one.id)
-    )
-    return found[: max(0, k)]
 
 
 def _append(ledger: Ledger, event: NewEvent, about: Key, key: Key | None) -> Appended:

@@ -8,8 +8,6 @@ decimals, so that 32-bit and 64-bit arithmetic agree at a boundary; triggers are
 from __future__ import annotations
 
 import json
-import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -55,8 +53,7 @@ class QualitySignals:
     is_empty_response: bool = False
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.tool_error_rate):
-            raise ValueError(f"tool_error_rate is {self.tool_error_rate}; it must be a number from 0 to 1")
+        check_share("tool_error_rate", self.tool_error_rate)
 
     def score(self) -> float:
         """Return the score, from 0 (useless, or empty) to 1 (nothing speaks against the answer)."""
@@ -67,7 +64,7 @@ class QualitySignals:
         share = rounded(self.iterations_used / self.max_iterations) if self.max_iterations > 0 else 0.0
         if share > _MANY:
             score -= _EXCESS * (share - _MANY)
-        return rounded(min(max(score, 0.0), 1.0))
+        return rounded(max(score, 0.0))
 
 
 def quality_signals_for_response(
@@ -159,12 +156,9 @@ class Signs:
 
     def __post_init__(self) -> None:
         for name in _FACTS[:3]:
-            if not _is_finite(value := getattr(self, name)):
-                raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a number from 0 to 1")
+            check_share(name, getattr(self, name))
         for name in _FACTS[3:5]:
-            value = getattr(self, name)
-            if not (_is_finite(value) and value == int(value) and 0 <= value <= _MOST):
-                raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a whole number from 0")
+            check_whole(name, getattr(self, name))
 
     @property
     def facts(self) -> dict[str, float | int | bool]:
@@ -177,8 +171,6 @@ class Signs:
         return cls(signals.score(), tool_failures=tool_failures, signals=signals)
 
 
-#: The largest whole number that an event holds.
-_MOST: Final = 2**53 - 1
 _FACTS: Final = ("confidence", "risk_level", "goal_drift", "tool_failures", "step_number", "is_final_step")
 
 
@@ -243,45 +235,36 @@ class GatePolicy:
 
     def _reason(self, trigger: ReflectionTrigger, signs: Signs) -> str:
         """Return why a trigger fires, "" where it does not."""
-        match trigger:
-            case ReflectionTrigger.LOW_CONFIDENCE:
-                low = rounded(signs.confidence) < rounded(self.threshold)
-                return _low(signs, self.threshold) if low else ""
-            case ReflectionTrigger.HIGH_RISK:
-                return _above("risk level", signs.risk_level, self.risk)
-            case ReflectionTrigger.GOAL_DRIFT:
-                return _above("goal drift", signs.goal_drift, self.drift)
-            case ReflectionTrigger.TOOL_FAILURE:
-                return f"Tool calls failed: {signs.tool_failures}" if signs.tool_failures > 0 else ""
-            case ReflectionTrigger.USER_CRITICAL:
-                return "The final step" if signs.is_final_step else ""
-            case ReflectionTrigger.PERIODIC:
-                due = self.period and signs.step_number > 0 and signs.step_number % self.period == 0
-                return f"Step {signs.step_number}, one of every {self.period}" if due else ""
-
-
-def _is_finite(value: object) -> bool:
-    try:
-        return math.isfinite(value)  # type: ignore[arg-type]
-    except (TypeError, OverflowError):
-        return False
+        step = signs.step_number
+        reasons = {
+            ReflectionTrigger.LOW_CONFIDENCE: _low(signs, self.threshold),
+            ReflectionTrigger.HIGH_RISK: _above("Risk level", signs.risk_level, self.risk),
+            ReflectionTrigger.GOAL_DRIFT: _above("Goal drift", signs.goal_drift, self.drift),
+            ReflectionTrigger.TOOL_FAILURE: signs.tool_failures > 0 and f"Tool calls failed: {signs.tool_failures}",
+            ReflectionTrigger.USER_CRITICAL: signs.is_final_step and "The final step",
+            ReflectionTrigger.PERIODIC: self.period
+            and step > 0
+            and step % self.period == 0
+            and f"Step {step}, one of every {self.period}",
+        }
+        return reasons[trigger] or ""
 
 
 def _above(what: str, value: float, limit: float) -> str:
-    above = rounded(value) > rounded(limit)
-    return f"{what.capitalize()} {value:.2f} above {limit:.2f}" if above else ""
+    return f"{what} {value:.2f} above {limit:.2f}" if rounded(value) > rounded(limit) else ""
 
 
 def _low(signs: Signs, threshold: float) -> str:
+    if rounded(signs.confidence) >= rounded(threshold):
+        return ""
     signals = signs.signals
-    if signals is None:
-        return f"Confidence {signs.confidence:.2f} below threshold {threshold:.2f}"
-    reason = f"Quality score {signs.confidence:.2f} below threshold {threshold:.2f}"
-    if signals.tool_error_rate > 0:
-        reason += f" (tool errors: {signals.tool_error_rate * 100:.0f}%)"
-    return (
-        reason + " (truncated)" * signals.was_truncated + " (failure patterns detected)" * signals.has_failure_patterns
-    )
+    what = "Confidence" if signals is None else "Quality score"
+    reason = f"{what} {signs.confidence:.2f} below threshold {threshold:.2f}"
+    if signals is not None:
+        reason += f" (tool errors: {signals.tool_error_rate * 100:.0f}%)" * (signals.tool_error_rate > 0)
+        reason += " (truncated)" * signals.was_truncated
+        reason += " (failure patterns detected)" * signals.has_failure_patterns
+    return reason
 
 
 #: The gate of a turn (D-07) and that of a step (E-02 to E-04).

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -28,7 +27,7 @@ from reflector.events.lessons import MOST_TOLD
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figures, lesson_book
 from reflector.lessons.outcomes import score_improvement
-from reflector.lessons.recording import append_next, lesson_event, observe_outcome, record_told, relevant, said
+from reflector.lessons.recording import append_next, lesson_event, observe_outcome, record_told, said
 from reflector.mistakes import check_share, check_whole
 from reflector.quality.signals import PRESETS, Decision, ReflectionTrigger, Signs, rounded
 from reflector.reflection.answers import objects_in
@@ -42,7 +41,6 @@ _ACTOR = "engine"
 MOST: Final = 200_000
 UNREADABLE: Final = "the answer holds neither a quality score nor a clear word"
 
-_MOST_ISSUES = 100
 #: "no issues", "without any errors" and the like say the opposite of their words.
 _NOUN = r"(?:issues?|errors?|problems?)\b"
 _NEGATED = re.compile(
@@ -106,7 +104,6 @@ class ReflectionEngine:
     ledger                    where events are kept and shared; None for memory
     task                      the first task's name; engines that share a task share its counts
     alpha                     weight of the newest outcome in a lesson's effectiveness
-    project                   whose prompt templates are used
     """
 
     def __init__(
@@ -119,7 +116,6 @@ class ReflectionEngine:
         ledger: Ledger | None = None,
         task: str = "",
         alpha: float = 0.2,
-        project: Path | None = None,
     ) -> None:
         check_share("quality_threshold", quality_threshold)
         check_whole("max_reflections_per_step", max_reflections_per_step)
@@ -130,7 +126,6 @@ class ReflectionEngine:
         self.gate = replace(PRESETS["step"], threshold=quality_threshold, **limits)
         self.lesson_policy = LessonPolicy(alpha=alpha, bank_size=reflection_bank_size)
         self.journal = Ledger.open("sqlite://") if ledger is None else ledger
-        self.project = project
         self._tasks = (f"task-{number}" for number in count(1)) if ledger is None else (uuid4().hex for _ in count())
         self._asked: tuple[Signs, Decision] | None = None
         self._begun: str | None = None
@@ -172,9 +167,7 @@ class ReflectionEngine:
         ]
         about = {"goal": goal, "step_description": step_description, "response": response}
         results = listed(map(_result, tool_results))
-        prompt = find_template("step.txt", self.project).fill(
-            {**about, "tool_results": results, "lessons": listed(lessons)}
-        )
+        prompt = find_template("step.txt").fill({**about, "tool_results": results, "lessons": listed(lessons)})
         self._begin()
         return prompt
 
@@ -205,7 +198,7 @@ class ReflectionEngine:
     def build_improvement_prompt(self, original_response: str, issues: Sequence[str] | str, goal: str) -> str:
         """Return the prompt that asks for a better response. Raises TemplateError."""
         issues = listed([issues] if isinstance(issues, str) else issues)
-        return find_template("improvement.txt", self.project).fill(
+        return find_template("improvement.txt").fill(
             {"original_response": original_response, "issues": issues, "goal": goal}
         )
 
@@ -223,36 +216,29 @@ class ReflectionEngine:
         return _public(self.book().lessons[lesson_id])
 
     def get_relevant_lessons(
-        self, task_type: str, context: str = "", limit: int | None = None, *, key: str = ""
+        self, task_type: str, context: str = "", limit: int | None = None
     ) -> list[ReflectionLesson]:
         """Return the lessons of a type of task: of the same context first, then by effectiveness, age and id.
 
-        Each counts as applied once more; there are 1,000 at most. `key` names the question: asked again under the same
-        key it counts once.
-        Raises LedgerError.
+        Each counts as applied once more; there are 1,000 at most. Raises LedgerError.
         """
-        wanted, of_context = quote(task_type, _LONGEST), context_hash(context)
-        book = self.book()
-        found = relevant(book, wanted, of_context, MOST_TOLD if limit is None else min(limit, MOST_TOLD))
-        about = {"session_id": self.task, "task": wanted}
-        named = [key] if key else None
-        if not found:
-            return []
-        record_told(self.journal, [one.id for one in found], via="retrieval", actor=_ACTOR, key=named, **about)
+        wanted, hashed = quote(task_type, _LONGEST), context_hash(context)
+        found = [one for one in self.book() if one.task == wanted and one.is_kept]
+        found.sort(key=lambda one: (one.data.get("context_hash") != hashed, -one.effectiveness, one.created_at, one.id))
+        told = [one.id for one in found[: MOST_TOLD if limit is None else min(max(limit, 0), MOST_TOLD)]]
+        record_told(self.journal, told, via="retrieval", actor=_ACTOR, session_id=self.task, task=wanted)
         lessons = self.book().lessons
-        return [_public(lessons[one.id]) for one in found]
+        return [_public(lessons[id_]) for id_ in told]
 
-    def record_lesson_outcome(self, lesson_id: str, success: bool, why: str = "", *, key: str = "") -> float:
+    def record_lesson_outcome(self, lesson_id: str, success: bool, why: str = "") -> float:
         """Record whether a lesson helped, and return its effectiveness.
 
-        `key` names the outcome: recorded again under the same key it counts once. Raises ValueError for a lesson that
-        is not there and for a success that is not a boolean, and LedgerError.
+        Raises ValueError for a lesson that is not there and for a success that is not a boolean, and LedgerError.
         """
         if success not in (True, False):  # a word such as "false" would be a success
             raise ValueError(f"success is {reprlib.repr(success)}; it must be True or False")
-        kind, named = "success" if success else "failure", [key] if key else None
         about = {"source": "api", "actor": _ACTOR, "session_id": self.task}
-        observe_outcome(self.journal, lesson_id, kind, kept(why), key=named, **about)
+        observe_outcome(self.journal, lesson_id, "success" if success else "failure", kept(why), **about)
         return self.book().lessons[lesson_id].effectiveness
 
     def get_stats(self) -> dict[str, float | int]:
@@ -396,7 +382,7 @@ def _score(value: Any) -> float | None:
 
 def _issues(value: Mapping[str, Any]) -> list[str]:
     given = value.get("issues")
-    several = given[:_MOST_ISSUES] if isinstance(given, list) else [given]
+    several = given if isinstance(given, list) else [given]
     return [text for text in map(_text, several) if text]
 
 

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -27,8 +27,6 @@ from reflector.lessons.book import LessonBook
 from reflector.lessons.outcomes import (
     OutcomeSignal,
     label_of,
-    merge_outcome_signals,
-    promotion_confidence,
     score_improvement,
 )
 from reflector.lessons.recording import record_lesson
@@ -105,20 +103,6 @@ class AgentReflection:
     session_id: str = ""
     task_id: str | None = None
     timestamp: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
-
-    def with_tags(self, tags: Iterable[str]) -> Self:
-        return replace(self, tags=list(dict.fromkeys(tags)))
-
-    def with_task(self, task_id: str | None) -> Self:
-        return replace(self, task_id=task_id)
-
-    def push_outcome_signal(self, signal: OutcomeSignal) -> None:
-        """Add an outcome; an earlier one of its kind goes."""
-        self.outcome_signals = list(merge_outcome_signals(self.outcome_signals, [signal]))
-
-    def promotion_confidence(self) -> float:
-        """Return how far the reflection is trusted, from 0.30 to 0.97."""
-        return promotion_confidence(self.improvement_score, merge_outcome_signals(self.outcome_signals, ()))
 
     def to_prompt_section(self) -> str:
         """Return the reflection as an agent reads it."""
@@ -320,40 +304,89 @@ def revise_turn(
     Without a `ledger` nothing is kept. `has_tools` says that the agent can carry the request out again
     with tools that only read. Raises ValueError for a tool result without a status, TemplateError and LedgerError.
     """
-    with Ledger.open("sqlite://") if ledger is None else nullcontext(ledger) as journal:
-        steps = _Steps(request, answer, agent, session_id, turn, config or ReflectionConfig(), journal, task)
-        return _revised(steps, has_tools=has_tools)
-
-
-def _revised(steps: _Steps, *, has_tools: bool) -> RevisedTurn:
-    answer = steps.answer
-    signals = answer.signals()
-    decision = steps.decide(signals)
+    config, signals = config or ReflectionConfig(), answer.signals()
+    said = sha256(f"{request}\0{answer.content}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    key = (session_id, turn, said)
+    signs = Signs.of(signals, sum(result["status"] == "error" for result in answer.tool_results))
+    decision, policy = config.gate.decide(signs), config.gate.id
+    about = {"signals": signs.facts, "task": quote(task, 200), "turn": turn}
+    decided_id = identity(ev.GATE_DECIDED, "turn", *key, policy, str(signs.facts), task)
+    decided = {"policy": policy, **decision.facts, **about}
     result = RevisedTurn(answer.content, signals, decision)
-    if not decision.reflects:
-        return result
-    lesson, failure = steps.reflect(signals)
-    if lesson is None:
-        return replace(result, failure=failure)
-    reflection = _reflection_of(lesson, steps.session_id)
-    result = replace(result, reflection=reflection, lesson_id=lesson.event_id)
-    if steps.config.max_retry_attempts == 0:
-        return result
-    if steps.journal.event(identity(ev.REVISION_ATTEMPTED, lesson.event_id)) is not None:
-        return replace(result, failure=_REVISED_BEFORE)
-    mode: Revision = "read_only" if has_tools and asks_for_tools(reflection, answer) else "text"
-    try:
-        about = {"user_request": steps.request, "response": answer.content, "how": _HOW[mode]}
-        given = steps.agent(
-            find_template("revision.txt").fill({**about, "reflection": reflection.to_prompt_section()}), mode
-        )
-        revised = given if isinstance(given, Answer) else Answer(given)
-        if mode == "text":  # other words undo no failed call
-            revised = replace(answer, content=revised.content, was_truncated=revised.was_truncated)
-        retried = revised.signals()
-    except Exception as error:  # noqa: BLE001  a revision is an extra: the turn has its answer
-        return replace(result, failure=_words(error))
-    return steps.score(replace(result, retried=retried), retried, revised.content, lesson, mode)
+    with Ledger.open("sqlite://") if ledger is None else nullcontext(ledger) as journal:
+        journal.append([NewEvent(ev.GATE_DECIDED, decided_id, decided, "agent", session_id=session_id)])
+        if not decision.reflects:
+            return result
+        lesson_id = identity(ev.LESSON_RECORDED, "reflection", *key)
+        lesson = journal.event(lesson_id)
+        if lesson is None:
+            prompt = build_reflection_prompt(request, answer.content, signals, answer.tool_results)
+            try:
+                found = parse_reflection_response(_asked(agent, prompt, "reflect").content, session_id)
+            except Exception as error:  # noqa: BLE001  a reflection is an extra: the turn has its answer
+                return replace(result, failure=_words(error))
+            if found is None:
+                return replace(result, failure="the reflection has no attempt, issue and strategy")
+            more = {"attempt": kept(found.attempt_summary), "issue": kept(found.failure_analysis)}
+            tags = [quote(tag, 100) for tag in found.tags[:100]]
+            of: Any = {"key": ("reflection", *key), "session_id": session_id, "task": quote(task, 200), "tags": tags}
+            # Where another process reflected on the same turn, its reflection stands.
+            record_lesson(journal, "reflection", kept(found.corrective_strategy), actor="agent", **more, **of)
+            lesson = journal.event(lesson_id)
+        if lesson is None or lesson.data is None:
+            return replace(result, failure="the reflection was redacted")
+        reflection = _reflection_of(lesson, lesson.data, session_id)
+        result = replace(result, reflection=reflection, lesson_id=lesson_id)
+        if config.max_retry_attempts == 0:
+            return result
+        if journal.event(identity(ev.REVISION_ATTEMPTED, lesson_id)) is not None:
+            return replace(result, failure=_REVISED_BEFORE)
+        mode: Revision = "read_only" if has_tools and asks_for_tools(reflection, answer) else "text"
+        given = {"user_request": request, "response": answer.content, "how": _HOW[mode]}
+        prompt = find_template("revision.txt").fill({**given, "reflection": reflection.to_prompt_section()})
+        try:
+            revised = _asked(agent, prompt, mode)
+            if mode == "text":  # other words undo no failed call
+                revised = replace(answer, content=revised.content, was_truncated=revised.was_truncated)
+            scored = _scored(result, revised.content, revised.signals())
+        except Exception as error:  # noqa: BLE001  as above
+            return replace(result, failure=_words(error))
+        try:
+            journal.append(_revision(scored, lesson_id, mode, session_id))
+        except Conflict:  # another process revised it meanwhile
+            return replace(result, failure=_REVISED_BEFORE)
+        return scored
+
+
+def _asked(agent: Agent, prompt: str, how: Literal["reflect"] | Revision) -> Answer:
+    """Return the agent's answer. Raises whatever the agent raises, and TypeError where it gives no text."""
+    given = agent(prompt, how)
+    answer = given if isinstance(given, Answer) else Answer(given)
+    if not isinstance(answer.content, str):
+        raise TypeError(f"the agent answered with {type(answer.content).__name__}, not with a text")
+    return answer
+
+
+def _scored(result: RevisedTurn, revised: str, retried: QualitySignals) -> RevisedTurn:
+    """Return the turn with its revision, which is shown where it is better."""
+    improvement = score_improvement(result.signals.score(), retried.score())
+    improved = not retried.is_empty_response and improvement >= MIN_REFLECTION_RETRY_DELTA
+    content = f"{result.content}\n\n{REVISED}\n\n{revised}".lstrip() if improved else result.content
+    return replace(result, content=content, retried=retried, improvement=improvement, improved=improved)
+
+
+def _revision(result: RevisedTurn, lesson_id: str, mode: Revision, session_id: str) -> list[NewEvent]:
+    """Return the events of a revision and of its outcome."""
+    before, after = result.signals.score(), result.retried.score() if result.retried else 0.0
+    data = {"initial": before, "retried": after, "improved": result.improved, "mode": mode}
+    kind = "retry_improved" if result.improved else "retry_did_not_improve"
+    outcome = {"kind": kind, "source": "retry", "why": f"from {before:.2f} to {after:.2f}"}
+    about: Any = {"actor": "agent", "session_id": session_id, "target_id": lesson_id}
+    reason = {"reason": result.decision.reason}
+    return [
+        NewEvent(ev.REVISION_ATTEMPTED, identity(ev.REVISION_ATTEMPTED, lesson_id), data | reason, **about),
+        NewEvent(ev.OUTCOME_OBSERVED, identity(ev.OUTCOME_OBSERVED, lesson_id, "retry"), outcome, **about),
+    ]
 
 
 def build_reflection_prompt(
@@ -391,80 +424,7 @@ def asks_for_tools(reflection: AgentReflection, answer: Answer) -> bool:
     return failed or not answer.tool_results or has_any(said, "looking")
 
 
-@dataclass(slots=True)
-class _Steps:
-    """The steps of one turn, each an event."""
-
-    request: str
-    answer: Answer
-    agent: Agent
-    session_id: str
-    turn: int
-    config: ReflectionConfig
-    journal: Ledger
-    task: str
-    key: tuple[str | int, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        said = f"{self.request}\0{self.answer.content}".encode("utf-8", "surrogatepass")
-        self.key = (self.session_id, self.turn, sha256(said).hexdigest()[:32])
-
-    def decide(self, signals: QualitySignals) -> Decision:
-        policy = self.config.gate
-        signs = Signs.of(signals, sum(result["status"] == "error" for result in self.answer.tool_results))
-        decision = policy.decide(signs)
-        about = {"signals": signs.facts, "task": quote(self.task, 200), "turn": self.turn}
-        data = {"policy": policy.id, **decision.facts, **about}
-        event_id = identity(ev.GATE_DECIDED, "turn", *self.key, policy.id, str(signs.facts), self.task)
-        self.journal.append([NewEvent(ev.GATE_DECIDED, event_id, data, "agent", session_id=self.session_id)])
-        return decision
-
-    def reflect(self, signals: QualitySignals) -> tuple[Event | None, str]:
-        """Return the turn's lesson, asked for where the journal has none, and why there is none."""
-        lesson_id = identity(ev.LESSON_RECORDED, "reflection", *self.key)
-        if (known := self.journal.event(lesson_id)) is not None:
-            return (known, "") if known.data is not None else (None, "the reflection was redacted")
-        prompt = build_reflection_prompt(self.request, self.answer.content, signals, self.answer.tool_results)
-        try:
-            given = self.agent(prompt, "reflect")
-            found = parse_reflection_response(given if isinstance(given, str) else given.content, self.session_id)
-        except Exception as error:  # noqa: BLE001  as above
-            return None, _words(error)
-        if found is None:
-            return None, "the reflection has no attempt, issue and strategy"
-        said = {"attempt": kept(found.attempt_summary), "issue": kept(found.failure_analysis)}
-        more: dict[str, Any] = {**said, "tags": [quote(tag, 100) for tag in found.tags[:100]]}
-        more |= {"key": ("reflection", *self.key), "session_id": self.session_id, "task": quote(self.task, 200)}
-        # Where another process reflected on the same turn, its reflection stands.
-        record_lesson(self.journal, "reflection", kept(found.corrective_strategy), actor="agent", **more)
-        return self.journal.event(lesson_id), ""
-
-    def score(
-        self, result: RevisedTurn, retried: QualitySignals, revised: str, lesson: Event, mode: Revision
-    ) -> RevisedTurn:
-        """Return the turn with its revision, which is recorded with its outcome in one transaction."""
-        before, after = result.signals.score(), retried.score()
-        improvement = score_improvement(before, after)
-        improved = not retried.is_empty_response and improvement >= MIN_REFLECTION_RETRY_DELTA
-        scores = {"initial": before, "retried": after, "improved": improved}
-        data = {**scores, "mode": mode, "reason": result.decision.reason}
-        kind = "retry_improved" if improved else "retry_did_not_improve"
-        about: dict[str, Any] = {"actor": "agent", "session_id": self.session_id, "target_id": lesson.event_id}
-        outcome = {"kind": kind, "source": "retry", "why": f"from {before:.2f} to {after:.2f}"}
-        events = [
-            NewEvent(ev.REVISION_ATTEMPTED, identity(ev.REVISION_ATTEMPTED, lesson.event_id), data, **about),
-            NewEvent(ev.OUTCOME_OBSERVED, identity(ev.OUTCOME_OBSERVED, lesson.event_id, "retry"), outcome, **about),
-        ]
-        try:
-            self.journal.append(events)
-        except Conflict:  # another process revised it meanwhile
-            return replace(result, retried=None, failure=_REVISED_BEFORE)
-        content = f"{result.content}\n\n{REVISED}\n\n{revised}".lstrip() if improved else result.content
-        return replace(result, content=content, improvement=improvement, improved=improved)
-
-
-def _reflection_of(lesson: Event, session_id: str) -> AgentReflection:
-    data = lesson.data or {}
+def _reflection_of(lesson: Event, data: Mapping[str, Any], session_id: str) -> AgentReflection:
     texts = (data["attempt"], data["issue"], data["text"])
     return AgentReflection(
         lesson.event_id, *texts, tags=list(data["tags"]), session_id=session_id, timestamp=lesson.occurred_at
