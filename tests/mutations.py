@@ -91,7 +91,7 @@ HTML = "reflector/report/html.py"
 UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES = of("curation", "undoing proposals playbook_file watching")
 CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of("reflection/rules", "citation findings follow people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner reflection_events gate")
-GROUNDS, PARSED, EXCERPT, CHECKING, LEARNING = of("reflection", "evidence answers excerpt checking learning")
+GROUNDS, PARSED, EXCERPT, CHECKING = of("reflection", "evidence answers excerpt checking")
 AGENT, AGREED, ASKED = of("reflection/backends", "agent consent model")
 OUTCOME, DRAWN, COMPARED_SESSIONS, CERTAIN = of("trials", "outcome draw status statistics")
 TRIAL, TASKS = of("trials", "running tasks")
@@ -134,7 +134,7 @@ MUTATIONS = [
     Mutation(CHECKED, "and then.is_active(done)", "", LINED),
     Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
     Mutation(HAVING, "inside[:1] if by", "inside if by", LINED),
-    Mutation(LEARNING, 'not in ("", "playbook")', "is not None", LINED),
+    Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
     Mutation(SUPPORT, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),
     Mutation(SUPPORT, "value in own.items() if isinstance(value, int)}", "value in own.items()}", REPORTED),

@@ -17,8 +17,7 @@ from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.sessions.having import exempt
 from reflector.trials.outcome import OUTCOMES
-from reflector.trials.plan import Plan, plan
-from reflector.trials.running import noted, start, stop
+from reflector.trials.running import Plan, noted, plan, start, stop
 from reflector.trials.status import TrialStatus, standing
 from reflector.trials.tasks import digest_of, pairs, perform, sign_test, tasks_in
 

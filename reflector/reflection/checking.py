@@ -6,11 +6,12 @@ relevant, followed or broken, helped or harmed only where the quote stands in th
 advice's own words; helped and harmed need the proof that every verdict of a model needs. What is not answered was not
 seen in what was shown. None of it counts for `helpful` and `harmful` unless `checked_counts` says so, and then a
 session counts once for a bullet. A failed question is no step of its window: a drain tries nothing again because of it.
+What a model says to be missing is dropped without a quote that stands in the turn that it names, or with the advice's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -20,15 +21,17 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet, sections_text
+from reflector.playbook.names import SECTIONS
 from reflector.prices import spent_on
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import ParsedTag, read_answer
+from reflector.reflection.answers import MAX_QUOTE, ParsedTag, find_answer, read_answer
 from reflector.reflection.evidence import LEAST_QUOTE, Ground, grounds
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Gate
-from reflector.reflection.learning import learned_in
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.reflection.window import is_retracted, names_in, own_messages
+from reflector.text.secrets import quote
+from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
 MODE: Final = "checked"
@@ -39,6 +42,11 @@ _LINES: Final = 8_000
 _MOST_FAILURES: Final = 3
 #: Why the answer about a bullet says nothing of it.
 NOTHING: Final = frozenset({"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"})
+
+
+#: The most proposals of one answer, and the characters of a text.
+MOST_PROPOSED: Final = 10
+MOST_TEXT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,3 +251,31 @@ def _checked(
         followed = None
     data = {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": fault or "checked"}
     return data | ({"followed": followed} if followed else {})
+
+
+def learned_in(answer: str, messages: Iterable[Message], advice: Collection[str]) -> list[dict[str, Any]]:
+    """Return the proposals of an answer, as the event of its reading keeps them; `messages` as for `grounds`."""
+    found = (find_answer(answer, ("bullet_tags", "proposals")).value or {}).get("proposals")
+    read = [one for one in map(_proposed, found[:MOST_PROPOSED] if isinstance(found, list) else ()) if one]
+    if not read:
+        return []
+    quoted = [ParsedTag(n, None, None, turn=one["turn"], quote=one["quote"]) for n, one in enumerate(read)]
+    rest = grounds(quoted, messages, (), advice, ())
+    words = [rest[number].words for number in range(len(read))]
+    return [one | {"words": whose} for one, whose in zip(read, words, strict=True) if whose not in ("", "playbook")]
+
+
+def _proposed(entry: object) -> dict[str, Any] | None:
+    """Return one proposal, None where it cannot be understood."""
+    if not isinstance(entry, Mapping):
+        return None
+    kind, section, name, turn = map(entry.get, ("kind", "section", "name", "turn"))
+    text, why, words = (value if isinstance(value := entry.get(key), str) else "" for key in ("text", "why", "quote"))
+    is_whole = text.strip() and len(text) <= MOST_TEXT and section in SECTIONS and words.strip()
+    if not is_whole or type(turn) is not int or kind not in ("add", "supersede"):
+        return None
+    if kind == "supersede" and not isinstance(name, str):
+        return None
+    of = str(name).strip("[] ") if kind == "supersede" else None
+    said = {"text": quote(text, MOST_TEXT), "why": quote(why, MOST_TEXT), "quote": quote(words, MAX_QUOTE)}
+    return {"kind": kind, "name": of, "section": section, "turn": turn, **said}

@@ -31,8 +31,8 @@ from reflector.playbook.counting import VERDICTS, Verdict
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
 from reflector.reflection.backends import REREADING
+from reflector.reflection.checking import learned_in
 from reflector.reflection.evidence import Ground, grounds
-from reflector.reflection.learning import learned_in
 from reflector.reflection.protocol import Answer, Backend
 from reflector.reflection.window import (
     STORY,

@@ -27,8 +27,7 @@ from reflector.sessions.intake import Source, take_in
 from reflector.trials import status as of_sessions
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
-from reflector.trials.plan import plan
-from reflector.trials.running import check, start, stop
+from reflector.trials.running import check, plan, start, stop
 from reflector.trials.status import lacking, standing
 from reflector.trials.status import sessions as sessions_of
 from tests.conftest import examples
