@@ -127,9 +127,7 @@ def test_a_sub_folders_playbook_is_shared_by_the_worktrees(repository: Path) -> 
 
 
 @pytest.mark.parametrize("where", ["environment", "project", "user"])
-def test_worktrees_may_have_own_ledgers(
-    repository: Path, home: Path, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worktrees_may_be_apart(repository: Path, home: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     git(repository, "worktree", "add", "../fix")
     if where == "environment":
         monkeypatch.setenv("REFLECTOR_WORKTREES", "own")
@@ -254,9 +252,7 @@ def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, content
     assert find(home / "odd") == home / "odd"
 
 
-def test_a_variable_names_the_project_or_its_start(
-    repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_names_project_or_start(repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(repository / "src"))
     assert find(home) == repository
     monkeypatch.setenv("REFLECTOR_PROJECT", str(repository / "src"))

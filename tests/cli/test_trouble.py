@@ -186,9 +186,7 @@ def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery
 
 
 @pytest.mark.postgres
-def test_without_file_locks_a_servers_ledger_does_everything(
-    no_locks: Agent, tmp_path: Path, postgres: Postgres
-) -> None:
+def test_without_locks_a_servers_ledger_does_everything(no_locks: Agent, tmp_path: Path, postgres: Postgres) -> None:
     agent = no_locks
     agent.ended()
     with postgres.database() as url:

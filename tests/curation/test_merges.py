@@ -266,9 +266,7 @@ def meet(one: Ledger, other: Ledger) -> None:
 
 @given(seed=st.integers(0, 2**32), meetings=st.lists(st.sampled_from(["ab", "ba", "-"]), min_size=1, max_size=4))
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
-    fresh: Fresh, seed: int, meetings: list[str]
-) -> None:
+def test_two_machines_come_to_one_playbook_in_any_order(fresh: Fresh, seed: int, meetings: list[str]) -> None:
     chance = random.Random(seed)
     kinds = [kind for kind in KINDS if kind != "redact"]
     with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:

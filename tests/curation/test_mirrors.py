@@ -70,9 +70,7 @@ def test_an_edit_of_the_section_becomes_events_and_counts_stay(agent: Agent) -> 
     assert len(agent.events()) == count
 
 
-def test_an_edit_that_is_saved_while_the_section_is_written_is_kept_and_taken_in(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edit_while_the_section_is_written_is_taken_in(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     meanwhile(
         monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Keep functions small.", "Keep them small.")
     )
@@ -83,7 +81,7 @@ def test_an_edit_that_is_saved_while_the_section_is_written_is_kept_and_taken_in
     assert "The cart is in cart.py." in text(agent)
 
 
-def test_a_file_that_is_saved_while_its_section_is_taken_out_keeps_both_and_says_so(
+def test_a_file_saved_while_its_section_goes_keeps_both_and_says_so(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind."))

@@ -175,9 +175,7 @@ def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_an
     assert [type_ for type_, _ in by_human(agent)] == ["bullet.added"]
 
 
-def test_a_file_of_another_ledger_is_reported_until_its_copy_is_removed_and_nobody_is_told_it(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_a_file_of_another_ledger_is_reported_until_its_copy_goes_and_never_told(agent: Agent, tmp_path: Path) -> None:
     other = Agent.in_folder(tmp_path / "other", {PAT: [{"name": "pat-009", "text": "Theirs.", "helpful": 999}]})
     other.call("drain")
     agent.playbook.write_bytes(other.playbook.read_bytes())
@@ -415,9 +413,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[],
 
 
 @pytest.mark.parametrize("had", ["a session", "a session and an edit"])
-def test_an_edit_that_is_saved_while_the_file_is_written_is_kept_and_taken_in(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch, had: str
-) -> None:
+def test_an_edit_while_the_file_is_written_is_taken_in(agent: Agent, monkeypatch: pytest.MonkeyPatch, had: str) -> None:
     whole = document(agent)
     edits = [("bullet.revised", {"name": "pat-002", "text": "Keep functions short."})]
     if had != "a session":

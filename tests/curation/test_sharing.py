@@ -170,9 +170,7 @@ def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(firs
     assert second.is_clean()
 
 
-def test_a_bullet_of_a_colleague_whose_name_is_taken_is_told_under_its_new_name_once(
-    first: Clone, second: Clone
-) -> None:
+def test_a_colleagues_bullet_whose_name_is_taken_is_told_under_its_new_name_once(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Keep commits small.")
     first.share("Added")
     second.call("add", "pat", "Mine.")

@@ -130,9 +130,7 @@ def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Pat
         assert list(verify(ledger)) == []
 
 
-def test_a_history_that_the_backup_holds_is_replaced_without_force_and_another_one_is_not(
-    path: Path, tmp_path: Path
-) -> None:
+def test_a_history_that_the_backup_holds_is_replaced_without_force_and_no_other(path: Path, tmp_path: Path) -> None:
     with _told(tmp_path / "other.db") as stranger:
         backup(stranger, tmp_path / "stranger.db")
     with _told(path) as ledger:
@@ -167,9 +165,7 @@ def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path:
 
 
 @pytest.mark.parametrize("damage", ["missing", "missing, and its log is not", "empty", "broken"])
-def test_a_ledger_that_is_gone_or_broken_is_replaced_and_its_remains_are_kept(
-    path: Path, tmp_path: Path, damage: str
-) -> None:
+def test_a_ledger_that_is_gone_or_broken_is_replaced_and_kept_aside(path: Path, tmp_path: Path, damage: str) -> None:
     with _told(path) as ledger:
         backup(ledger, tmp_path / "b.db")
     before, broken = _content(path), b"broken" * 1000

@@ -155,9 +155,7 @@ def test_one_playbook_comes_of_two_whichever_takes_the_other_in(
 
 
 @pytest.mark.parametrize("first", ["rules", "model"])
-def test_a_window_that_two_judges_judged_counts_once_and_the_same_one_on_both_machines(
-    one: Ledger, two: Ledger, first: str
-) -> None:
+def test_a_window_of_two_judges_counts_once_and_the_same_on_both_machines(one: Ledger, two: Ledger, first: str) -> None:
     seen = window(1)
     rules = [_BASE, seen, *reflected("r-rules", seen, ("pat-001", "helpful"), ("pat-001", "helpful"))]
     model = [*rules[:2], *reflected("r-model", seen, ("pat-001", "harmful"), actor="anthropic")]

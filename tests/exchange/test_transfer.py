@@ -198,7 +198,7 @@ _IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("events", "number", "what"), _IMPOSSIBLE)
-def test_a_history_that_no_ledger_would_have_taken_is_named_by_its_line(
+def test_an_impossible_history_is_named_by_its_line(
     ledger: Ledger, events: list[NewEvent], number: int, what: str
 ) -> None:
     with pytest.raises(WrongLine, match=re.escape(what)) as error:
@@ -235,7 +235,7 @@ def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(led
 @pytest.mark.parametrize(
     ("playbook", "said"), [("default", r"1 events.*reflector import FILE"), ("team", "REFLECTOR_PLAYBOOK")]
 )
-def test_a_ledger_that_cannot_become_that_of_the_file_is_left_as_it_is(
+def test_a_ledger_that_cannot_be_the_files_is_left(
     open_ledger: OpenLedger, lines: Lines, playbook: str, said: str
 ) -> None:
     ledger = open_ledger(playbook)

@@ -100,9 +100,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
 @given(TEXTS, st.lists(TEXTS | st.none(), max_size=5), st.integers(-2, 6), st.integers(-2, 12))
-def test_a_summary_has_words_only_and_no_more_than_asked_for(
-    utter: str, snippets: list[Any], topk: int, tokens: int
-) -> None:
+def test_a_summary_has_words_and_no_more_than_asked(utter: str, snippets: list[Any], topk: int, tokens: int) -> None:
     config = replace(OPEN, topk_snippets=max(topk, 0), summary_tokens=max(tokens, 0))
     summary = summarize(utter, snippets, topk=topk, tokens=tokens)
     one, two = (json.dumps(astuple(reflect(turn(utter, snippets), config))[:3]) for _ in range(2))
@@ -154,9 +152,7 @@ def test_a_prompt_is_canonical_json_in_ascii() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "reason", "kept"), [(6.0, None, 1), (6.001, "reflection_timeout", 0)])
-def test_what_the_clock_finds_too_long_keeps_its_summary_and_loses_its_entries(
-    seconds: float, reason: str | None, kept: int
-) -> None:
+def test_what_takes_too_long_keeps_its_summary_and_no_entries(seconds: float, reason: str | None, kept: int) -> None:
     times = iter((100.0, 100.0 + seconds))
     result = reflect(turn(), OPEN, clock=lambda: next(times))
     assert (result.summary, result.reason) == ("hello there alpha beta gamma", reason)
@@ -164,9 +160,7 @@ def test_what_the_clock_finds_too_long_keeps_its_summary_and_loses_its_entries(
     assert result.ms == pytest.approx(seconds * 1000)
 
 
-def test_a_flag_of_the_plan_is_a_boolean_or_a_word_for_one_and_anything_else_is_an_error(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_flag_of_the_plan_is_a_boolean_or_a_word_for_one_or_an_error(caplog: pytest.LogCaptureFixture) -> None:
     value: Any
     for value in (True, 1, "true", " T ", "YES", "y", "1"):
         assert plan_flag(value) is should_run(OPEN, {"reflection": value}) is True

@@ -157,9 +157,7 @@ def test_the_line_of_a_record_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("ci", "ms"), [("true", 0.0), ("TRUE", 0.0), ("false", 1.5), ("1", 1.5), ("", 1.5)])
-def test_the_milliseconds_are_zero_under_ci_alone(
-    ci: str, ms: float, log: ReflectionLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_milliseconds_are_0_under_ci(ci: str, ms: float, log: ReflectionLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", ci)
     ticks = itertools.count()
     after_turn(bundle(), OPEN, log=log, clock=lambda: next(ticks) * 0.0015)

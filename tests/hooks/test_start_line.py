@@ -164,9 +164,7 @@ def done(detail: str = "", session: str | None = "s-1", outcome: Any = "complete
         ([[done("pat-001 helpful")], [done(session=None, outcome="waiting")]], "pat-001 helpful"),
     ],
 )
-def test_what_all_windows_of_a_session_brought_is_said(
-    tmp_path: Path, rounds: list[list[Reflected]], said: str
-) -> None:
+def test_what_all_windows_of_one_brought_is_said(tmp_path: Path, rounds: list[list[Reflected]], said: str) -> None:
     (tmp_path / "home").mkdir()
     for reflected in rounds:
         leave(tmp_path, reflected)

@@ -133,7 +133,7 @@ def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger)
 
 
 @ON_A_SERVER
-def test_an_event_from_a_clock_that_is_far_ahead_is_refused_by_the_server(
+def test_an_event_from_a_clock_far_ahead_is_refused_by_the_server(
     told: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = sql.content(told)

@@ -55,9 +55,7 @@ def _row(ledger: Ledger) -> list[tuple[object, ...]]:
     return sql.rows(ledger, "SELECT position, state FROM cached_usage")
 
 
-def test_each_answer_is_the_same_with_the_row_and_from_the_start(
-    grown: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_answer_is_the_same_by_the_row_and_from_the_start(grown: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = set()
     for number in range(12):
         grown.append(_session(number, "harmful" if number % 3 else "helpful"))
@@ -74,9 +72,7 @@ def test_each_answer_is_the_same_with_the_row_and_from_the_start(
     assert len(rows) > 3
 
 
-def test_a_row_counts_for_nothing_where_it_is_not_of_this_version_and_near_and_verify_finds_a_wrong_one(
-    grown: Ledger,
-) -> None:
+def test_a_row_counts_where_it_is_of_this_version_and_near_and_verify_finds_a_wrong_one(grown: Ledger) -> None:
     for number in range(4):
         grown.append(_session(number))
     found = _answers(grown)

@@ -44,9 +44,7 @@ def test_an_identity_has_the_documented_digest(vector: dict[str, Any]) -> None:
     assert identity(*vector["parts"]) == vector["event_id"]
 
 
-def test_a_ledger_on_either_engine_holds_the_documented_chain(
-    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_either_engine_holds_the_documented_chain(open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = _vectors("chain")
     clock = iter(["2026-01-01T00:00:00.000000Z", *(event["recorded_at"] for event in vectors["events"])])
     monkeypatch.setattr(append, "utc_now", lambda: next(clock))

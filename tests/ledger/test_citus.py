@@ -99,9 +99,7 @@ def agent(url: str, tmp_path: Path) -> Agent:
     return agent
 
 
-def test_a_ledger_that_leaves_its_worker_takes_events_again_once_its_triggers_are_mended(
-    url: str, agent: Agent
-) -> None:
+def test_a_ledger_that_leaves_its_worker_takes_events_once_its_triggers_are_mended(url: str, agent: Agent) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SELECT citus_schema_undistribute(current_schema()::regnamespace)")
     with Ledger.open(url) as ledger:
@@ -183,7 +181,7 @@ def test_a_ledger_that_is_moved_to_another_worker_goes_on_and_keeps_its_triggers
                 sql.run(ledger, "DELETE FROM event")
 
 
-def test_the_doctor_names_the_place_of_the_tables_and_each_server_that_refuses_triggers(
+def test_the_doctor_names_the_place_of_tables_and_who_refuses_triggers(
     postgres: Postgres, url: str, agent: Agent
 ) -> None:
     def row() -> dict[str, Any]:

@@ -100,9 +100,7 @@ def test_a_current_ledger_is_opened_without_importing_alembic(ledger: Ledger) ->
     subprocess.run(command, check=True)
 
 
-def test_triggers_and_views_of_an_earlier_version_are_replaced_and_others_left_to_verify(
-    open_ledger: OpenLedger,
-) -> None:
+def test_triggers_and_views_of_an_earlier_version_are_replaced_and_no_others(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     on = " ON event" if sql.is_postgres(ledger) else ""
     changed = f"DROP TRIGGER event_no_delete{on}", "DROP VIEW tags"
@@ -140,9 +138,7 @@ def test_a_ledger_of_before_the_views_is_refused_untouched_where_a_name_is_taken
         engine.close()
 
 
-def test_an_interrupted_migration_leaves_the_database_as_it_was(
-    ledger_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_migration_leaves_what_there_was(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("in the middle")
 

@@ -61,9 +61,7 @@ def _unpacked(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_a_ledger_of_an_older_version_opens_verifies_rebuilds_to_the_same_bytes_and_goes_on(
-    tmp_path: Path, name: str
-) -> None:
+def test_an_older_ledger_opens_verifies_rebuilds_to_the_same_bytes_and_goes_on(tmp_path: Path, name: str) -> None:
     path = _unpacked(tmp_path, name)
     with closing(sqlite3.connect(path)) as older:
         events = older.execute("SELECT * FROM event ORDER BY playbook_id, position").fetchall()

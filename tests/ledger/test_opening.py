@@ -166,7 +166,7 @@ def test_a_newer_or_unknown_revision_is_refused_untouched(
     assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(revision,)]
 
 
-def test_tables_of_a_newer_projection_are_refused_and_of_an_older_one_rebuilt(
+def test_tables_of_a_newer_projection_are_refused_and_older_ones_rebuilt(
     ledger: Ledger, open_ledger: OpenLedger
 ) -> None:
     ledger.append(history())

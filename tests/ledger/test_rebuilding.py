@@ -47,7 +47,7 @@ def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-def test_a_rebuild_that_was_stopped_leaves_the_old_rows_and_readers_see_them_until_its_end(
+def test_a_stopped_rebuild_leaves_the_old_rows_for_readers_until_its_end(
     ledger: Ledger, open_ledger: OpenLedger
 ) -> None:
     lived(ledger)

@@ -129,7 +129,7 @@ def _holds(ledger: Ledger, folder: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("type_", sorted(type_ for type_, kind in EVENT_TYPES.items() if kind.holds_prose))
-def test_what_an_event_of_any_type_can_hold_can_be_erased(
+def test_whatever_a_type_holds_can_be_erased(
     ledger: Ledger, open_ledger: OpenLedger, tmp_path: Path, type_: str
 ) -> None:
     events = _every_type()

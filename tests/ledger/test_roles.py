@@ -173,9 +173,7 @@ def test_a_writer_is_refused_what_is_the_owners_and_gets_a_gone_or_damaged_playb
 
 
 @pytest.mark.parametrize("who", ["reader", "a standby's"])
-def test_a_question_writes_nothing_where_the_ledger_may_only_be_read(
-    server: tuple[str, Login], tmp_path: Path, who: str
-) -> None:
+def test_a_question_writes_nothing_where_it_may_only_read(server: tuple[str, Login], tmp_path: Path, who: str) -> None:
     url, login = server
     if who == "reader":
         url = login("reader")

@@ -244,9 +244,7 @@ _ANY = {"connect_timeout": "7", "target_session_attrs": "any"}
 @pytest.mark.parametrize(
     ("more", "wanted"), [({}, {"connect_timeout": "3", "target_session_attrs": "read-write"}), (_ANY, _ANY)]
 )
-def test_a_server_that_does_not_answer_keeps_nobody_for_long(
-    postgres: Postgres, more: dict[str, str], wanted: dict[str, str]
-) -> None:
+def test_a_silent_server_keeps_nobody_long(postgres: Postgres, more: dict[str, str], wanted: dict[str, str]) -> None:
     with (
         postgres.database() as url,
         at_a_port(url) as port,

@@ -59,7 +59,7 @@ def _note(number: int) -> ev.NewEvent:
 @pytest.mark.parametrize(
     "kills", [10, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)], id="hundreds")]
 )
-def test_killed_writers_lose_nothing_acknowledged_and_leave_nothing_in_halves(
+def test_killed_writers_lose_nothing_acknowledged_nor_half(
     ledger_url: str, open_ledger: OpenLedger, kills: int
 ) -> None:
     prepare(ledger_url)
@@ -93,9 +93,7 @@ def test_killed_writers_lose_nothing_acknowledged_and_leave_nothing_in_halves(
     assert (ledger.rows(), ledger.windows()) == before
 
 
-def test_processes_killed_while_they_first_open_a_ledger_leave_it_to_the_next(
-    ledger_url: str, open_ledger: OpenLedger
-) -> None:
+def test_who_is_killed_while_opening_first_leaves_it_to_the_next(ledger_url: str, open_ledger: OpenLedger) -> None:
     chance = random.Random(1)
     for number in range(10):
         with writers(ledger_url, number, batches=None, wait=False):

@@ -122,9 +122,7 @@ def test_what_a_side_says_newly_is_in_the_result(base: list[Bullet], ours: list[
 
 
 @given(side(), side(), side())
-def test_only_a_text_that_both_changed_is_a_conflict(
-    base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]
-) -> None:
+def test_only_a_text_both_changed_conflicts(base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]) -> None:
     texts = [{b.name: b.text for b in version} for version in (base, ours, theirs)]
     both = set(texts[0]) & set(texts[1]) & set(texts[2])
     expected = {name for name in both if len({version[name] for version in texts}) == 3}

@@ -57,7 +57,7 @@ IDLE = Standing(told={**OFTEN, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTE
         (HELPED, IDLE._replace(idle={}), "oth-000", True),
     ],
 )
-def test_what_helped_and_what_is_new_have_their_room(
+def test_what_helped_or_is_new_has_its_room(
     bullets: list[Bullet], standing: Standing, name: str, is_told: bool
 ) -> None:
     assert (name in told(bullets, standing)) == is_told
@@ -85,9 +85,7 @@ _bullets = st.lists(
 
 
 @given(_bullets, st.integers(0, 2000), st.randoms())
-def test_the_choice_fits_and_does_not_depend_on_the_order_of_the_bullets(
-    bullets: list[Bullet], room: int, random: object
-) -> None:
+def test_the_choice_fits_and_is_the_same_in_any_order(bullets: list[Bullet], room: int, random: object) -> None:
     choice = choose(bullets, Standing(), room, cost)
     shuffled = sorted(bullets, key=lambda _: random.random())  # type: ignore[attr-defined]
     assert choose(shuffled, Standing(), room, cost) == choice

@@ -140,7 +140,7 @@ _EXTRA = (
         ),
     ],
 )
-def test_what_no_ledger_holds_is_named_by_each_question_that_meets_it(
+def test_what_no_ledger_holds_is_named_where_met(
     forged: Agent, statement: str, questions: list[str], said: str
 ) -> None:
     forge(forged, statement)

@@ -26,9 +26,7 @@ _FORGERIES = [
 
 
 @pytest.mark.parametrize("forgery", _FORGERIES)
-def test_a_moved_head_is_an_error_with_a_way_out_and_the_way_leads_out(
-    told: Ledger, open_ledger: OpenLedger, forgery: str
-) -> None:
+def test_a_moved_head_is_an_error_whose_way_out_leads_out(told: Ledger, open_ledger: OpenLedger, forgery: str) -> None:
     head, rows = told.head(), told.rows()
     sql.forge(told, forgery)
     with pytest.raises(LedgerError, match="rebuild --mend"):

@@ -86,9 +86,7 @@ _TAMPERINGS: list[tuple[list[str], set[tuple[str, int | None]]]] = [
 @pytest.mark.parametrize(
     ("statements", "found"), _TAMPERINGS, ids=[statements[0][:60] for statements, _ in _TAMPERINGS]
 )
-def test_a_changed_history_is_found_where_it_was_changed(
-    told: Ledger, statements: list[str], found: set[tuple[str, int | None]]
-) -> None:
+def test_a_change_is_found_where_it_is(told: Ledger, statements: list[str], found: set[tuple[str, int | None]]) -> None:
     assert told.head().position == 19
     sql.forge(told, *statements)
     assert found <= _codes(told)
@@ -260,9 +258,7 @@ def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
     assert "reference" in {finding.code for finding in verify(told)}
 
 
-def test_a_renamed_playbook_is_found_from_the_one_that_began_in_its_place(
-    told: Ledger, open_ledger: OpenLedger
-) -> None:
+def test_a_renamed_playbook_is_found_from_the_one_begun_in_its_place(told: Ledger, open_ledger: OpenLedger) -> None:
     sql.forge(told, "UPDATE playbook SET name = 'mine'")
     (finding,) = verify(open_ledger())
     assert "'mine' did not begin under this name" in finding.message

@@ -160,9 +160,7 @@ def test_lock_down_is_shown_once_for_each_version_and_a_version_that_was_not_tri
 
 
 @pytest.mark.parametrize("played", ["codex"], indirect=True)
-def test_the_environment_is_the_consents_and_not_that_of_who_asks(
-    played: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_is_the_consents_and_no_askers(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     poison = {
         "NODE_OPTIONS": "--require=x",
         "CODEX_API_KEY": "of-a-project",
@@ -249,9 +247,7 @@ def test_what_starts_by_itself_has_a_daily_ceiling_and_what_a_person_confirmed_i
     assert Gate(Config(backend="anthropic", daily_requests=1), tmp_path, {"HOME": str(tmp_path)}).left_of_day() is None
 
 
-def test_a_person_agrees_once_and_sessions_wait_with_a_line_that_says_what_to_do(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_person_agrees_once_and_what_waits_says_what_to_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent.in_folder(tmp_path)
     played = Played(tmp_path, "claude")
     agent.environ["PATH"] = str(played.folder)

@@ -166,9 +166,7 @@ def book(ledger: Ledger) -> Ledger:
 THANKS = "Perfect, that works. Thanks!"
 
 
-def test_a_dropped_verdict_stays_a_fact_with_what_it_quotes_and_why_it_does_not_count(
-    book: Ledger, tmp_path: Path
-) -> None:
+def test_a_dropped_verdict_stays_a_fact_with_its_quote_and_why_it_does_not_count(book: Ledger, tmp_path: Path) -> None:
     entries = [
         entry("helpful", 3, THANKS, followed="yes"),
         entry("helpful", 4, "Glad to hear it."),
@@ -185,7 +183,7 @@ def test_a_dropped_verdict_stays_a_fact_with_what_it_quotes_and_why_it_does_not_
 
 
 @pytest.mark.parametrize(("measured", "counts"), [("", False), ("sure=95 likely=84", False), ("likely=85", True)])
-def test_less_than_sure_counts_once_it_was_measured_to_be_right_often_enough(
+def test_less_than_sure_counts_once_measured_as_right(
     book: Ledger, tmp_path: Path, measured: str, counts: bool
 ) -> None:
     text = tags(entry("helpful", 3, THANKS) | {"sure": "likely"})

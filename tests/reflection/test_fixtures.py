@@ -103,9 +103,7 @@ def test_what_is_no_fixture_is_named(tmp_path: Path, what: str) -> None:
     assert failed.value.stage == "fixtures"
 
 
-def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_they_were_given(
-    api: Api, tmp_path: Path
-) -> None:
+def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_given(api: Api, tmp_path: Path) -> None:
     secret = "ghp_" + "Ab3" * 12
     api.does = [sound(answer(("pat-001", "helpful"), analysis=f"token={secret} \u2028 ok"))]
     path = tmp_path / "f.jsonl"

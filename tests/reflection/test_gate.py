@@ -110,9 +110,7 @@ def test_a_window_waits_for_a_budget_where_that_was_the_last_reason_to_skip_it(
         *((fields, None) for fields in ({"cited": False}, {"cited": False, "forced": True}, {"is_model": False})),
     ],
 )
-def test_what_there_is_nothing_to_ask_about_is_not_asked(
-    ledger: Ledger, tmp_path: Path, fields: dict[str, bool], said: str | None
-) -> None:
+def test_nobody_asks_about_nothing(ledger: Ledger, tmp_path: Path, fields: dict[str, bool], said: str | None) -> None:
     event = recorded(ledger, tmp_path)
     assert check(ledger, event, gate(monthly_tokens=0), **fields) == said
 

@@ -100,9 +100,7 @@ def test_data_cannot_close_the_tag_it_stands_in(api: Api, tmp_path: Path) -> Non
     assert "Mocks {hide} broken migrations." in text
 
 
-def test_a_template_of_ones_own_is_asked_with_and_a_broken_one_asks_nobody(
-    api: Api, short: Request, tmp_path: Path
-) -> None:
+def test_ones_own_template_is_asked_with_and_a_broken_one_asks_nobody(api: Api, short: Request, tmp_path: Path) -> None:
     own = tmp_path / ".claude/reflector/prompts/reflector.txt"
     own.parent.mkdir(parents=True)
     own.write_text("mine {playbook} {{}} {transcript} {cited_ids}")

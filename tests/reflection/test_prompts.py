@@ -96,9 +96,7 @@ def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_pa
         (b"x" * 300_000, "longer than 256 KiB"),
     ],
 )
-def test_a_broken_template_is_an_error_that_names_file_place_and_way_out(
-    tmp_path: Path, content: bytes, complaint: str
-) -> None:
+def test_a_broken_template_is_named_with_file_place_and_way_out(tmp_path: Path, content: bytes, complaint: str) -> None:
     path = tmp_path / ".claude" / "reflector" / "prompts" / "reflector.txt"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
@@ -109,9 +107,7 @@ def test_a_broken_template_is_an_error_that_names_file_place_and_way_out(
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
-def test_what_stands_in_a_templates_place_and_is_none_is_told_and_not_passed_over(
-    tmp_path: Path, make: Callable[[Path], object]
-) -> None:
+def test_what_is_no_template_is_told_and_not_passed_over(tmp_path: Path, make: Callable[[Path], object]) -> None:
     path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
     path.parent.mkdir(parents=True)
     make(path)

@@ -105,9 +105,7 @@ def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: C
         (None, "malformed"),
     ],
 )
-def test_each_tag_is_kept_with_what_became_of_it_and_the_rest_counts(
-    ledger: Ledger, cites: Cites, entry: Any, disposition: str
-) -> None:
+def test_each_tag_is_kept_with_what_became_of_it(ledger: Ledger, cites: Cites, entry: Any, disposition: str) -> None:
     add_bullets(ledger, "mis-001")
     removed = {"name": "mis-001", "reason": "deleted", "into": None}
     ledger.append([NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, "x"), removed, "human")])
@@ -127,7 +125,7 @@ def test_each_tag_is_kept_with_what_became_of_it_and_the_rest_counts(
         (tags(tag("pat-001", "helpful", SECRET), analysis=f"password={SECRET}"), 1),
     ],
 )
-def test_whatever_is_answered_leaves_a_sound_ledger_without_secrets(
+def test_any_answer_leaves_a_sound_ledger_without_secrets(
     ledger: Ledger, cites: Cites, answer: str, helpful: int
 ) -> None:
     cites("pat-001")
@@ -145,9 +143,7 @@ def test_whatever_is_answered_leaves_a_sound_ledger_without_secrets(
         (KeyError("bug"), "backend"),
     ],
 )
-def test_whatever_a_backend_raises_is_recorded_and_tried_again(
-    ledger: Ledger, cites: Cites, raised: Exception, stage: str
-) -> None:
+def test_what_a_backend_raises_is_tried_again(ledger: Ledger, cites: Cites, raised: Exception, stage: str) -> None:
     cites("pat-001")
     runner = Runner(ledger, Says([raised, tags(tag("pat-001", "helpful"))]))
     assert [done.outcome for done in runner.finish_pending()] == ["failed"]
@@ -158,7 +154,7 @@ def test_whatever_a_backend_raises_is_recorded_and_tried_again(
     assert counters(ledger)["pat-001"] == (1, 0)
 
 
-def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
+def test_a_failed_window_waits_longer_then_for_its_user(
     ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cites("pat-001")
@@ -183,9 +179,7 @@ def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
 
 
 @pytest.mark.parametrize("stage", ["transport", "access"])
-def test_an_outage_is_tried_again_for_ever_with_a_pause_that_grows_to_an_hour(
-    ledger: Ledger, cites: Cites, stage: str
-) -> None:
+def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(ledger: Ledger, cites: Cites, stage: str) -> None:
     cites("pat-001")
     runner = Runner(ledger, Says([BackendError("down", stage=stage)] * 20), max_attempts=2)
     pauses = []

@@ -156,9 +156,7 @@ def test_a_tag_that_a_person_put_back_stays_in_the_count(cut: Cut) -> None:
     assert cut.counters() == (1, 0)
 
 
-def test_a_retraction_of_a_person_between_the_reading_and_the_append_is_no_conflict(
-    cut: Cut, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retraction_between_reading_and_append_is_no_conflict(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     cut.objected(by=None)
     (tag,) = cut.ledger.events(types=[ev.BULLET_TAGGED])
     append = Ledger.append

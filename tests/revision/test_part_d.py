@@ -179,9 +179,7 @@ def test_a_prompt_section_tells_what_is_known() -> None:
         (0.5, float("nan"), 0.0),
     ],
 )
-def test_an_improvement_is_the_share_of_the_gap_that_was_closed(
-    initial: float, retried: float, improvement: float
-) -> None:
+def test_an_improvement_is_the_share_of_the_gap_it_closed(initial: float, retried: float, improvement: float) -> None:
     assert score_reflection_improvement(initial, retried) == improvement
 
 
@@ -260,9 +258,7 @@ def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
         (0.97, 9, 3, "archived"),
     ],
 )
-def test_a_lesson_that_only_fails_decays_and_is_archived(
-    confidence: float, successes: int, failures: int, state: str
-) -> None:
+def test_a_lesson_that_fails_ends_archived(confidence: float, successes: int, failures: int, state: str) -> None:
     assert state_of(confidence, successes, failures) == state
 
 

@@ -72,7 +72,7 @@ def read(answer: str, threshold: float = 0.5) -> ReflectionResult:
         ('{"other": 1} {"quality_score": 0.9}', 0.9, [], None, ""),
     ],
 )
-def test_a_json_answer_is_read_as_it_stands(
+def test_json_is_read_as_it_stands(
     answer: str, score: float, issues: list[str], fix: str | None, guidance: str
 ) -> None:
     found = read(answer)

@@ -164,9 +164,7 @@ def test_each_format_has_a_session_here() -> None:
 
 
 @every_agent
-def test_texts_are_bounded_and_citations_behind_a_long_text_are_found(
-    begin: Callable[..., Session], tmp_path: Path
-) -> None:
+def test_texts_are_bounded_and_citations_behind_long_ones_found(begin: Callable[..., Session], tmp_path: Path) -> None:
     session = begin()
     session.person("word " * 100_000).model("word " * 100_000 + "as [pat-001] says")
     session.runs("make", "x" * 1_000_000 + "\nerror: at the end", 2)

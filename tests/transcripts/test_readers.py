@@ -239,9 +239,7 @@ def test_a_message_of_each_shape_says_whose_it_is_what_was_called_and_how_it_end
 
 
 @pytest.mark.parametrize(("session", "wanted"), WHOLE, ids=agent)
-def test_what_is_said_more_than_once_or_by_nobody_is_no_message(
-    folder: Path, session: Session, wanted: list[str]
-) -> None:
+def test_what_is_said_again_or_by_nobody_is_no_message(folder: Path, session: Session, wanted: list[str]) -> None:
     begun = read(type(session)(), folder)
     assert [shown(message) for message in read(session, folder)[len(begun) :]] == wanted
 
@@ -315,7 +313,7 @@ def opencode_child() -> Session:
     ("session", "parent", "own"),
     [(codex_child(), PARENT, CHILD), (gemini_child(), CHILD, CHILD), (opencode_child(), PARENT, f"ses_{CHILD}")],
 )
-def test_a_subagents_task_is_no_persons_and_its_session_is_its_parents(
+def test_a_subagents_task_is_no_persons_and_all_its_parents(
     folder: Path, session: Session, parent: str, own: str
 ) -> None:
     found = read(session.cites("pat-001", None), folder)

@@ -236,9 +236,7 @@ def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() 
 
 
 @pytest.mark.parametrize("place", [0, 4, 6])
-def test_what_the_agent_calls_wrong_is_not_helpful_and_harmful_by_that_alone_only_where_a_person_says_so(
-    place: int,
-) -> None:
+def test_what_the_agent_calls_wrong_is_not_helpful_and_harmful_only_where_a_person_says_so(place: int) -> None:
     helped = [*TESTED, person("Perfect, that works. Commit it."), DONE]
     assert judge(helped, says("[mis-001 wrong: no]"), cited=("pat-001", "mis-001"))["tag"] == "helpful"
     helped.insert(place, says("[pat-001 wrong: the records are numbered]"))

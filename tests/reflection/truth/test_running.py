@@ -107,9 +107,7 @@ class Killed(BaseException):
     pass
 
 
-def test_a_run_that_was_killed_goes_on_with_the_first_question_without_an_answer(
-    store: LedgerPlaybooks, sums: Ledger
-) -> None:
+def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(store: LedgerPlaybooks, sums: Ledger) -> None:
     model = Model(insights("first"))
 
     def dies(prompt: str) -> str:
@@ -164,9 +162,7 @@ def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
     assert (counters(sums)["pat-001"], states(sums)) == ((1, 0), ["completed"])
 
 
-def test_secrets_reach_neither_the_ledger_nor_a_model_that_is_asked_through_it(
-    store: LedgerPlaybooks, sums: Ledger
-) -> None:
+def test_secrets_reach_neither_the_ledger_nor_a_model_asked_through_it(store: LedgerPlaybooks, sums: Ledger) -> None:
     key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
     model = Model(insights(f"Use {key}"))
     run(store, model, attempt(generated_answer=f"token = '{key}'"))
@@ -220,7 +216,7 @@ def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answere
     assert counters(sums)["pat-001"] == (1, 0)
 
 
-def test_a_drain_finishes_an_open_trajectory_by_a_model_and_leaves_it_to_one_by_rules(
+def test_a_drain_by_a_model_finishes_an_open_trajectory_and_one_by_rules_not(
     store: LedgerPlaybooks, sums: Ledger
 ) -> None:
     for backend, ended in (
