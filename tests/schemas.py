@@ -152,7 +152,7 @@ def _modules() -> dict[str, Any]:
         **{name: f"reflector.audit.{name}" for name in ("blame", "difference", "doubles", "session")},
         "book": "reflector.lessons.book",
         "drain": "reflector.sessions.drain",
-        "plan": "reflector.trials.plan",
+        "plan": "reflector.trials.running",
         "status": "reflector.trials.status",
         "event": "reflector.events.event",
         "reach": "reflector.hooks.reach",
