@@ -7,13 +7,12 @@ too long) and for the ledger.
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from reflector.config import load_config
 from reflector.ledger.store import Ledger
@@ -24,18 +23,11 @@ from reflector.reflection.protocol import Answer, Backend, BackendError, Replies
 from reflector.reflection.reflection_events import Recorder, Reflected
 from reflector.reflection.truth import running
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
-from reflector.reflection.truth.builder import PromptBuilder
 from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Playbook, ReflectionResult, Trajectory
 from reflector.text.secrets import quote
 
 _log = logging.getLogger("reflector")
-
-
-class PlaybookStore(Protocol):
-    """Whoever knows the playbook of a dataset."""
-
-    def load(self, dataset: str) -> Playbook: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +59,7 @@ def llm_client(backend: str, *, project: Path | None = None, **settings: Any) ->
 
 
 class _Foreign:
-    """A caller's own model: an object with `invoke_with_template(prompt)`, or a callable; its answer may be awaited."""
+    """A caller's own model: an object with `invoke_with_template(prompt)`, or a callable."""
 
     is_model = rereads = quotes = False
 
@@ -84,10 +76,6 @@ class _Foreign:
         """Answer a question with the caller's model."""
         sent = question.prompt
         text = self.call(sent)
-        if inspect.iscoroutine(text):
-            import asyncio  # which takes as long to load as a small command
-
-            text = asyncio.run(text)
         if not isinstance(text, str):
             raise BackendError(f"the model answered with {type(text).__name__}, not with text", stage="answer")
         return Answer(text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256)
@@ -101,7 +89,7 @@ class ReflectorAgent:
     playbook_store  anything with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, every run is recorded
     """
 
-    def __init__(self, llm_client: Any, prompt_builder: PromptBuilder, playbook_store: PlaybookStore) -> None:
+    def __init__(self, llm_client: Any, prompt_builder: Any, playbook_store: Any) -> None:
         self.llm_client = llm_client
         self.prompt_builder = prompt_builder
         self.playbook_store = playbook_store
@@ -110,8 +98,7 @@ class ReflectorAgent:
         self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
     ) -> ReflectionResult:
         """Return what a trajectory teaches; empty where the model could not be asked. The insights are those of the
-        last iteration that could be read; after three in a row that could not, no other is asked for. Raises
-        ValueError, LedgerError and what the prompt builder raises."""
+        last iteration that could be read. Raises ValueError, LedgerError and what the prompt builder raises."""
         case = Case(trajectory, ground_truth, test_report, checked_dataset(dataset), max_iterations)
         # A mock has every attribute, also those of our backends.
         ours = isinstance(self.llm_client, Replies) and not hasattr(self.llm_client, "invoke_with_template")
@@ -154,9 +141,7 @@ class ReflectorAgent:
         return said
 
 
-def run_recorded(
-    recorder: Recorder, builder: PromptBuilder, case: Case, *, ask: bool = True
-) -> tuple[Talk, Reflected | None]:
+def run_recorded(recorder: Recorder, builder: Any, case: Case, *, ask: bool = True) -> tuple[Talk, Reflected | None]:
     """Record a trajectory and judge it, unless nobody is to `ask`; return what its answers say, and how it ended, None
     where it had ended before. Raises TrajectoryRefused and LedgerError."""
     window, recorded = running.record(recorder.ledger, case)

@@ -2,8 +2,7 @@
 
 Invariant: `talk` depends on nothing but its answers: the same ones give the same result, with a ledger or without one.
 Nothing is made up: an answer that cannot be read gives no insight and no verdict but a problem in words, and an
-iteration without an answer keeps the insights of the last good one. After `MOST_FAILED` iterations without one in a
-row, no other is asked for.
+iteration without an answer keeps the insights of the last good one.
 """
 
 from __future__ import annotations
@@ -11,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from reflector.reflection.answers import Strategy, find_answer
-from reflector.reflection.truth.builder import Prompt, PromptBuilder
+from reflector.reflection.truth.builder import Prompt
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Trajectory, faults_in
 
-_MOST_INSIGHTS = 100
-#: Iterations in a row that may fail before the rest is left out: a model that is gone is not asked for ever.
-MOST_FAILED = 3
 #: A trajectory may come from a file that asks for millions.
 MOST_ITERATIONS = 100
 T = TypeVar("T")
@@ -103,20 +99,15 @@ class Talk:
         return value
 
 
-def talk(case: Case, builder: PromptBuilder, ask: Ask) -> Talk:
+def talk(case: Case, builder: Any, ask: Ask) -> Talk:
     """Ask for insights, each time with those before, then for a verdict on each bullet. Raises what the builder raises,
     and TypeError where it makes no text."""
     said = Talk()
-    good = failed = 0
-    for iteration in range(1, case.iterations + 1):
-        if iteration > MOST_ITERATIONS or failed == MOST_FAILED:
-            why = f"{failed} iterations failed in a row" if failed == MOST_FAILED else f"{MOST_ITERATIONS} are the most"
-            said.problems.append(f"{why}; iteration {iteration} was not asked for")
-            break
+    good = 0
+    for iteration in range(1, min(case.iterations, MOST_ITERATIONS) + 1):
         given = (case.trajectory, case.ground_truth, case.test_report, case.bullets, case.dataset)
         question = Question(case, _prompt(builder.build(*given, said.insights or None)), iteration, 1)
         insights = said.hear(question, ask, read_insights)
-        failed = 0 if insights is not None else failed + 1
         if insights is not None:
             said.insights, good = insights, iteration
         elif good:
@@ -127,7 +118,7 @@ def talk(case: Case, builder: PromptBuilder, ask: Ask) -> Talk:
         question = Question(case, prompt, case.iterations, part, bullet)
         evaluation = said.hear(question, ask, partial(read_evaluation, bullet_id=bullet.id))
         said.evaluations += [] if evaluation is None else [evaluation]
-    said.iterations = case.iterations if said.strategies else 0
+    said.iterations = min(case.iterations, MOST_ITERATIONS) if said.strategies else 0
     return said
 
 
@@ -145,13 +136,11 @@ def read_insights(text: str) -> tuple[list[Insight] | None, Strategy, list[str]]
     if not isinstance(entries, list):
         return None, strategy, problems or ["insights is not a list"]
     insights: list[Insight] = []
-    for index, entry in enumerate(entries[:_MOST_INSIGHTS]):
+    for index, entry in enumerate(entries):
         try:
             insights.append(Insight.model_validate(entry))
         except ValidationError as error:
             problems.append(f"insight {index}: {faults_in(error)}")
-    if len(entries) > _MOST_INSIGHTS:
-        problems.append(f"there are more than {_MOST_INSIGHTS} insights; the rest was not read")
     return insights if insights or not entries else None, strategy, problems
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from reflector.mistakes import Mistake
 from reflector.reflection.prompts import Template, TemplateError, find_own, read_template
@@ -72,24 +72,6 @@ class Prompt(str):
     def sha256(self) -> str:
         """Hex digest of the prompt."""
         return sha256(self.encode("utf-8", "replace")).hexdigest()
-
-
-class PromptBuilder(Protocol):
-    """Whoever words the questions. The arguments are given by position; previous insights are None in the first round.
-    A `Prompt` says more than a `str`."""
-
-    def build(
-        self,
-        trajectory: Trajectory,
-        ground_truth: str,
-        test_report: str,
-        used_bullets: Sequence[Bullet],
-        dataset: str,
-        previous_insights: Sequence[Insight] | None = None,
-        /,
-    ) -> str: ...
-
-    def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet, /) -> str: ...
 
 
 class ReflectorPromptBuilder:

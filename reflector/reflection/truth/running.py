@@ -29,7 +29,7 @@ from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, reply_of
 from reflector.reflection.reflection_events import Recorder, Reflected
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
-from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
+from reflector.reflection.truth.builder import ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import DatasetRefused
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 from reflector.reflection.window import tags_of
@@ -133,7 +133,7 @@ def finish(
     recorded: Event,
     *,
     forced: bool = False,
-    builder: PromptBuilder | None = None,
+    builder: Any = None,
 ) -> tuple[Reflected, Talk]:
     """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come to. Where the API is
     away or a budget is spent, it stays open; the talk has the answers so far."""

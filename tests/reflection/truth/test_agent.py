@@ -43,18 +43,6 @@ def test_insights_that_were_written_are_read_again(given: list[Insight], damaged
     assert [problem.partition(":")[0] for problem in problems] == [f"insight {len(given)}"] * damaged
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("no JSON", "[]", "{}", '{"insights": null}', '{"insights": [1]}', '{"insights": [', "{" * 5000),
-        json.dumps({"insights": [{**insight().model_dump(), "reasoning": 1}]}),
-    ],
-)
-def test_an_answer_of_another_shape_gives_no_insight(text: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert run(Model(text), Store(), attempt()).insights == []
-    assert "iteration 1" in caplog.text
-
-
 def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bullet_is_judged() -> None:
     model = Model(insights("k"), verdict("harmful"), verdict())
     result = run(model, Store(bullet("a", "Advice A."), bullet("b", "Advice B.")), attempt(["b", "x", "a"]))
@@ -70,11 +58,11 @@ def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bulle
     [
         ("1 2 3", 3, "3", 3, ""),
         ("1 - 3 -", 4, "3", 4, "the insights of iteration 3 stand"),
-        ("- - 3 - - - - -", 1_000_000, "3", 6, "3 iterations failed in a row; iteration 7 was not asked for"),
         ("1", 0, None, 0, "so nothing was asked"),
+        ("1 - - -", 4, "1", 4, "the insights of iteration 1 stand"),
     ],
 )
-def test_the_insights_are_those_of_the_last_good_iteration_and_three_failures_end_the_asking(
+def test_the_insights_are_those_of_the_last_good_iteration(
     answers: str, iterations: int, key: str | None, asked: int, said: str, bad: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Model(*script(answers, bad))
@@ -149,10 +137,5 @@ def test_a_model_is_a_method_or_a_callable_whatever_else_it_has() -> None:
     assert [one.key_insight for one in result.insights] == ["k"]
     assert [one.tag for one in result.bullet_evaluations] == ["harmful"]
     assert run(lambda _: insights("k"), Store(), attempt()).insights == [insight("k")]
-
-    async def later(_: str) -> str:
-        return insights("l")
-
-    assert run(later, Store(), attempt()).insights == [insight("l")]
     with pytest.raises(TypeError, match="invoke_with_template"):
         run(object(), Store(), attempt())

@@ -129,7 +129,6 @@ def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(store: L
     [
         (script("a -"), 1, ["parse"], "the evaluation of pat-001"),
         ([*script("a"), AWAY, *script("- +")], 3, ["backend", "parse"], "the insights of iteration 1 stand"),
-        ([*script("a"), AWAY, "no JSON", AWAY, verdict()], 100, ["backend", "backend", "parse"], "5 was not asked for"),
     ],
 )
 def test_an_answer_that_is_missing_or_cannot_be_read_is_a_recorded_failure_and_no_tag(
@@ -162,22 +161,18 @@ def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
     assert (counters(sums)["pat-001"], states(sums)) == ((1, 0), ["completed"])
 
 
-def test_secrets_reach_neither_the_ledger_nor_a_model_asked_through_it(store: LedgerPlaybooks, sums: Ledger) -> None:
-    key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
-    model = Model(insights(f"Use {key}"))
-    run(store, model, attempt(generated_answer=f"token = '{key}'"))
-    assert key not in str([event.data for event in sums.events()])
-    assert key not in model.prompts[0]
-
-
-def test_half_an_emoji_costs_no_trajectory_and_one_that_is_too_long_is_refused_by_name(store: LedgerPlaybooks) -> None:
+def test_half_an_emoji_and_a_secret_are_replaced_and_what_is_too_long_is_refused_by_name(
+    store: LedgerPlaybooks, sums: Ledger
+) -> None:
     with pytest.raises(TrajectoryRefused, match=r"answer is .*at most 4,000,000 characters"):
         run(store, Model(), attempt(generated_answer="x" * 10_000_000))
-    half = "\ud83d"
+    key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
+    half, model = f"\ud83d {key}", Model(insights(f"\ud83d {key}"))
     trajectory = attempt([half], query=half, generated_answer=half, error_message=half, reasoning_steps=[half])
-    result = run(store, Model(insights(half)), trajectory)
-    assert [one.key_insight for one in result.insights] == ["?"]
+    result = run(store, model, trajectory)
+    assert [one.key_insight for one in result.insights] == ["? [redacted:github-token]"]
     assert run(store, Model(), trajectory) == result
+    assert key not in model.prompts[0] + str([event.data for event in sums.events()])
 
 
 def test_every_dataset_has_a_playbook_of_its_own(store: LedgerPlaybooks) -> None:
