@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -130,10 +131,14 @@ def check(
     if not advice.lines:
         looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md and rules, none of which is there"
         raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
-    found = _sessions(project, most, since)
-    plan, ran = _Plan.of(project, advice, found), checking.Ran()
+    with project.open_ledger() if project.has_ledger() else nullcontext() as ledger:
+        known = checking.recorded(project, ledger) if ledger else {}
+        found = _sessions(project, known, most, since)
+        names = list(watching(ledger, advice.lines, first=project.first_number).lines) if ledger else []
+        left = checking.questions(ledger, found, names, known) if ledger else [(one, 1) for one in found]
+    plan, ran = _Plan.of(project, advice, left, found), checking.Ran()
     if not as_json:
-        _print_head(advice, plan, found)
+        _print_head(advice, plan)
     if plan.files and not dry_run and (yes or sys.stdin.isatty()):
         agreed(f"{plan.words} Continue?", "", yes=yes)
         ran = _ask(project, advice, plan, learn=learn)
@@ -148,20 +153,16 @@ def check(
 
 def _with_judge(place: Place, named: str | None) -> Project:
     """Return the project with the judge that is named, or the one that the person has."""
-    if named is not None:
-        return (
-            place.project(backend="anthropic")
-            if named == "anthropic"
-            else place.project(backend="agent", judge_client=named)
-        )
-    project = place.project()
-    if project.config.asks_model:
-        return project
     from reflector.reflection.backends.model import model_settings
 
-    if consent.read():
+    project = place.project()
+    if named in JUDGES:
+        return place.project(backend="agent", judge_client=named)
+    if named is None and project.config.asks_model:
+        return project
+    if named is None and consent.read():
         return place.project(backend="agent")
-    return place.project(backend="anthropic") if model_settings(project.config).key else project
+    return place.project(backend="anthropic") if named or model_settings(project.config).key else project
 
 
 def _folders() -> dict[str, tuple[Path, str]]:
@@ -176,12 +177,9 @@ def _agent_of(one: Found) -> str:
     return next(name for name, (folder, _) in _folders().items() if one.path.is_relative_to(folder))
 
 
-def _sessions(project: Project, most: int, since: datetime | None) -> list[Found]:
-    known: dict[tuple[str, int], str] = {}
-    if project.has_ledger():
-        with project.open_ledger() as ledger:
-            known = dict.fromkeys(checking.recorded(project, ledger), str(project.root))
-    found = sessions_of(project.root, _folders().values(), known, since.timestamp() if since else 0.0)
+def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
+    at_home = dict.fromkeys(known, str(project.root))
+    found = sessions_of(project.root, _folders().values(), at_home, since.timestamp() if since else 0.0)
     own = {one.path for one in of_project(project, found)}
     return [one for one in found if one.path in own][:most]
 
@@ -189,22 +187,19 @@ def _sessions(project: Project, most: int, since: datetime | None) -> list[Found
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What is left to ask: transcripts, questions and tokens by who is asked, and their price in USD; those that nobody
-    may be asked about, by agent. `lacks` is how a judge is to be had, "" where there is one."""
+    may be asked about, and all `sessions` that were found, by agent. `lacks` is how a judge is to be had, "" where one
+    is there."""
 
     files: Sequence[Found]
     by: Mapping[str, tuple[int, int]]
     price: Decimal | None
     barred: Mapping[str, int]
     lacks: str
+    sessions: Mapping[str, int]
 
     @classmethod
-    def of(cls, project: Project, advice: Advice, found: Sequence[Found]) -> _Plan:
+    def of(cls, project: Project, advice: Advice, left: Sequence[tuple[Found, int]], found: Sequence[Found]) -> _Plan:
         config, lines = project.config, 3 * sum(map(tokens_of, (line.text for line in advice.lines)))
-        left = [(one, 1) for one in found]
-        if project.has_ledger():
-            with project.open_ledger() as ledger:
-                names = list(watching(ledger, advice.lines, first=project.first_number).lines)
-                left = checking.questions(ledger, found, names, checking.recorded(project, ledger))
         lacks = described(config, project.root)[1] if config.asks_model else CONSENT
         may, by, barred, files = consent.read(), dict[str, tuple[int, int]](), Counter[str](), list[Found]()
         price: Decimal | None = Decimal(0)
@@ -215,12 +210,13 @@ class _Plan:
                 barred[AGENTS[writer].title] += 1
                 continue
             files += [] if lacks else [one]
-            asked = count * checking.tokens_of_question(one, lines, config.request_tokens)
+            asked = count * min(one.bytes // 3 + lines, ROOM, config.request_tokens)
             number, tokens = by.get(who, (0, 0))
             by[who] = number + count, tokens + asked + count * _ANSWER
             of = cost(_model(project, who), Usage(asked, count * _ANSWER))
             price = None if of is None or price is None else price + of
-        return cls(files, by, price if by else None, barred, lacks)
+        sessions = Counter(AGENTS[_agent_of(one)].title for one in found)
+        return cls(files, by, price if by else None, barred, lacks, sessions)
 
     @property
     def words(self) -> str:
@@ -290,8 +286,8 @@ def _answer(
     places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
     return LinesJson(
         files=advice.files,
-        left_out=[*advice.left, *(f"not followed: {one}" for one in advice.unfollowed)],
-        sessions=Counter(AGENTS[_agent_of(one)].title for one in found),
+        left_out=[*advice.left],
+        sessions=plan.sessions,
         questions=sum(number for number, _ in plan.by.values()) - ran.asked,
         tokens=sum(tokens for _, tokens in plan.by.values()),
         price=None if plan.price is None else f"{plan.price:.2f}",
@@ -315,15 +311,14 @@ def _order(line: LineJson) -> tuple[int, float]:
     return 0, -max(of.followed.evidence, of.helped.evidence)
 
 
-def _print_head(advice: Advice, plan: _Plan, found: Sequence[Found]) -> None:
+def _print_head(advice: Advice, plan: _Plan) -> None:
     for name, tokens in advice.files.items():
         number = sum(line.file == name for line in advice.lines)
         note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens at each start")
-    for text in (*advice.left, *(f"not followed: {one}" for one in advice.unfollowed)):
+    for text in advice.left:
         note(f"  {text}")
-    by = Counter(AGENTS[_agent_of(one)].title for one in found)
-    note(f"{counted(len(found), 'session')} of this project{': ' if by else ''}"
-         f"{', '.join(f'{number} of {title}' for title, number in by.items())}")  # fmt: skip
+    each = ", ".join(f"{number} of {title}" for title, number in plan.sessions.items())
+    note(f"{counted(sum(plan.sessions.values()), 'session')} of this project{': ' if each else ''}{each}")
     for title, number in plan.barred.items():
         note(f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. Another one: --judge")
 

@@ -28,7 +28,7 @@ from reflector.reflection.answers import MAX_QUOTE, ParsedTag, find_answer, read
 from reflector.reflection.evidence import LEAST_QUOTE, Ground, grounds
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError, Request
+from reflector.reflection.protocol import Backend, BackendError, Request
 from reflector.reflection.window import is_retracted, names_in, own_messages
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
@@ -125,21 +125,17 @@ class Checker:
                 return str(error)
             finally:
                 self.gate.settle(self.ledger)
-            event = self._answered(one.window, given, [line.name for line in request.playbook], left)
-            self.ledger.append([event])
-            answer = self.ledger.event(event.event_id)
+            story = self.ledger.targeting(one.window.event_id)
+            number = sum(old.type == ev.REFLECTION_ANSWERED and (old.data or {}).get("mode") == MODE for old in story)
+            made = events_of.answered(
+                one.window, self.backend.name, "checked", given,
+                about=(MODE, number), asked=([line.name for line in request.playbook], ()), learns=self.learns,
+            )  # fmt: skip
+            self.ledger.append([replace(made, data={**made.data, "unasked": list(left)})])
+            answer = self.ledger.event(made.event_id)
             assert answer is not None  # it was appended above
             self.spent += spent_on(answer.meta, given.model).cost
         return self._read(one.window, answer)
-
-    def _answered(self, window: Event, given: Answer, asked: Sequence[str], left: Sequence[str]) -> NewEvent:
-        story = self.ledger.targeting(window.event_id)
-        number = sum(one.type == ev.REFLECTION_ANSWERED and (one.data or {}).get("mode") == MODE for one in story)
-        about, names = (MODE, number), (asked, ())
-        made = events_of.answered(
-            window, self.backend.name, "checked", given, about=about, asked=names, learns=self.learns
-        )
-        return replace(made, data={**made.data, "unasked": list(left)})
 
     def _fail(self, window: Event, error: Exception) -> None:
         """Record what went wrong, of a budget nothing: it waits."""

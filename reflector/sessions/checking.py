@@ -17,7 +17,7 @@ from reflector import curator
 from reflector.curation.watching import Line, Watching, watch, watching
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
-from reflector.reflection.checking import ROOM, Checker, Todo, todo
+from reflector.reflection.checking import Checker, Todo, todo
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import AsksSeveral, Backend, BackendError
 from reflector.reflection.window import transcript_of
@@ -154,8 +154,3 @@ def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) ->
                 return
             away.add(who)
             ran.failed.append(str(error))
-
-
-def tokens_of_question(found: Found, lines: int, most: int) -> int:
-    """Return about how many tokens a question about a transcript takes at most; `lines` is what the advice takes."""
-    return min(found.bytes // 3 + lines, min(ROOM, most))

@@ -40,14 +40,12 @@ class Advice:
     """The advice of a project's files.
 
     files     with the tokens of each
-    left      what in them is no advice, or stands there twice, in words
-    unfollowed  imports that lead out of the project
+    left      what in them is no advice, stands there twice, or is an import that leads out of the project, in words
     """
 
     lines: tuple[Line, ...]
     files: Mapping[str, int]
     left: tuple[str, ...]
-    unfollowed: tuple[str, ...]
 
 
 def tokens_of(text: str) -> int:
@@ -76,7 +74,7 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
             first = lines.setdefault(same_words(bullet.text), line)
             if first is not line and first.file == line.file:
                 left.append(f"{shown}: line {line.number} repeats line {first.number}")
-    return Advice(tuple(lines.values()), files, tuple(left), tuple(unfollowed))
+    return Advice(tuple(lines.values()), files, (*left, *(f"not followed: {one}" for one in unfollowed)))
 
 
 def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:

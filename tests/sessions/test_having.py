@@ -37,9 +37,10 @@ def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone
     (root / "CLAUDE.local.md").symlink_to(root.parent / "home/.claude/mine.md")
     found = advice_of(root)
     assert [line.text for line in found.lines] == ["Run the tests first", "Keep functions small", "Answer me in French"]
-    outside, gone, *links = sorted(found.unfollowed)
-    assert (outside[-22:], links) == ("secret.md in CLAUDE.md", ["AGENTS.md, a link", "CLAUDE.local.md, a link"])
-    assert gone == "@gone.md in CLAUDE.md, which cannot be read"
+    outside, gone, *links = sorted(one for one in found.left if one.startswith("not followed: "))
+    assert outside.endswith("secret.md in CLAUDE.md")
+    assert gone == "not followed: @gone.md in CLAUDE.md, which cannot be read"
+    assert links == ["not followed: AGENTS.md, a link", "not followed: CLAUDE.local.md, a link"]
     assert [line.text for line in advice_of(root, [root / "AGENTS.md"]).lines] == ["Never tell this to anybody"]
 
 
