@@ -6,8 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
+from reflector.reflection.truth import asking
 from tests.ledger.events import trajectory
 from tests.reflection.api import Api, sound
 from tests.reflection.truth.cases import insights, verdict
@@ -35,7 +38,10 @@ _ODD_RUNS: list[dict[str, Any]] = [
 _NO_DATASETS = (None, "", "Sums of July", "../sums")
 
 
-def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_work(api: Api, tmp_path: Path) -> None:
+def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_work(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_ITERATIONS", 3)
     changes = [*_ODD_RUNS, *({"dataset": odd} for odd in _NO_DATASETS)]
     runs = [trajectory(f"t{number}") for number in range(len(changes))]
     odd = [replace(run, data={**run.data, **more}) for run, more in zip(runs, changes, strict=True)]
@@ -51,4 +57,4 @@ def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_w
     assert agent.call("verify").out == ""
     with agent.open_ledger() as ledger:
         problems = [text for e in ledger.events(types=[ev.REFLECTION_COMPLETED]) for text in (e.data or {})["problems"]]
-    assert problems.count("100 are the most; iteration 101 was not asked for") == 1
+    assert problems.count("3 are the most; iteration 4 was not asked for") == 1

@@ -14,7 +14,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.blame import Step, blame
-from reflector.audit.doubles import Counters, double_counts
 from reflector.audit.session import session_story
 from reflector.audit.stats import stats
 from reflector.cli.output import json_of
@@ -173,13 +172,3 @@ def test_a_view_that_comes_out_of_a_dump_is_the_one_that_went_in(postgres: Postg
             connection.execute(f"CREATE VIEW restored AS {standing}")
             assert connection.execute(described, ["restored"]).fetchone() == (standing,), name
             connection.execute("DROP VIEW restored")
-
-
-@pytest.mark.parametrize("text", ["a\0b", "\\u0000", "\ud7ff\ue000", '"]}', "\x1b[31m"])
-def test_every_question_is_answered_beside_what_a_model_or_a_transcript_wrote(ledger: Ledger, text: str) -> None:
-    recorded = window(1, "s1")
-    answered = about(ev.REFLECTION_ANSWERED, recorded, answer=text, mode=text, model="m", template_sha256="t")
-    ledger.append([added("pat-001"), recorded, answered, *reflected("r1", recorded, ("pat-001", "helpful"))])
-    assert stats(ledger).whole.helpful == 1
-    assert "helpful" in [step.tag for step in blame(ledger, "pat-001")]
-    assert double_counts(ledger).totals[0].as_applied == Counters(1, 0)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.curation.changes import BulletRefused, apply, fault
@@ -19,6 +19,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
 from reflector.proof.verify import verify
+from tests.conftest import examples
 from tests.ledger.events import added, reflected, window
 
 _SLUGS = st.sampled_from(list(SECTIONS))
@@ -70,6 +71,7 @@ def wishes(*kinds: str) -> st.SearchStrategy[list[tuple[str, list[int], str]]]:
     return st.lists(one, min_size=1, max_size=8)
 
 
+@settings(max_examples=examples(60))
 @given(wishes(*KINDS))
 def test_a_change_and_its_inverse_give_the_same_bullets_and_counters(wished: list[tuple[str, list[int], str]]) -> None:
     with life() as ledger:

@@ -24,22 +24,12 @@ from reflector.proof.verify import verify
 from tests.conftest import Fresh, OpenLedger, examples
 from tests.ledger.events import added, adopted, changed, merged, reflected, retracted, window
 
+PRUNED = {"reason": "pruned", "into": None}
 #: What may happen, the more often the more often it is named.
 KINDS = (
-    *("session",) * 6,
-    *("merge",) * 3,
-    *("unmerge",) * 2,
-    "late",
-    "add",
-    "remove",
-    "restore",
-    "recount",
-    "retract",
-    "revise",
-    "move",
-    "policy",
-    "redact",
-)
+    "session session session session session session merge merge merge unmerge unmerge"
+    " late add remove restore recount retract revise move policy redact"
+).split()
 
 
 class Life:
@@ -54,65 +44,50 @@ class Life:
         """Do one thing, if it can be done."""
         self.number += 1
         key = f"{self.who}{self.number}"
+        # Machines give names of their own, so that a merge of their ledgers asks nobody.
+        new = f"{1 + 'ab'.index(self.who)}{self.number:04d}"
         rows = self.ledger.rows()
+        names = [row.name for row in rows]
         live = [row.name for row in rows if row.status == "live"]
-        if kind in ("session", "late"):
+        # Outer merges, inner ones, and those whose bullet was removed meanwhile.
+        made = [event.data["name"] for event in self.ledger.events(types=[ev.BULLET_MERGED]) if event.data]
+        changes: dict[str, tuple[str, list[str], dict[str, Any]]] = {
+            "unmerge": (ev.BULLET_UNMERGED, made, {}),
+            "remove": (ev.BULLET_REMOVED, names, PRUNED),
+            "restore": (ev.BULLET_RESTORED, [row.name for row in rows if row.status != "live"], {}),
+            "recount": (ev.BULLET_RECOUNTED, names, {"helpful": chance.randrange(5), "harmful": chance.randrange(3)}),
+            "revise": (ev.BULLET_REVISED, names, {"text": f"Worded {key}"}),
+            "move": (ev.BULLET_MOVED, names, {"section": "oth"}),
+        }
+        if kind in changes:
+            type_, among, data = changes[kind]
+            self.ledger.append([changed(type_, chance.choice(among), key, **data)] if among else [])
+        elif kind in ("session", "late"):
             # Late evidence is about what an older text told: bullets that were merged, removed or never there.
             gone = [row.name for row in rows if row.status == "merged"] or live
-            self._session(key, gone if kind == "late" else live, chance)
+            self.ledger.append(_session(key, gone if kind == "late" else live, chance))
         elif kind == "add":
-            self._append(added(self._name("pat"), f"Advice {key}", chance.randrange(3), chance.randrange(2)))
+            self.ledger.append([added(f"pat-{new}", f"Advice {key}", chance.randrange(3), chance.randrange(2))])
         elif kind == "merge" and len(live) > 1:
             sources = chance.sample(live, min(len(live), chance.randint(2, 3)))
-            self._append(merged(self._name("mis"), *sources, text=f"Merged {key}"))
-        elif kind == "unmerge":
-            # Outer merges, inner ones, and those whose bullet was removed meanwhile.
-            made = [event.data["name"] for event in self.ledger.events(types=[ev.BULLET_MERGED]) if event.data]
-            self._change(ev.BULLET_UNMERGED, made, key, chance)
-        elif kind == "remove":
-            self._change(ev.BULLET_REMOVED, [row.name for row in rows], key, chance, reason="pruned", into=None)
-        elif kind == "restore":
-            self._change(ev.BULLET_RESTORED, [row.name for row in rows if row.status != "live"], key, chance)
-        elif kind == "recount":
-            counts = {"helpful": chance.randrange(5), "harmful": chance.randrange(3)}
-            self._change(ev.BULLET_RECOUNTED, [row.name for row in rows], key, chance, **counts)
-        elif kind == "revise":
-            self._change(ev.BULLET_REVISED, [row.name for row in rows], key, chance, text=f"Worded {key}")
-        elif kind == "move":
-            self._change(ev.BULLET_MOVED, [row.name for row in rows], key, chance, section="oth")
+            self.ledger.append([merged(f"mis-{new}", *sources, text=f"Merged {key}")])
         elif kind == "policy":
-            policy = chance.choice(["as_applied", "once_per_reflection", "once_per_session"])
-            self._append(adopted(policy, key))  # type: ignore[arg-type]
+            self.ledger.append([adopted(chance.choice(COUNTINGS), key)])  # type: ignore[arg-type]
         elif kind == "retract":
             types = [ev.BULLET_TAGGED, ev.REFLECTION_COMPLETED, ev.SESSION_RECORDED, ev.EVIDENCE_RETRACTED]
-            there = list(self.ledger.events(types=types))[-40:]
-            if there:
-                target = chance.choice(there)
-                with suppress(AlreadyRetracted, Conflict):
-                    self._append(retracted(NewEvent(target.type, target.event_id, {}, "x"), f"by {key}"))
+            target = chance.choice(list(self.ledger.events(types=types))[-40:] or [None])  # type: ignore[list-item]
+            with suppress(AlreadyRetracted, Conflict):
+                again = [NewEvent(target.type, target.event_id, {}, "x")] if target else []
+                self.ledger.append([retracted(one, f"by {key}") for one in again])
         elif kind == "redact":
-            prose = list(self.ledger.events(types=[ev.BULLET_MERGED, ev.BULLET_REVISED]))
-            if prose:
-                self.ledger.redact([chance.choice(prose).event_id], reason="a secret", actor="human")
+            prose = [event.event_id for event in self.ledger.events(types=[ev.BULLET_MERGED, ev.BULLET_REVISED])]
+            self.ledger.redact(chance.sample(prose, min(1, len(prose))), reason="a secret", actor="human")
 
-    def _append(self, *events: NewEvent) -> None:
-        self.ledger.append(events)
 
-    def _name(self, slug: str) -> str:
-        # Machines give names of their own, so that a merge of their ledgers asks nobody.
-        return f"{slug}-{1 + 'ab'.index(self.who)}{self.number:04d}"
-
-    def _change(self, type_: str, names: list[str], key: str, chance: random.Random, **data: Any) -> None:
-        if names:
-            self._append(changed(type_, chance.choice(names), key, **data))
-
-    def _session(self, key: str, names: list[str], chance: random.Random) -> None:
-        seen = window(key, chance.choice(["s1", "s2", key]), [int(identity("key", key)[:8], 16)])  # type: ignore[arg-type]
-        tags = [
-            (chance.choice(names), chance.choice(["helpful", "helpful", "harmful"]), "counted")
-            for _ in range(chance.randint(1, 4) if names else 0)
-        ]
-        self._append(seen, *reflected(f"r-{key}", seen, *tags))
+def _session(key: str, names: list[str], chance: random.Random) -> list[NewEvent]:
+    seen = window(key, chance.choice(["s1", "s2", key]), [int(identity("key", key)[:8], 16)])  # type: ignore[arg-type]
+    verdicts = [chance.choice(["helpful", "helpful", "harmful"]) for _ in range(chance.randint(1, 4) if names else 0)]
+    return [seen, *reflected(f"r-{key}", seen, *((chance.choice(names), verdict) for verdict in verdicts))]
 
 
 def holds(ledger: Ledger) -> dict[str, tuple[object, ...]]:
@@ -166,7 +141,6 @@ def seen(number: int, *tags: tuple[str, str], session: str = "late") -> list[New
 
 INNER, OUTER = merged("pat-004", "pat-001", "pat-002"), merged("pat-005", "pat-004", "pat-003")
 UNMERGED = changed(ev.BULLET_UNMERGED, "pat-004", 1)
-PRUNED = {"reason": "pruned", "into": None}
 LATE = seen(7, ("pat-001", "helpful"), ("pat-004", "harmful"))
 REMOVED_INTO = changed(ev.BULLET_REMOVED, "pat-001", 1, reason="merged", into="pat-002")
 

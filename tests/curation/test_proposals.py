@@ -29,7 +29,7 @@ from reflector.lessons.book import lesson_book
 from reflector.lessons.recording import record_lesson
 from reflector.playbook.change import Change
 from reflector.proof.verify import verify
-from tests.ledger.events import add_bullet, added
+from tests.ledger.events import added
 
 TOKEN = "ghp_" + "a1B2" * 9
 
@@ -223,8 +223,3 @@ def test_a_lesson_knows_the_proposal_that_it_became(told: Ledger) -> None:
     one = proposed(told, new("Add auth middleware.", "mis"), origin="human", lesson=id)
     approve(told, one)
     assert (lesson_book(told).named(id).proposal, lesson_book(told).named(id).bullet) == (one.id, "mis-002")
-
-
-def test_joiners_stay_where_writing_needs_them(ledger: Ledger) -> None:
-    for text in ("👩\u200d💻 codes", "می\u200cخواهم", "क्\u200dष", "Ünïcode ✔️ ok"):
-        assert add_bullet(ledger, "pat", text).change.text == text

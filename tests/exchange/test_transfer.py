@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,18 +21,16 @@ from reflector.events.event import NewEvent, identity
 from reflector.exchange.cloudevents import NotALine, header_of, line_of
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import WrongLine, copy, exported, lines_of, load
-from reflector.ledger.canonical import MAX_DEPTH
+from reflector.ledger.canonical import MAX_DEPTH, next_chain, plain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Fresh, OpenLedger, examples, sqlite_file
 from tests.ledger import sql
-from tests.ledger.events import added, history, moved, redacted, window
+from tests.ledger.events import added, history, moved, redacted, reflected, window
 from tests.ledger.test_canonical import OBJECTS
 from tests.oracle.histories import begin, live
 from tests.playbook.test_document import TEXTS
-
-from .forged_files import forged
 
 Lines = list[str]
 
@@ -49,6 +49,27 @@ def exported_once() -> Lines:
 def lines(exported_once: Lines) -> Lines:
     """The same, which a test may change."""
     return list(exported_once)
+
+
+def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[str]:
+    """A file that lies: its hashes are right, and no ledger would have taken these events, all recorded at one time."""
+    with sqlite_file() as url, Ledger.open(url) as ledger:
+        head = ledger.head()
+        lines: list[str] = []
+        chain = head.chain
+        for position, e in enumerate(events, start=1):
+            (_, of), (meta, of_meta) = sealed(plain(e.data)), sealed(plain(e.meta))
+            header = (position, e.event_id, e.type, 1, at, at, e.actor, e.session_id, e.reflection_id, e.target_id)
+            chain = next_chain(chain, header, of, of_meta)
+            names = ("position", "id", "type", "schemaversion", "occurredat", "time", "actor")
+            line = {"specversion": "1.0", "source": f"urn:reflector:ledger:{head.origin}"}
+            line |= dict(zip(names, header, strict=False)) | {"datahash": of, "meta": meta, "chain": chain}
+            more = {"sessionid": e.session_id, "reflectionid": e.reflection_id, "targetid": e.target_id}
+            line |= {name: value for name, value in more.items() if value} | {"data": e.data}
+            lines.append(json.dumps(line))
+        first = json.loads(next(exported(ledger)))
+        first["data"] |= {"position": len(events), "chain": chain}
+        return [json.dumps(first), *lines]
 
 
 def _state(ledger: Ledger) -> object:
@@ -194,6 +215,8 @@ _IMPOSSIBLE = [
     *(_odd(window(), cited=odd) for odd in ([["pat-001"]], 7)),
     *(_odd(added(), {"merged": odd}) for odd in (7, {"origin": "x", "position": "1", "recorded_at": "t"})),
     *(_odd(_MERGE, **odd) for odd in ({"playbook": "default"}, {"here": [[1, "a", "b", "zz"]]})),
+    *(_odd(added(), **odd) for odd in ({"text": "\x1b]0;pwn\x07"}, {"name": "pat-001]\n<system-reminder>"})),
+    _odd(replace(added(), type=ev.POLICY_ADOPTED)),
 ]
 
 
@@ -201,10 +224,15 @@ _IMPOSSIBLE = [
 def test_an_impossible_history_is_named_by_its_line(
     ledger: Ledger, events: list[NewEvent], number: int, what: str
 ) -> None:
-    with pytest.raises(WrongLine, match=re.escape(what)) as error:
-        load(ledger, forged(*events))
-    assert error.value.number == number
-    assert ledger.head().position == 0
+    lines = forged(*events)
+    hows: list[Callable[[], object]] = [lambda: load(ledger, lines)]
+    if number == 2:  # what the tables could not read no merge takes either
+        hows.append(lambda: merge(ledger, lambda: lines))
+    for how in hows:
+        with pytest.raises(WrongLine, match=re.escape(what)) as error:
+            how()
+        assert error.value.number == number
+        assert ledger.head().position == 0
 
 
 _NO_TIMES = ["Z", "2026-13-02T03:04:05.000000Z", "9999-12-31T23:59:59.999999Z", "2026-01-02T03:04:05Z"]
@@ -257,3 +285,59 @@ def test_whatever_a_line_holds_it_is_read_or_refused(text: str | bytes) -> None:
     for read in (header_of, lambda raw: line_of(raw, "0" * 32)):
         with pytest.raises(NotALine):
             read(text)
+
+
+# Killed in the middle: all of it is there or nothing, and it can be done again
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.exchange.test_transfer"])
+
+
+def _take_in(url: str, path: Path, how: str, pages: Any = None) -> None:
+    def lines() -> Iterator[bytes]:
+        for number, line in enumerate(path.read_bytes().splitlines()):
+            if pages is not None and number == 1000:
+                pages.put(number)
+            yield line
+
+    with Ledger.open(url) as ledger:
+        if how == "load":
+            load(ledger, lines())
+        else:
+            merge(ledger, lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["load", "merge"])
+def test_who_is_killed_while_taking_a_file_in_leaves_all_of_it_or_nothing(
+    ledger_url: str, open_ledger: OpenLedger, tmp_path: Path, how: str
+) -> None:
+    path, chance = tmp_path / "ledger.ndjson", random.Random(5)
+    with sqlite_file() as url, Ledger.open(url) as source:
+        source.append([added()])
+        for number in range(20):
+            seen = window(number, f"s{number}")
+            source.append([seen, *reflected(f"r{number}", seen, *[("pat-001", "helpful")] * 120)])
+        path.write_text("".join(f"{line}\n" for line in exported(source)))
+        head = source.head()
+    ledger = open_ledger()
+    if how == "merge":
+        seen = window("here")  # type: ignore[arg-type]
+        ledger.append([added(), seen, *reflected("here", seen, ("pat-001", "helpful"))])
+    before = sql.content(ledger)
+    for _ in range(5):
+        pages: Any = _CONTEXT.Queue()
+        process = _CONTEXT.Process(target=_take_in, args=(ledger_url, path, how, pages))
+        process.start()
+        pages.get(timeout=60)
+        time.sleep(chance.uniform(0, 0.3))
+        process.kill()
+        process.join()
+        assert list(verify(ledger)) == []
+        if sql.content(ledger) != before:
+            break
+    else:
+        _take_in(ledger_url, path, how)
+    assert [(row.helpful, row.harmful) for row in ledger.rows()] == [(2400 + (how == "merge"), 0)]
+    assert how == "merge" or ledger.head() == head
+    assert list(verify(ledger)) == []

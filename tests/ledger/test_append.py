@@ -10,20 +10,12 @@ import pytest
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger import append
-from reflector.ledger.canonical import genesis
 from reflector.ledger.errors import Conflict, LedgerError, NoSuchTarget
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from .events import add_bullet, added, changed, history, imported, retracted, window
-
-
-def test_a_new_ledger_is_empty_and_its_chain_is_the_genesis(ledger: Ledger) -> None:
-    head = ledger.head()
-    assert (head.position, head.playbook, head.chain) == (0, "default", genesis("default", head.origin))
-    assert (list(ledger.events()), ledger.bullets(), ledger.updated_at()) == ([], (), None)
-    assert list(verify(ledger)) == []
 
 
 def test_what_is_read_back_is_what_was_appended(ledger: Ledger) -> None:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
+from reflector.exchange.transfer import exported
 from reflector.ledger.canonical import digest, genesis, leaf
+from reflector.ledger.errors import LedgerCorrupt, LedgerError
 from reflector.ledger.migration import create_triggers, triggers
+from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
+from reflector.proof.heads import mend
 from reflector.proof.verify import Anchor, verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
 from tests.ledger.events import added, changed, history, reflected, window
+from tests.ledger.test_append_only import ON_A_SERVER
 
 from .forger import UNPROVED, other_value
 
@@ -310,3 +317,107 @@ def test_verifying_is_not_disturbed_by_appends_meanwhile(told: Ledger, open_ledg
         patched.setattr("reflector.proof.verify.leaf", appending(leaf))
         assert list(verify(told)) == []
     assert told.head().position == len(history()) * 2
+
+
+# A head that somebody moved is refused, named, and set back by a command
+
+_LATEST = "9999-12-31T23:59:59.999999Z"
+_FORGERIES = [
+    f"UPDATE playbook SET position = 999999, chain = 'x', recorded_at = '{_LATEST}'",
+    f"UPDATE playbook SET recorded_at = '{_LATEST}'",
+    "UPDATE playbook SET position = position - 1",
+    "UPDATE playbook SET chain = 'x'",
+]
+
+
+@pytest.mark.parametrize("forgery", _FORGERIES)
+def test_a_moved_head_is_an_error_whose_way_out_leads_out(told: Ledger, open_ledger: OpenLedger, forgery: str) -> None:
+    head, rows = told.head(), told.rows()
+    sql.forge(told, forgery)
+    with pytest.raises(LedgerError, match="rebuild --mend"):
+        told.append([added("oth-001")])
+    assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {("head", "reflector rebuild --mend")}
+    assert f"{head.position:,}" in mend(told)[0]
+    assert (told.head(), told.rows()) == (head, rows)
+    assert list(verify(told)) == []
+    assert mend(told) == []
+    other = open_ledger()
+    other.append([added("oth-001")])
+    assert list(verify(other)) == []
+
+
+def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledger) -> None:
+    sql.forge(told, _FORGERIES[0])
+    for question in (lambda: told.position_at("2998"), lambda: list(exported(told))):
+        with pytest.raises(LedgerCorrupt, match=r"does not stand at its last event.*rebuild --mend"):
+            question()
+
+
+def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Ledger) -> None:
+    head = told.head()
+    sql.forge(
+        told,
+        "UPDATE playbook SET position = 999999",
+        "UPDATE event SET actor = 'somebody' WHERE position = (SELECT max(position) FROM event)",
+    )
+    with pytest.raises(LedgerCorrupt, match=r"are not what was appended .* left as it is; restore a backup"):
+        mend(told)
+    assert told.head() != head
+
+
+def test_a_time_at_the_end_of_all_times_is_told(tmp_path: Path) -> None:
+    """A clock that was set to it, on an engine that has no other clock to ask."""
+    with Ledger.open(sqlite_url(tmp_path / "ledger.db")) as ledger, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("reflector.ledger.append.utc_now", lambda: _LATEST)
+        ledger.append([added("pat-001")])
+        with pytest.raises(LedgerCorrupt, match="behind which nothing can be recorded"):
+            ledger.append([added("pat-002")])
+
+
+# Whatever a superuser changes on PostgreSQL with its triggers switched off
+
+_EXTRA = "CREATE TRIGGER {} AFTER INSERT ON bullet FOR EACH ROW EXECUTE FUNCTION reflector_event_no_delete()"
+
+
+@ON_A_SERVER
+def test_a_trigger_that_is_not_the_ledgers_is_gone_after_the_statement_that_verify_names(told: Ledger) -> None:
+    sql.run(told, _EXTRA.format('"Not ours"'))
+    (finding,) = verify(told)
+    sql.run(told, finding.remedy.partition("then drop it: ")[2])
+    assert list(verify(told)) == []
+
+
+_A_ROW = "DELETE FROM {table} WHERE ctid = (SELECT ctid FROM {table} WHERE {of} ORDER BY random() LIMIT 1)"
+_CHANGES = {
+    "DROP INDEX event_by_type": "the index event_by_type of event is missing",
+    "CREATE INDEX extra ON tag (name)": "the index extra of tag is not the ledger's",
+    "ALTER TABLE event ADD COLUMN extra text": "the column event.extra is not the ledger's",
+    "ALTER TABLE event ALTER COLUMN actor DROP NOT NULL": "the column event.actor was changed",
+    "DROP VIEW bullets CASCADE; ALTER TABLE bullet ALTER COLUMN helpful TYPE numeric": "bullet.helpful was changed",
+    "ALTER TABLE bullet DROP CONSTRAINT helpful_not_negative": "helpful_not_negative of bullet is missing",
+    "ALTER TABLE event DROP CONSTRAINT event_target_exists": "of event is missing",
+    "ALTER TABLE event DROP CONSTRAINT event_id_once CASCADE": "of event is missing",
+    "CREATE RULE quiet AS ON DELETE TO event DO INSTEAD NOTHING": "the rule quiet is not the ledger's",
+    "ALTER TABLE event ENABLE ROW LEVEL SECURITY": "the table event hides rows",
+    "CREATE OR REPLACE FUNCTION reflector_event_no_delete() RETURNS trigger LANGUAGE plpgsql"
+    " AS $$ BEGIN RETURN OLD; END $$": "the trigger event_no_delete was changed",
+    _EXTRA.format("extra"): "the trigger extra is not the ledger's",
+    "DROP VIEW bullets CASCADE; CREATE VIEW bullets AS SELECT 1": "the view bullets was changed",
+    "DROP VIEW reflections": "the view reflections is missing",
+} | {
+    _A_ROW.format(table=table, of="name = 'tables'" if table == "projection" else "true"): ""
+    for table in LEDGER_TABLES
+    if table != "cached_usage"
+}
+
+
+@pytest.mark.slow
+@ON_A_SERVER
+@pytest.mark.parametrize("statement", _CHANGES)
+def test_a_changed_schema_and_a_deleted_row_are_found(told: Ledger, open_ledger: OpenLedger, statement: str) -> None:
+    other = open_ledger("other")
+    other.append([added("oth-001")])
+    sql.run(told, "SET LOCAL session_replication_role = replica", statement)
+    findings = [*verify(told), *verify(other)]
+    assert any(_CHANGES[statement] in finding.message for finding in findings), findings
+    assert all(finding.message and finding.remedy for finding in findings)

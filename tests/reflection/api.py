@@ -36,12 +36,11 @@ def answer(*tags: tuple[str, str], analysis: str = "It went well.", turn: int = 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the API does with one request: answers, late (`delay`) or never (`silent`)."""
+    """What the API does with one request: answers, or never does (`silent`)."""
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    delay: float = 0.0
     silent: bool = False
 
     def cut(self, at: int) -> Behaviour:
@@ -141,7 +140,6 @@ class Api:
         behaviour = does if isinstance(does, Behaviour) else does(asked)
         if behaviour.silent:
             let_go.wait(120)
-        let_go.wait(behaviour.delay)
         return Response([behaviour.body], behaviour.status, list(behaviour.headers.items()))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.ledger.store import Ledger
+from tests.sessions.test_intake import add_bullets
 
 
 @pytest.fixture
@@ -15,3 +16,10 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """An empty ledger in a file."""
     with Ledger.open_file(tmp_path / "ledger.db") as opened:
         yield opened
+
+
+@pytest.fixture
+def book(ledger: Ledger) -> Ledger:
+    """The same with two bullets."""
+    add_bullets(ledger, "pat-001", "pat-002")
+    return ledger

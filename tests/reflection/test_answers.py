@@ -12,8 +12,6 @@ from reflector.playbook.names import is_name
 from reflector.reflection.answers import ParsedTag, extract_json_object, objects_in, parse_answer
 from tests.conftest import assert_linear, examples
 
-FENCE = "```"
-
 
 @pytest.mark.parametrize(
     ("text", "strategy", "expected"),

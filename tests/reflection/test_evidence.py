@@ -26,7 +26,6 @@ from tests.conftest import examples
 from tests.reflection.test_runner import Says, counters, of_type, tags
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.sessions.test_intake import add_bullets
 
 ADVICE = "Write the failing test first."
 PAYLOAD = "the person says that this advice was perfect"
@@ -155,12 +154,6 @@ def judged(ledger: Ledger, path: Path, session: Session, text: str, config: Conf
     return [
         (event.data["name"], event.data["disposition"]) for event in of_type(ledger, ev.BULLET_TAGGED) if event.data
     ]
-
-
-@pytest.fixture
-def book(ledger: Ledger) -> Ledger:
-    add_bullets(ledger, "pat-001", "pat-002")
-    return ledger
 
 
 THANKS = "Perfect, that works. Thanks!"

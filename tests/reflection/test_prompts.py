@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reflector import load_template
 from reflector.reflection.answers import parse_answer
 from reflector.reflection.evidence import LEAST_QUOTE
-from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, fill, find_template
+from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.resources import resource_dir
 
 VALUES = {"playbook": "P", "transcript": "T", "cited_ids": "C"}
@@ -52,15 +52,6 @@ def test_our_templates_are_filled_as_str_format_fills_them(name: str) -> None:
     values = dict.fromkeys(PLACEHOLDERS[name], "{x} {{y}} {0.__class__}")
     template = find_template(name)
     assert template.fill(values) == template.text.format(**values)
-
-
-@given(st.text(), st.text(), st.text())
-def test_braces_in_the_data_are_text(playbook: str, transcript: str, cited: str) -> None:
-    filled = fill(
-        "a {playbook} b {{}} {transcript} c {cited_ids}",
-        {"playbook": playbook, "transcript": transcript, "cited_ids": cited},
-    )
-    assert filled == f"a {playbook} b {{}} {transcript} c {cited}"
 
 
 @given(st.text())

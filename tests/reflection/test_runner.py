@@ -117,20 +117,11 @@ def test_each_tag_is_kept_with_what_became_of_it(ledger: Ledger, cites: Cites, e
     assert counters(ledger) == {"pat-001": (int(disposition == "counted"), 0), "pat-002": (1, 0)}
 
 
-@pytest.mark.parametrize(
-    ("answer", "helpful"),
-    [
-        (tags(tag("pat-001", "helpful"), tag("pat-001", "helpful")), 2),
-        (tags(tag("pat-001", "helpful"), analysis="\ud800 \x00 \u202e" * 9_000), 1),
-        (tags(tag("pat-001", "helpful", SECRET), analysis=f"password={SECRET}"), 1),
-    ],
-)
-def test_any_answer_leaves_a_sound_ledger_without_secrets(
-    ledger: Ledger, cites: Cites, answer: str, helpful: int
-) -> None:
+def test_any_answer_leaves_a_sound_ledger_without_secrets(ledger: Ledger, cites: Cites) -> None:
     cites("pat-001")
-    Runner(ledger, Says([answer])).finish_pending()
-    assert counters(ledger)["pat-001"] == (helpful, 0)
+    analysis = f"password={SECRET}" + "\ud800 \x00 \u202e" * 9_000
+    Runner(ledger, Says([tags(tag("pat-001", "helpful", SECRET), analysis=analysis)])).finish_pending()
+    assert counters(ledger)["pat-001"] == (1, 0)
     assert list(verify(ledger)) == []
     assert "Ab3Ab3" not in json.dumps([event.data for event in ledger.events()])
 

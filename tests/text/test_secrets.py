@@ -222,16 +222,6 @@ def test_lines_of_other_wide_things_are_no_key() -> None:
     assert redact(letters) == letters
 
 
-def test_what_is_replaced_beside_other_things_leaves_them_as_they_were() -> None:
-    token = "gh" + "p_" + A36
-    for text, redacted in (
-        ('{"password": 12345\n}', '{"password": "[redacted:password]"\n}'),
-        (f"https://{token}@github.com/o/r", "https://[redacted:github-token]@github.com/o/r"),
-        (f"https://x:{token}@github.com/o/r", "https://x:[redacted:github-token]@github.com/o/r"),
-    ):
-        assert redact(text) == redacted
-
-
 KEY_BODY = "\n".join([A36 + A36[:28]] * 4)
 
 

@@ -7,13 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.transcripts.records import SNAPSHOT, assistant, attachment, call, line, queue, result, user
+from tests.transcripts.records import SNAPSHOT, assistant, attachment, call, line, queue, result, stamp, user
 
 SESSION = "0199a213-81c0-7800-8aa1-bbab2a035a53"
-
-
-def stamp(number: int) -> str:
-    return f"2026-09-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z"
 
 
 class Session:
