@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -21,7 +22,7 @@ from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, print_json, progress, safe, table
-from reflector.cli.sessions import of_project
+from reflector.cli.sessions import in_project
 from reflector.config import CONSENT
 from reflector.curation.watching import Line, watching
 from reflector.hooks.agents import AGENTS
@@ -180,8 +181,7 @@ def _agent_of(one: Found) -> str:
 def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
     found = sessions_of(project.root, _folders().values(), at_home, since.timestamp() if since else 0.0)
-    own = {one.path for one in of_project(project, found)}
-    return [one for one in found if one.path in own][:most]
+    return [*islice((one for one in found if in_project(project, one)), most)]
 
 
 @dataclass(frozen=True, slots=True)

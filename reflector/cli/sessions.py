@@ -143,7 +143,8 @@ def import_history(place: Place, since: date | None, name: str, dry_run: bool, y
     begin = since.strftime("%Y-%m-%d") if since else ""
     project = place.project()
     found = find_transcripts(where) if where.is_dir() else []
-    files = of_project(project, [one for one in found if one.started_at >= begin])
+    mine = (one for one in found if one.started_at >= begin and in_project(project, one))
+    files = sorted(mine, key=lambda one: (one.started_at, str(one.path)))
     if not files:
         gone = f"there is no {where}, where {agent.title} keeps its sessions. Elsewhere: `ingest`"
         note(f"Nothing to import: {f'no sessions of this project lie in {where}.' if where.is_dir() else gone}")
@@ -194,26 +195,17 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
-def of_project(project: Project, found: Sequence[Found]) -> list[Found]:
-    """Return the transcripts of sessions in a project, oldest first."""
-    mine, files = project.root.resolve(), []
-    for one in sorted(found, key=lambda one: (one.started_at, str(one.path))):
-        cwd = _folder_of(one)
-        root = project_of(cwd) if cwd is not None else None
-        # A person may name a project where the rule finds one further up.
-        if cwd and root and (root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine))):
-            files.append(one)
-    return files
-
-
-def _folder_of(one: Found) -> Path | None:
-    """Return the folder in which a session worked; None for a path of another system (`D:\\shop`, in a copied
-    home), which would lie in any project."""
+def in_project(project: Project, one: Found) -> bool:
+    """Return whether a session worked in a project; of a path of another system (`D:\\shop`, in a copied home), which
+    would lie in any, it did not."""
     cwd = Path(one.cwd)
     try:
-        return cwd.resolve() if cwd.is_absolute() else None
+        cwd, is_here = cwd.resolve(), cwd.is_absolute()
     except (OSError, ValueError):  # a NUL in it, half a surrogate pair
-        return None
+        return False
+    root, mine = project_of(cwd), project.root.resolve()
+    # A person may name a project where the rule finds one further up.
+    return is_here and (root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine)))
 
 
 def _show_plan(project: Project, files: Sequence[Found], *, dry_run: bool) -> None:

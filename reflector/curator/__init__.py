@@ -31,7 +31,7 @@ def propose(ledger: Ledger, *, curates: bool) -> str:
     held. Raises LedgerError."""
     if not curates:
         return ""
-    from reflector.curator.learned import propose_learned
+    from reflector.curator.listening import propose_learned
 
     return _waiting(propose_learned(ledger))
 
