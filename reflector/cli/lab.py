@@ -121,23 +121,16 @@ def _judged(
 
 
 def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Entry]]:
-    """Yield the trajectories of all files; what is none goes to `failed`. Raises a usage error where all are empty."""
-    empty = []
+    """Yield the trajectories of all files; what is not one goes to `failed`."""
     for path in files:
-        is_empty = True
         try:
             for where, found in entries_in(path):
-                is_empty = False
                 if isinstance(found, str):
                     failed.append(f"{where}: {found}")
                 else:
                     yield where, found
-            empty += [f"{path} is empty; write a trajectory into it (docs/embedding.md)"] * is_empty
         except OSError as error:
             failed.append(os_error_words(error, path))
-    if len(empty) == len(files):
-        raise click.UsageError("; ".join(empty))
-    failed += empty
 
 
 @lab.command(short_help="Measure the gated reflection step on a fixed turn.")

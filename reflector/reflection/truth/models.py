@@ -18,8 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_fie
 from reflector.files import read_bounded
 from reflector.playbook.counting import Verdict
 
-#: In bytes: of one trajectory, and of a file.
-MAX_ENTRY = 8 << 20
 _MAX_FILE = 256 << 20
 
 
@@ -149,35 +147,23 @@ class Entry(Trajectory):
 
 
 def entries_in(path: Path) -> Iterator[tuple[str, Entry | str]]:
-    """Yield (its place, each trajectory of a file), in order; for what is not one, why. Raises OSError."""
-    raw = read_bounded(path, _MAX_FILE)
-    first, _, more = raw.strip().partition(b"\n")
-    if path.suffix.lower() in (".jsonl", ".ndjson") or not first or (more and isinstance(_json(first), dict)):
-        for number, line in enumerate(raw.split(b"\n"), 1):
-            if line.strip():
-                yield f"{path}, line {number}", _entry(line)
-    elif isinstance(document := _json(raw), list):
-        for number, entry in enumerate(document, 1):
-            yield f"{path}, item {number}", _entry(json.dumps(entry).encode())
-    else:
-        yield str(path), _entry(raw)
+    """Yield (its place, each trajectory of a file), in order; for what is not one, why. Raises OSError.
 
-
-def _json(raw: bytes) -> object:
-    try:
-        return json.loads(raw.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _entry(raw: bytes) -> Entry | str:
-    if len(raw) > MAX_ENTRY:
-        return f"is longer than {MAX_ENTRY >> 20} MiB; shorten the trajectory"
-    try:
-        text = raw.decode("utf-8-sig")
-        json.loads(text)  # whose errors name the place
-        return Entry.model_validate_json(text)
-    except ValidationError as error:
-        return f"is not a trajectory: {faults_in(error)}"
-    except (ValueError, RecursionError) as error:
-        return f"is not JSON in UTF-8: {error}"
+    A file is JSON: a trajectory or a list of them; one whose name ends with .jsonl or .ndjson has one on each line.
+    """
+    text = read_bounded(path, _MAX_FILE).decode("utf-8-sig", "surrogateescape")
+    pieces = [(str(path), text)]
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        pieces = [(f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    for where, piece in pieces:
+        try:
+            found = json.loads(piece)
+        except (ValueError, RecursionError) as error:
+            yield where, f"is not JSON in UTF-8: {error}"
+            continue
+        for number, entry in enumerate(found if isinstance(found, list) else [found], 1):
+            place = f"{where}, item {number}" if isinstance(found, list) else where
+            try:
+                yield place, Entry.model_validate_json(json.dumps(entry))
+            except ValidationError as error:
+                yield place, f"is not a trajectory: {faults_in(error)}"
