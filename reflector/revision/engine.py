@@ -28,7 +28,6 @@ from reflector.ledger.store import Ledger
 from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figures, lesson_book
 from reflector.lessons.outcomes import score_improvement
 from reflector.lessons.recording import append_next, lesson_event, observe_outcome, record_told, said
-from reflector.mistakes import check_share, check_whole
 from reflector.quality.signals import PRESETS, Decision, ReflectionTrigger, Signs, rounded
 from reflector.reflection.answers import objects_in
 from reflector.reflection.prompts import find_template
@@ -117,20 +116,11 @@ class ReflectionEngine:
         task: str = "",
         alpha: float = 0.2,
     ) -> None:
-        check_share("quality_threshold", quality_threshold)
-        check_whole("max_reflections_per_step", max_reflections_per_step)
-        check_whole("reflection_bank_size", reflection_bank_size, 1)
-        check_whole("periodic_interval", periodic_interval)
-        check_share("alpha", alpha)
         limits: dict[str, Any] = {"per_step": max_reflections_per_step, "period": periodic_interval}
         self.gate = replace(PRESETS["step"], threshold=quality_threshold, **limits)
         self.lesson_policy = LessonPolicy(alpha=alpha, bank_size=reflection_bank_size)
         self.journal = Ledger.open("sqlite://") if ledger is None else ledger
-        self._tasks = (f"task-{number}" for number in count(1)) if ledger is None else (uuid4().hex for _ in count())
-        self._asked: tuple[Signs, Decision] | None = None
-        self._begun: str | None = None
-        self._step = 0
-        self.task = ""
+        self._asked: tuple[dict[str, Any], Decision] | None = None
         self.reset_step_counts(task)
 
     def should_reflect(
@@ -146,10 +136,8 @@ class ReflectionEngine:
         signs = Signs(confidence, risk_level, goal_drift, tool_failures, step_number, is_final_step)
         decision = self.gate.decide(signs, len(self._reflected(step_number)))
         self._step = step_number
-        if decision.reflects:
-            self._asked = (signs, decision)
-        else:
-            self._asked = None
+        self._asked = (signs.facts, decision) if decision.reflects else None
+        if not decision.reflects:
             self._record(signs.facts, decision, reflects=False)
         return decision.reflects, decision.trigger
 
@@ -179,18 +167,12 @@ class ReflectionEngine:
         result = read_verdict(llm_response, ReflectionTrigger(trigger), self.gate.threshold)
         decision_id = self._begun or self._begin()
         self._begun = None
-        number = len(self._answers([decision_id], self.task)) + 1
-        how = {"backend": _ACTOR, "model": "embedder", "mode": "step", "trigger": str(result.triggered_by)}
-        answer = {"answer": kept(llm_response, 200_000), **how}
-
-        def made(number: int) -> NewEvent:
-            data = {**answer, "iteration": number}
-            return self._event(ev.REFLECTION_ANSWERED, data, decision_id, number, target=decision_id)
-
-        append_next(self.journal, number, made)
+        about = {"backend": _ACTOR, "model": "embedder", "mode": "step", "trigger": str(result.triggered_by)}
+        answer = {"answer": kept(llm_response, MOST), **about, "iteration": 1}
+        self._append(ev.REFLECTION_ANSWERED, answer, decision_id, 1, target=decision_id)
         if result.failure:
             failed = {"stage": "parse", "message": result.failure, "attempts": 1}
-            self.journal.append([self._event(ev.REFLECTION_FAILED, failed, decision_id, number, target=decision_id)])
+            self._append(ev.REFLECTION_FAILED, failed, decision_id, 1, target=decision_id)
         else:
             self._compare(decision_id, result)
         return result
@@ -258,8 +240,9 @@ class ReflectionEngine:
 
     def reset_step_counts(self, task: str = "") -> None:
         """Begin another task, in which no step was reflected on yet; without a name it gets one of its own."""
-        self.task = quote(task, _LONGEST) or next(self._tasks)
-        self._asked = self._begun = None
+        self.task = quote(task, _LONGEST) or uuid4().hex
+        self._asked = None
+        self._begun: str | None = None
         self._step = 0
 
     def book(self) -> LessonBook:
@@ -268,9 +251,9 @@ class ReflectionEngine:
 
     def _begin(self) -> str:
         """Record that a reflection begins, and return the id of its decision."""
-        signs, decision = self._asked or (None, Decision(None, "the embedder began it"))
+        signals, decision = self._asked or ({}, Decision(None, "the embedder began it"))
         self._asked = None
-        self._begun = self._record(signs.facts if signs else {}, decision, reflects=True)
+        self._begun = self._record(signals, decision, reflects=True)
         return self._begun
 
     def _record(self, signals: dict[str, Any], decision: Decision, *, reflects: bool) -> str:
@@ -284,6 +267,9 @@ class ReflectionEngine:
 
     def _event(self, type_: str, data: dict[str, Any], *of: str | int, target: str | None = None) -> NewEvent:
         return NewEvent(type_, identity(type_, *of), data, _ACTOR, session_id=self.task, target_id=target)
+
+    def _append(self, type_: str, data: dict[str, Any], *of: str | int, target: str) -> None:
+        self.journal.append([self._event(type_, data, *of, target=target)])
 
     def _decisions(self, step: int | None = None) -> list[Event]:
         """Return the decisions about a step of the task, or about all steps of all tasks."""
@@ -316,9 +302,8 @@ class ReflectionEngine:
         initial, retried = verdicts[-1].quality_score or 0.0, result.quality_score
         improved = score_improvement(initial, retried) >= MIN_REFLECTION_RETRY_DELTA
         data = {"initial": initial, "retried": retried, "improved": improved, "mode": "step"}
-        event = self._event(ev.REVISION_ATTEMPTED, data, before[0], target=before[0])
-        if self.journal.event(event.event_id) is None:
-            self.journal.append([event])
+        if self.journal.event(identity(ev.REVISION_ATTEMPTED, before[0])) is None:
+            self._append(ev.REVISION_ATTEMPTED, data, before[0], target=before[0])
 
 
 def context_hash(context: str) -> str:

@@ -121,17 +121,6 @@ def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_wi
         assert (only(ledger).effectiveness, only(ledger).state) == (0.4, "active")
 
 
-def test_a_lesson_of_a_retracted_window_frees_its_place_in_the_bank(ledger: Ledger) -> None:
-    run = trajectory()
-    later = lesson("b")
-    ledger.append([run, lesson("a"), NewEvent(later.type, later.event_id, later.data, "x", target_id=run.event_id)])
-    policy = LessonPolicy(bank_size=1)
-    (event,) = ledger.events(types=[run.type])
-    assert [one.banked for one in lesson_book(ledger, policy)] == [False, True]
-    retract(ledger, [event], "the wrong run")
-    assert [one.is_tellable for one in lesson_book(ledger, policy)] == [True, False]
-
-
 def test_an_erased_lesson_keeps_its_worth_and_is_told_no_more(ledger: Ledger) -> None:
     first = lesson()
     ledger.append([first, outcome(first, "success")])

@@ -18,7 +18,7 @@ def test_the_constructor_has_the_asked_defaults() -> None:
     signature = inspect.signature(ReflectionEngine)
     asked = ("quality_threshold", "max_reflections_per_step", "reflection_bank_size", "periodic_interval")
     assert [signature.parameters[name].default for name in asked] == [0.5, 2, 100, 5]
-    with pytest.raises(ValueError, match="reflection_bank_size is 0"):
+    with pytest.raises(ValueError, match="bank_size is 0"):
         ReflectionEngine(reflection_bank_size=0)
     with pytest.raises(ValueError, match="success is 'false'; it must be True or False"):
         ReflectionEngine().record_lesson_outcome("any", "false")  # type: ignore[arg-type]
