@@ -1,4 +1,4 @@
-"""The reflection engine (E-01 to E-13): the contract's vectors. E-02 and E-04 are in quality/test_policy."""
+"""The reflection engine (E-01 to E-13): the contract's vectors. E-02 and E-04 are in quality/test_signals."""
 
 from __future__ import annotations
 
