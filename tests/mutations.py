@@ -122,7 +122,7 @@ MUTATIONS = [
     Mutation(TRIAL, 'and trial.data["key"] != key', "and False", TRIALS),
     Mutation(FAST, 'if payload.get("source") == "fork":', "if False:", TRIALS),
     Mutation(INJECTION, 'and is_own and f"-{bullet.name}" not in names', "and is_own", TRIALS),
-    Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", ("tests/trials/test_tasks.py",)),
+    Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", TRIALS),
     # What is asked about lines that no session cites, and what comes of it.
     Mutation(CHECKING, 'elif ground.words == "playbook":', "elif not tag.quote:", LINED),
     Mutation(CHECKING, "elif not ground.words:", "elif tag.quote is None:", LINED),

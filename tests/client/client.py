@@ -7,20 +7,241 @@ last record, and taking all of it in again counts nothing.
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import shutil
-from abc import abstractmethod
-from contextlib import AbstractContextManager
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, ClassVar
 
 from reflector.hooks.install import EVENTS
+from reflector.transcripts.citations import telling_of
+from reflector.transcripts.reading import scan
 from tests.client.apis import GenerateApi, MessagesApi, ResponsesApi, Scripted
-from tests.client.watched import Terminal, Watched
+from tests.road.agent import PATIENCE, Agent
 
 Done = CompletedProcess[str]
+
+
+#: What stands beside ours in the settings: it keeps each payload with what lay on the disk at that moment.
+_OBSERVER = """\
+import json, os, sys, time
+payload = json.loads(sys.stdin.buffer.read())
+for key in ("transcript_path", "agent_transcript_path"):
+    path = payload.get(key)
+    payload["_" + key] = os.path.getsize(path) if path and os.path.exists(path) else None
+path = os.path.join(sys.argv[1], f"{time.time_ns()}-{os.getpid()}.json")
+with open(path + ".tmp", "w") as file:
+    json.dump(payload, file)
+os.rename(path + ".tmp", path)
+"""
+
+
+#: The text of the hook in a request, from the template's first words to its last.
+_TEXT = re.compile(r"This project keeps a playbook: .*? so that the next session knows\.", re.DOTALL)
+
+
+@dataclass
+class Watched(ABC):
+    """What all clients have in common.
+
+    api    the stand-in that it asks
+    given  what its environment has besides
+    kept   where its transcripts are: a folder below the home, and a pattern in it
+    """
+
+    binary: Path
+    agent: Agent
+    api: Scripted
+    given: ClassVar[dict[str, str]] = {}
+    kept: ClassVar[tuple[str, str]]
+    #: What its transcripts say again and again, as a part of how it writes them.
+    repeats: ClassVar[frozenset[str]] = frozenset()
+    #: Who says what a session was told: its transcript, where that has an echo of it, else our hook.
+    teller: ClassVar[str] = "transcript"
+
+    @property
+    def root(self) -> Path:
+        return self.agent.home.parent
+
+    @property
+    def observed(self) -> Path:
+        return self.root / "observed"
+
+    def observers(self, *events: str, timeout: int = 10) -> dict[str, Any]:
+        """Hooks, as settings have them, that keep their payloads."""
+        self.observed.mkdir(exist_ok=True)
+        (self.root / "observer.py").write_text(_OBSERVER)
+        command = shlex.join([sys.executable, "-I", "-S", str(self.root / "observer.py"), str(self.observed)])
+        handler = {"type": "command", "command": command, "timeout": timeout}
+        return {event: [{"hooks": [handler]}] for event in events}
+
+    def environ(self) -> dict[str, str]:
+        """The client's environment; nothing of the one that runs the tests."""
+        # A client may come with a Node of its own.
+        path = f"{self.binary.parent}{os.pathsep}{os.environ['PATH']}"
+        environ = {"HOME": str(self.agent.home), "LANG": "C.UTF-8", "TERM": "xterm-256color", "PATH": path}
+        return environ | {name: value.format(url=self.api.url, root=self.root) for name, value in self.given.items()}
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the client to its end, which is a good one."""
+        done = subprocess.run(
+            [self.binary, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self.environ(),
+            cwd=self.agent.project,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+        return done
+
+    @contextmanager
+    def terminal(self, *words: str) -> Iterator[Terminal]:
+        """The client in a terminal, which is closed at the end."""
+        pairs = [f"{name}={value}" for name, value in self.environ().items()]
+        terminal = Terminal(Path(tempfile.mkdtemp(dir=self.root)) / "tmux")
+        terminal.start(["env", "-i", *pairs, str(self.binary), *words], self.agent.project)
+        try:
+            yield terminal
+        finally:
+            terminal.close()
+
+    def transcripts(self) -> list[Path]:
+        """Every transcript the client wrote, of subagents, too."""
+        folder, pattern = self.kept
+        return sorted((self.agent.home / folder).rglob(pattern))
+
+    def payloads(self, event: str | None = None) -> list[dict[str, Any]]:
+        """What the client's hooks were given, oldest first; sizes under the key's name with an underscore."""
+        found = [json.loads(path.read_bytes()) for path in sorted(self.observed.glob("*.json"))]
+        return [payload for payload in found if event in (None, payload["hook_event_name"])]
+
+    def wait_for(self, event: str, times: int = 1) -> list[dict[str, Any]]:
+        """Wait until that many hooks of an event ran; their payloads."""
+        self.agent.wait_until(lambda: len(self.payloads(event)) >= times)
+        return self.payloads(event)
+
+    def cited(self) -> list[tuple[str, str]]:
+        """(trigger, name) of each citation that was recorded, once a window."""
+        windows = self.agent.events("session.recorded")
+        return [(window["data"]["trigger"], name) for window in windows for name in window["data"]["cited"]]
+
+    def told(self) -> dict[str, list[str]]:
+        """The bullets of each text that the model got in a request, by the text's digest."""
+        texts = {text for body in self.api.asked for said in _strings(body) for text in _TEXT.findall(said)}
+        found = [telling for telling in map(telling_of, texts) if telling is not None]
+        return {telling.digest: list(telling.bullets) for telling in found}
+
+    def settle(self) -> None:
+        """Take in what is pending, behind the drains that hooks started; a Stop may wait for its session's end."""
+        left = ("waiting/", "failed/", "silent/")
+        self.agent.wait_until(lambda: all(name.startswith(left) for name in self.agent.deliveries()))
+        self.agent.run("drain")
+        assert not any(name.startswith("failed/") for name in self.agent.deliveries()), self.agent.deliveries()
+
+    def check(self, *cited: tuple[str, str], helpful: int | None = None) -> None:
+        """What holds after every scenario; what it cites, and how often pat-001 helped."""
+        self.settle()
+        for path in self.transcripts():
+            tally = scan(path).tally
+            assert (tally.malformed, tally.oversized, tally.unknown_types) == (0, 0, {}), (path, tally)
+        for window in self.agent.events("session.recorded"):
+            assert not set(window["data"]["unread"]) - self.repeats, window
+        assert self.agent.run("status").err == ""
+        assert self.agent.run("verify") == self.agent.run("verify")
+        before = self.cited(), self.agent.counters()
+        assert sorted(before[0]) == sorted(cited)
+        assert helpful is None or before[1]["pat-001"][0] == helpful
+        if transcripts := self.transcripts():
+            self.agent.run("ingest", *transcripts)
+        assert (self.cited(), self.agent.counters()) == before
+        tellings = self.agent.events("advice.told")
+        assert {one["data"]["digest"]: one["data"]["bullets"] for one in tellings} == self.told()
+        assert {one["data"]["source"] for one in tellings} <= {self.teller}
+
+
+class Terminal:
+    """A client in tmux."""
+
+    def __init__(self, socket: Path) -> None:
+        self._pid = socket.with_suffix(".pid")
+        self._tmux = ["tmux", "-S", str(socket), "-f", os.devnull]
+
+    def start(self, command: list[str], folder: Path) -> None:
+        """Start a command; its exit code is shown when it ends."""
+        client = shlex.join(["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(self._pid), *command])
+        shown = f"cd {shlex.quote(str(folder))} && {client}; echo ended with $?; exec sleep 1000"
+        self._run("new-session", "-d", "-x", "160", "-y", "50", shown)
+
+    def type(self, text: str) -> None:
+        """Type a line and send it. The client takes keys that come with the line's for a part of a paste."""
+        self._run("send-keys", "-l", text)
+        self.see(text)
+        time.sleep(0.5)
+        self._run("send-keys", "Enter")
+
+    def ask(self, prompt: str, answer: str) -> None:
+        """Type a prompt, and wait for the answer."""
+        self.type(prompt)
+        self.see(answer)
+
+    def press(self, *keys: str) -> None:
+        """Press keys, in tmux' words."""
+        for key in keys:
+            self._run("send-keys", key)
+            time.sleep(0.3)
+
+    def leave(self, *keys: str) -> None:
+        """Leave the client by keys, else by its command, which ends well."""
+        if keys:
+            self.press(*keys)
+        else:
+            self.type("/exit")
+        self.see("ended with 0")
+
+    def screen(self) -> str:
+        """What is shown."""
+        return self._run("capture-pane", "-p")
+
+    def see(self, text: str) -> str:
+        """Wait until something is shown; the screen then."""
+        end = time.monotonic() + PATIENCE
+        while text not in (screen := self.screen()):
+            assert time.monotonic() < end, f"{text!r} is not shown:\n{screen}"
+            time.sleep(0.1)
+        return screen
+
+    def client_pid(self) -> int:
+        """The client's process."""
+        return int(self._pid.read_text())
+
+    def close(self) -> None:
+        """Close the terminal as its window's cross does."""
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)
+
+    def _run(self, *arguments: str) -> str:
+        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, check=True)
+        return done.stdout
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _strings(inner)
 
 
 MODEL = "claude-sonnet-4-6"

@@ -12,9 +12,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.ledger.writer import prepare, writers
 from tests.road.agent import Agent
-from tests.servers import DEBIAN, as_user, own_folder
-
-from .clusters import Cluster, until
+from tests.servers import DEBIAN, Cluster, as_user, own_folder, until
 
 pytestmark = pytest.mark.scale
 

@@ -22,8 +22,7 @@ from tests.conftest import Postgres
 from tests.ledger.events import added, history, window
 from tests.ledger.test_rebuilding import lived
 from tests.ledger.writer import prepare, writers
-from tests.scale.clusters import cluster, until
-from tests.servers import pgbouncer
+from tests.servers import cluster, pgbouncer, until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 

@@ -1,4 +1,5 @@
-"""A trial in a project: who is told what, what is said of it, and what `verify` finds."""
+"""A trial in a project: who is told what, what is said of it, and what `verify` finds; and `trial run`: tasks done with
+and without advice, by an agent that is a script."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,6 +32,7 @@ from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.running import check, plan, start, stop
 from reflector.trials.status import lacking, standing
 from reflector.trials.status import sessions as sessions_of
+from reflector.trials.tasks import Run, pairs, sign_test
 from tests.conftest import examples
 from tests.ledger.events import added, window
 from tests.proof.forger import forging
@@ -407,3 +410,62 @@ def test_an_honest_ledger_that_goes_on_is_found_to_be_one(kept: tuple[Path, list
                 ledger.append(ended(200, began=datetime.now(UTC)))
             assert check(ledger) == []
         assert verify_opening(lambda copy=copy: Ledger.open_file(copy), *anchors).findings == ()  # type: ignore[misc]
+
+
+#: Does what CLAUDE.md says, notes its arm, and costs two cents.
+SCRIPT = """\
+grep -q "failing test" CLAUDE.md 2>/dev/null && touch test_first && echo with >> "$ARMS" || echo without >> "$ARMS"
+grep -q "total" && echo "$PROMPT" >> "$ARMS" && test -f cart.py && echo '{"total_cost_usd": 0.02}'
+"""
+
+
+@pytest.fixture
+def tasked(tmp_path: Path) -> Agent:
+    tasked = Agent.in_folder(tmp_path)
+    for name, passes in (("one", "test -f test_first"), ("two", "test -f cart.py")):
+        task = tmp_path / "tasks" / name
+        (task / "files").mkdir(parents=True)
+        (task / "prompt.md").write_text("Fix the total.")
+        (task / "check").write_text(passes)
+        (task / "files" / "cart.py").write_text("")
+    tasked.environ["ARMS"] = str(tmp_path / "arms")
+    return tasked
+
+
+def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(tasked: Agent, tmp_path: Path) -> None:
+    run = ["trial", "run", tmp_path / "tasks", "--command", SCRIPT]
+    assert "were not agreed to: add --yes" in tasked.call(*run, code=2).err
+    told = tasked.call(*run, "--yes").out
+    assert "one/check: test -f test_first" in told
+    arms = (tmp_path / "arms").read_text().splitlines()
+    assert arms[::2] == ["with", "without", "without", "with"] * 2
+    assert set(arms[1::2]) == {"Fix the total."}
+    rows = [line.split() for line in told.splitlines() if line.startswith("with")]
+    assert [(row[0], row[1], row[3]) for row in rows] == [("with", "4/4", "0.08"), ("without", "2/4", "0.08")]
+    assert "4 pairs: 2 better with it, 0 worse; chance alone parts them so in 50.0% of cases" in told
+    assert tasked.events("session.recorded") == []
+    again = tasked.call(*run).out  # the same commands are agreed to
+    assert "one/check" not in again
+    (tmp_path / "tasks" / "one" / "check").write_text("true")
+    assert "add --yes" in tasked.call(*run, code=2).err
+
+
+def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -> None:
+    run = ["trial", "run", tmp_path / "tasks", "--command", SCRIPT, "--yes"]
+    assert "0 better with it, 0 worse" in tasked.call(*run, "--bullet", "pat-002").out
+    (tmp_path / "rules.md").write_text("Begin with a failing test.")
+    assert "2 better with it, 0 worse" in tasked.call(*run, "--file", tmp_path / "rules.md").out
+    assert "leave one of them out" in tasked.call(*run, "--bullet", "pat-002", "--file", tmp_path / "arms", code=2).err
+    assert "has no task" in tasked.call("trial", "run", tmp_path / "home", "--command", "true", code=2).err
+
+
+@pytest.mark.parametrize(("better", "worse", "chance"), [(0, 0, 1.0), (5, 0, 0.0625), (1, 1, 1.0), (9, 1, 22 / 1024)])
+def test_the_sign_test_is_exact_and_of_both_sides(better: int, worse: int, chance: float) -> None:
+    assert sign_test(better, worse) == sign_test(worse, better) == pytest.approx(chance)
+
+
+def test_a_pair_is_one_run_of_each_arm() -> None:
+    passed = [True, False, False, False, False, True, True, True]
+    runs = [Run("t", told, ok, 1.0, None) for told, ok in zip([True, False, False, True] * 2, passed, strict=True)]
+    assert pairs(runs) == (1, 1)
+    assert all(one.told != two.told for one, two in list(pairwise(runs))[::2])
