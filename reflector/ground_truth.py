@@ -3,8 +3,8 @@
 from reflector.reflection.truth.agent import LedgerPlaybooks as LedgerPlaybooks
 from reflector.reflection.truth.agent import ReflectorAgent as ReflectorAgent
 from reflector.reflection.truth.agent import llm_client as llm_client
-from reflector.reflection.truth.builder import Prompt as Prompt
-from reflector.reflection.truth.builder import ReflectorPromptBuilder as ReflectorPromptBuilder
+from reflector.reflection.truth.asking import Prompt as Prompt
+from reflector.reflection.truth.asking import ReflectorPromptBuilder as ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import DatasetRefused as DatasetRefused
 from reflector.reflection.truth.models import Bullet as Bullet
 from reflector.reflection.truth.models import BulletEvaluation as BulletEvaluation

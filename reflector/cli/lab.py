@@ -22,8 +22,7 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES, Backend, reply_of
 from reflector.reflection.reflection_events import Recorder
 from reflector.reflection.truth.agent import run_recorded
-from reflector.reflection.truth.asking import Case
-from reflector.reflection.truth.builder import ReflectorPromptBuilder
+from reflector.reflection.truth.asking import Case, ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Entry, entries_in
 from reflector.sessions import locks

@@ -28,8 +28,7 @@ from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VER
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, reply_of
 from reflector.reflection.reflection_events import Recorder, Reflected
-from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
-from reflector.reflection.truth.builder import ReflectorPromptBuilder
+from reflector.reflection.truth.asking import Case, Question, ReflectorPromptBuilder, Talk, Unanswered, talk
 from reflector.reflection.truth.datasets import DatasetRefused
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 from reflector.reflection.window import tags_of

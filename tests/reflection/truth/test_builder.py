@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reflector.ground_truth import Bullet, Prompt, ReflectorPromptBuilder
 from reflector.mistakes import Mistake
 from reflector.reflection.prompts import MAX_TEMPLATE
-from reflector.reflection.truth.builder import Language
+from reflector.reflection.truth.asking import Language
 from tests.reflection.truth.cases import FILLED, TEXTS, attempt, bullet, insight
 
 BULLETS = st.lists(st.builds(Bullet, id=TEXTS, section=TEXTS, content=FILLED, searchable_text=TEXTS), max_size=2)
