@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from reflector.events import bullets, changes, ledger, lessons, sessions, trials
+from reflector.events import bullets, changes, ledger, lessons, sessions
 from reflector.events.effects import (
     AddsBullets,
     ChangesBullet,
@@ -27,8 +27,7 @@ from reflector.events.kinds import EventType, Field
 from reflector.events.state import Data, Playbook
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
-    one.name: one
-    for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES, *trials.TYPES)
+    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES)
 }
 _NO_FIELDS: Final[Mapping[str, Field]] = {}
 
