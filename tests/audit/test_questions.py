@@ -29,9 +29,6 @@ def session(number: int, id: str, **data: Any) -> NewEvent:
     return NewEvent(plain.type, plain.event_id, {**plain.data, **data}, "hook:SessionEnd", session_id=id)
 
 
-# Bullets
-
-
 def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger: Ledger) -> None:
     first, second = session(1, "s1", cited=["pat-001", "pat-002"]), session(2, "s2", cited=["pat-002"])
     ledger.append([added("pat-001"), added("pat-002"), first, second])
@@ -57,9 +54,6 @@ def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: L
     assert use(ledger)["pat-003"].trend == "+"
 
 
-# Double counts
-
-
 def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledger) -> None:
     windows = [window(1, "s1", keys=[1, 2]), window(2, "s2", keys=[2, 3]), window(3, "s2", keys=[3]), window(4, "s4")]
     ledger.append([added("pat-001"), added("mis-001"), *windows])
@@ -71,9 +65,6 @@ def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledge
     assert (found["D5"].examples[0].sessions, found["D6"].bullets) == (("s1", "s2"), 1)
     assert [one.code for one in double_counts(ledger, "pat-001").classes if one.tags] == ["D3", "D4", "D5", "D6"]
     assert not any(one.tags for one in double_counts(ledger, "mis-001").classes)
-
-
-# The log
 
 
 @pytest.fixture
@@ -106,9 +97,6 @@ def lived_in(ledger: Ledger) -> Ledger:
 def test_an_event_is_chosen_where_all_conditions_hold(lived_in: Ledger, chosen: Filter, positions: list[int]) -> None:
     assert [event.position for event in select(lived_in, chosen)] == positions
     assert [event.position for event in select(lived_in, chosen, newest=2)] == positions[-2:]
-
-
-# A session
 
 
 @pytest.fixture

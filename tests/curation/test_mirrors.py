@@ -20,7 +20,7 @@ from tests.test_locate import git
 @given(
     st.sampled_from([b"# Mine\r\n\r\n- x", b"", b"\n\n", b"# Mine\n"]) | st.binary(max_size=60), PLAYBOOKS, PLAYBOOKS
 )
-def test_a_section_that_is_written_twice_and_taken_out_leaves_the_file_as_it_was(
+def test_a_section_written_twice_and_taken_out_leaves_the_file(
     raw: bytes, first: tuple[Bullet, ...], second: tuple[Bullet, ...]
 ) -> None:
     written = with_section(raw, first)
@@ -81,9 +81,7 @@ def test_an_edit_while_the_section_is_written_is_taken_in(agent: Agent, monkeypa
     assert "The cart is in cart.py." in text(agent)
 
 
-def test_a_file_saved_while_its_section_goes_keeps_both_and_says_so(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_saved_while_its_section_goes_keeps_both(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     meanwhile(monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind."))
     assert "AGENTS.md was changed since it was read" in agent.call("uninstall", "--mirror", "AGENTS.md", code=1).err
     assert "Be very kind." in text(agent)

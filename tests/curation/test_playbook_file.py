@@ -70,9 +70,6 @@ def sessions(agent: Agent, *numbers: int, name: str = "pat-001") -> list[Path]:
     return [Session(f"s-{n}").cites(name).write(agent.home / f"s-{n}.jsonl") for n in numbers]
 
 
-# What a file is to a ledger
-
-
 def rewritten(**more: Any) -> Callable[[bytes], bytes]:
     return lambda raw: json.dumps({**json.loads(raw), **more}, indent=4).encode()
 
@@ -233,9 +230,6 @@ def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_no
     assert by_human(one) == []
 
 
-# Edits
-
-
 def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     theirs = {"version": "1.0", "last_updated": "2026-01-01T00:00:00Z", "sections": {PAT: ["Old.", "Older."]}}
@@ -304,9 +298,6 @@ def test_a_file_of_an_old_form_is_adopted_once_and_kept(tmp_path: Path, how: str
     assert [event["type"] for event in agent.events()] == ["playbook.imported"]
     (kept,) = (agent.state / "kept").iterdir()
     assert json.loads(kept.read_bytes()) == old
-
-
-# Writes
 
 
 def test_a_link_is_neither_read_nor_written_through(agent: Agent, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def texts(ledger: Ledger) -> dict[str, str]:
     ],
     ids=lambda value: value.kind if isinstance(value, Change) else "",
 )
-def test_a_proposal_changes_nothing_until_it_is_approved_and_then_points_to_it(
+def test_a_proposal_changes_nothing_until_approved(
     told: Ledger, change: Change, name: str, after: dict[str, str | None]
 ) -> None:
     before = texts(told)

@@ -94,9 +94,7 @@ def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it publishe
 
 
 @pytest.mark.parametrize("rebase", ["false", "true"])
-def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflict_or_a_lost_count(
-    first: Clone, second: Clone, rebase: str
-) -> None:
+def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, second: Clone, rebase: str) -> None:
     for clone, text in ((first, "From the first."), (second, "From the second.")):
         clone.cites("pat-001", "s-1")
         assert clone.is_clean()
@@ -327,9 +325,6 @@ def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Ag
         assert brought_back(ledger, ledger.head().position, texts) == {"pat-003"}
         assert brought_back(ledger, ledger.head().position, {"pat-003": "Another text."}) == set()
     assert rows(agent) == MERGED
-
-
-# The merge driver itself, where a version is no playbook
 
 
 def driven(folder: Path, *versions: bytes) -> tuple[int, bytes]:

@@ -96,16 +96,6 @@ def test_a_backup_under_load_is_one_state_with_everything_before_it(path: Path, 
         assert list(verify(ledger)) == []
 
 
-def test_an_erased_text_is_in_no_later_backup(path: Path, tmp_path: Path) -> None:
-    with _told(path) as ledger:
-        ledger.append([added("pat-009", "hunter2-hunter2" * 100)])
-        backup(ledger, tmp_path / "before.db")
-        ledger.redact([added("pat-009").event_id], reason="a secret", actor="human")
-        backup(ledger, tmp_path / "after.db")
-    assert b"hunter2" in (tmp_path / "before.db").read_bytes()
-    assert b"hunter2" not in (tmp_path / "after.db").read_bytes()
-
-
 def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Path, tmp_path: Path) -> None:
     with _told(path) as ledger, Ledger.open_file(path) as other:
         end = backup(ledger, tmp_path / "b.db")

@@ -81,9 +81,7 @@ def _state(ledger: Ledger) -> object:
 @example(
     seed=0, text="a", value={"text": "a\0b \\u0000", "deep": json.loads("[" * (MAX_DEPTH - 2) + "]" * (MAX_DEPTH - 2))}
 )
-def test_what_is_exported_loaded_and_exported_again_is_the_same_byte_for_byte(
-    fresh: Fresh, seed: int, text: str, value: dict[str, Any]
-) -> None:
+def test_an_export_loaded_and_exported_is_the_same(fresh: Fresh, seed: int, text: str, value: dict[str, Any]) -> None:
     with sqlite_file() as url, Ledger.open(url) as ledger, fresh() as other, Ledger.open(other) as target:
         said = NewEvent(ev.REFLECTION_SKIPPED, "said", {"reason": "x", "value": value}, "me", meta={"value": value})
         ledger.append([added("oth-001", text), said])
@@ -221,9 +219,7 @@ _IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("events", "number", "what"), _IMPOSSIBLE)
-def test_an_impossible_history_is_named_by_its_line(
-    ledger: Ledger, events: list[NewEvent], number: int, what: str
-) -> None:
+def test_an_impossible_history_is_named_by_line(ledger: Ledger, events: list[NewEvent], number: int, what: str) -> None:
     lines = forged(*events)
     hows: list[Callable[[], object]] = [lambda: load(ledger, lines)]
     if number == 2:  # what the tables could not read no merge takes either
@@ -263,9 +259,7 @@ def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(led
 @pytest.mark.parametrize(
     ("playbook", "said"), [("default", r"1 events.*reflector import FILE"), ("team", "REFLECTOR_PLAYBOOK")]
 )
-def test_a_ledger_that_cannot_be_the_files_is_left(
-    open_ledger: OpenLedger, lines: Lines, playbook: str, said: str
-) -> None:
+def test_a_ledger_of_another_history_is_left(open_ledger: OpenLedger, lines: Lines, playbook: str, said: str) -> None:
     ledger = open_ledger(playbook)
     ledger.append([added()])
     before = sql.content(ledger)
@@ -309,7 +303,7 @@ def _take_in(url: str, path: Path, how: str, pages: Any = None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["load", "merge"])
-def test_who_is_killed_while_taking_a_file_in_leaves_all_of_it_or_nothing(
+def test_who_is_killed_leaves_all_of_a_file_or_nothing(
     ledger_url: str, open_ledger: OpenLedger, tmp_path: Path, how: str
 ) -> None:
     path, chance = tmp_path / "ledger.ndjson", random.Random(5)

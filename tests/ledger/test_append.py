@@ -123,9 +123,7 @@ def test_a_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool)
     assert add_bullet(ledger, "pat", "Another.").name == "pat-002"
 
 
-def test_events_are_read_by_range_type_session_and_target_in_pages(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_are_read_by_range_type_session_or_target(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reflector.ledger.reader._PAGE", 3)
     events = history()
     ledger.append(events)

@@ -133,9 +133,7 @@ def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger)
 
 
 @ON_A_SERVER
-def test_an_event_from_a_clock_far_ahead_is_refused_by_the_server(
-    told: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_from_a_clock_far_ahead_is_refused_by_a_server(told: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sql.content(told)
     with monkeypatch.context() as ahead:
         ahead.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
@@ -186,9 +184,6 @@ def test_counters_below_zero_are_refused_by_the_table(told: Ledger) -> None:
     for column in ("helpful", "harmful"):
         with pytest.raises(DBAPIError, match=f"{column}_not_negative"):
             sql.run(told, f"UPDATE bullet SET {column} = -1")
-
-
-# -- the one opening ------------------------------------------------------------------------------------------
 
 
 def test_the_opening_is_the_erasure_of_the_announced_event_and_shut_afterwards(told: Ledger) -> None:

@@ -181,9 +181,7 @@ def test_a_ledger_that_is_moved_to_another_worker_goes_on_and_keeps_its_triggers
                 sql.run(ledger, "DELETE FROM event")
 
 
-def test_the_doctor_names_the_place_of_tables_and_who_refuses_triggers(
-    postgres: Postgres, url: str, agent: Agent
-) -> None:
+def test_the_doctor_names_the_tables_place_and_who_refuses_triggers(postgres: Postgres, url: str, agent: Agent) -> None:
     def row() -> dict[str, Any]:
         return next(check for check in agent.json("doctor", code=1) if check["name"] == "citus")
 

@@ -47,9 +47,6 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-# -- files ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("by_url", [True, False])
 def test_a_new_ledger_is_its_owners_alone_whatever_the_umask(tmp_path: Path, by_url: bool) -> None:
     folder = tmp_path / "new"
@@ -143,9 +140,6 @@ def test_a_table_of_another_program_in_the_way_is_refused_untouched(postgres: Po
         assert found == [(table,)]
 
 
-# -- versions ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("revision", "error", "message"),
     [
@@ -166,9 +160,7 @@ def test_a_newer_or_unknown_revision_is_refused_untouched(
     assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(revision,)]
 
 
-def test_tables_of_a_newer_projection_are_refused_and_older_ones_rebuilt(
-    ledger: Ledger, open_ledger: OpenLedger
-) -> None:
+def test_tables_of_a_newer_version_are_refused_and_older_ones_rebuilt(ledger: Ledger, open_ledger: OpenLedger) -> None:
     ledger.append(history())
     rows = ledger.rows()
     sql.run(ledger, f"UPDATE projection SET code_version = {CODE_VERSION + 1}", "UPDATE bullet SET helpful = 77")
@@ -179,9 +171,6 @@ def test_tables_of_a_newer_projection_are_refused_and_older_ones_rebuilt(
         sql.run(ledger, older, "UPDATE bullet SET helpful = 77")
         assert open_ledger().rows() == rows
         assert list(verify(ledger)) == []
-
-
-# -- locks, space, permissions --------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -235,9 +224,6 @@ def test_a_disk_that_is_full_loses_nothing_and_can_go_on_later(path: Path) -> No
             connection.execute("PRAGMA max_page_count=1000000")
         ledger.append([added("oth-001")])
         assert list(verify(ledger)) == []
-
-
-# -- engines and URLs -------------------------------------------------------------------------------------------
 
 
 def test_sqlite_runs_with_write_ahead_log_full_sync_and_foreign_keys(path: Path) -> None:

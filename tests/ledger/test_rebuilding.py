@@ -47,9 +47,7 @@ def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-def test_a_stopped_rebuild_leaves_the_old_rows_for_readers_until_its_end(
-    ledger: Ledger, open_ledger: OpenLedger
-) -> None:
+def test_a_stopped_rebuild_leaves_the_old_rows_to_readers_to_its_end(ledger: Ledger, open_ledger: OpenLedger) -> None:
     lived(ledger)
     before, other = rows(ledger), open_ledger()
     shown, reached, seen = other.rows(), list[int](), list[object]()

@@ -129,9 +129,7 @@ def _holds(ledger: Ledger, folder: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("type_", sorted(type_ for type_, kind in EVENT_TYPES.items() if kind.holds_prose))
-def test_whatever_a_type_holds_can_be_erased(
-    ledger: Ledger, open_ledger: OpenLedger, tmp_path: Path, type_: str
-) -> None:
+def test_what_a_type_holds_can_be_erased(ledger: Ledger, open_ledger: OpenLedger, tmp_path: Path, type_: str) -> None:
     events = _every_type()
     has_one = type_ == ev.EVENT_REDACTED or type_ in {event.type for event in events}
     assert has_one, f"{type_} holds prose: add an event of it to learned() in tests/ledger/events.py"

@@ -145,9 +145,7 @@ def _agent(tmp_path: Path, url: str) -> Agent:
     return agent
 
 
-def test_a_writer_is_refused_what_is_the_owners_and_gets_a_gone_or_damaged_playbook_file_written_again(
-    server: tuple[str, Login], tmp_path: Path
-) -> None:
+def test_a_writer_is_refused_the_owners_part_and_gets_its_file(server: tuple[str, Login], tmp_path: Path) -> None:
     agent = _agent(tmp_path, server[1]("writer"))
     agent.call("drain")
     whole = agent.playbook.read_bytes()

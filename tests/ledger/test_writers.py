@@ -59,9 +59,7 @@ def _note(number: int) -> ev.NewEvent:
 @pytest.mark.parametrize(
     "kills", [10, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)], id="hundreds")]
 )
-def test_killed_writers_lose_nothing_acknowledged_nor_half(
-    ledger_url: str, open_ledger: OpenLedger, kills: int
-) -> None:
+def test_killed_writers_lose_nothing_acknowledged_or_half(ledger_url: str, open_ledger: OpenLedger, kills: int) -> None:
     prepare(ledger_url)
     chance = random.Random(kills)
     ledger = open_ledger()

@@ -45,9 +45,7 @@ def test_the_edits_lead_from_the_base_to_the_edited_document(base: list[Bullet],
 
 
 @given(PLAYBOOKS, PLAYBOOKS, st.dictionaries(st.sampled_from([f"pat-{n:03d}" for n in range(1, 7)]), st.integers(1, 9)))
-def test_counts_that_arrived_meanwhile_survive_edits_of_anything_else(
-    base: list[Bullet], edited: list[Bullet], arrived: dict[str, int]
-) -> None:
+def test_counts_of_meanwhile_survive_edits(base: list[Bullet], edited: list[Bullet], arrived: dict[str, int]) -> None:
     edits = edits_between(base, edited)
     recounted = {edit.name for edit in edits if edit.kind in ("recount", "add")}
     current = [replace(b, helpful=b.helpful + arrived.get(b.name, 0)) for b in base]

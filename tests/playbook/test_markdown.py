@@ -35,9 +35,7 @@ NESTED = "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of th
         ("---\nname: terse\ntype: feedback\n---\nKeep answers short.\n", [("pref", "Keep answers short.")]),
     ],
 )
-def test_each_item_is_a_bullet_of_the_section_its_heading_or_file_means(
-    text: str, wanted: list[tuple[str, str]]
-) -> None:
+def test_each_item_is_a_bullet_of_the_section_its_title_or_file_means(text: str, wanted: list[tuple[str, str]]) -> None:
     assert [(bullet.section, bullet.text) for bullet in load_markdown(text).bullets] == wanted
 
 

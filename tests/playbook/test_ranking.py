@@ -57,9 +57,7 @@ IDLE = Standing(told={**OFTEN, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTE
         (HELPED, IDLE._replace(idle={}), "oth-000", True),
     ],
 )
-def test_what_helped_or_is_new_has_its_room(
-    bullets: list[Bullet], standing: Standing, name: str, is_told: bool
-) -> None:
+def test_what_helped_or_is_new_has_room(bullets: list[Bullet], standing: Standing, name: str, is_told: bool) -> None:
     assert (name in told(bullets, standing)) == is_told
 
 

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ from reflector.cli.table import COMMANDS
 from reflector.events import event as ev
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
-from tests.ledger.events import added, history, learned, lesson, merged
+from reflector.reflection.truth import asking
+from tests.ledger.events import added, history, learned, lesson, merged, trajectory
 from tests.oracle.histories import live
+from tests.reflection.api import Api
+from tests.reflection.api import sound as answering
+from tests.reflection.truth.cases import insights, verdict
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -140,9 +145,7 @@ _EXTRA = (
         ),
     ],
 )
-def test_what_no_ledger_holds_is_named_where_met(
-    forged: Agent, statement: str, questions: list[str], said: str
-) -> None:
+def test_what_no_ledger_holds_is_named(forged: Agent, statement: str, questions: list[str], said: str) -> None:
     forge(forged, statement)
     for question in questions:
         told = asked(forged, question.split())
@@ -223,3 +226,40 @@ def test_no_question_breaks_at_any_change_of_a_row(sound: Agent, tmp_path: Path)
         if changed == _NUMBER:
             break
     assert changed == _NUMBER
+
+
+# What an event of a reflection may hold, in any shape that no field of its type forbids
+
+_ODD_RUNS: list[dict[str, Any]] = [
+    *({"iterations": odd} for odd in (None, [], 10**9)),
+    *({"carried": odd} for odd in (None, 5, [[]])),
+    *({"retired": odd} for odd in (5, [5])),
+    *({"window": odd} for odd in (5, {"keys": "odd"}, {"keys": None})),
+    {"transcript": 5, "trigger": [], "agent": {}},
+]
+_NO_DATASETS = (None, "", "Sums of July", "../sums")
+
+
+def test_a_trajectory_of_any_shape_keeps_no_drain_from_its_work(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_ITERATIONS", 3)
+    changes = [*_ODD_RUNS, *({"dataset": odd} for odd in _NO_DATASETS)]
+    runs = [trajectory(f"t{number}") for number in range(len(changes))]
+    odd = [replace(run, data={**run.data, **more}) for run, more in zip(runs, changes, strict=True)]
+    agent = Agent.in_folder(tmp_path)
+    agent.call("list")
+    with agent.open_ledger() as ledger:
+        ledger.append(odd)
+    agent.environ = api.environ(REFLECTOR_BACKEND="anthropic", REFLECTOR_SESSION_TOKENS="0")
+    api.else_ = lambda asked: answering(verdict() if "<bullet id=" in asked.text else insights("a"))
+    assert agent.call("drain", code=1).err.count("cannot be the name of a dataset") == len(_NO_DATASETS)
+    agent.call("drain")
+    for number, more in enumerate(changes):
+        shown = agent.json("show", f"trajectory-t{number}")["windows"][0]
+        assert shown["state"] == ("given_up" if "dataset" in more else "completed")
+        assert shown["transcript"] is None
+    assert agent.call("verify").out == ""
+    with agent.open_ledger() as ledger:
+        problems = [text for e in ledger.events(types=[ev.REFLECTION_COMPLETED]) for text in (e.data or {})["problems"]]
+    assert problems.count("3 are the most; iteration 4 was not asked for") == 1

@@ -129,7 +129,7 @@ _SAID = [text for one in WINDOW for text in (one.text, one.thinking, *(result.te
 
 @settings(max_examples=examples(300))
 @given(st.permutations(WINDOW), st.sampled_from(_SAID), st.integers(0, 20), st.integers(1, 20), st.booleans())
-def test_a_quote_that_is_accepted_stands_in_its_record_behind_a_citation(
+def test_an_accepted_quote_stands_in_its_record_behind_a_citation(
     window: list[Message], text: str, start: int, turn: int, cites: bool
 ) -> None:
     quote = text[start:]
@@ -176,9 +176,7 @@ def test_a_dropped_verdict_stays_a_fact_with_its_quote_and_why_it_does_not_count
 
 
 @pytest.mark.parametrize(("measured", "counts"), [("", False), ("sure=95 likely=84", False), ("likely=85", True)])
-def test_less_than_sure_counts_once_measured_as_right(
-    book: Ledger, tmp_path: Path, measured: str, counts: bool
-) -> None:
+def test_less_than_sure_counts_once_measured_right(book: Ledger, tmp_path: Path, measured: str, counts: bool) -> None:
     text = tags(entry("helpful", 3, THANKS) | {"sure": "likely"})
     found = judged(book, tmp_path, Session().cites("pat-001"), text, Config(judge_measured=measured))
     assert found == [("pat-001", "counted" if counts else "unsure")]

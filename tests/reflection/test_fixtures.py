@@ -121,8 +121,6 @@ def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_given(api
     assert path.read_bytes() == before
 
 
-# The table of backends.
-
 PAGE = Path(__file__).parents[2] / "docs" / "judging.md"
 
 

@@ -62,7 +62,7 @@ LITTLE = (
     ("month", "said"),
     [(0, None), (11_234, SPENT.format("11,234")), (9_000, SPENT.format("9,000")), (19_233, LITTLE), (19_234, 8_000)],
 )
-def test_an_open_gate_says_what_is_left_of_the_month_and_a_closed_one_why(
+def test_an_open_gate_says_what_is_left_and_a_closed_one_why(
     ledger: Ledger, tmp_path: Path, month: int, said: int | str | None
 ) -> None:
     event = recorded(ledger, tmp_path)

@@ -123,9 +123,6 @@ def test_missing_keys_are_filled_and_what_is_no_object_is_an_empty_result(text: 
     assert _result(text) == result
 
 
-# Diagnostics
-
-
 def test_diagnostic_mode_keeps_what_was_asked_and_what_went_wrong_without_secrets(
     asks: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,8 +149,6 @@ def test_diagnostic_mode_keeps_what_was_asked_and_what_went_wrong_without_secret
     kept.touch()
     assert reflect() == EMPTY
 
-
-# It never raises.
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

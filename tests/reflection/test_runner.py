@@ -145,9 +145,7 @@ def test_what_a_backend_raises_is_tried_again(ledger: Ledger, cites: Cites, rais
     assert counters(ledger)["pat-001"] == (1, 0)
 
 
-def test_a_failed_window_waits_longer_then_for_its_user(
-    ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_window_waits_longer_each_time(ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch) -> None:
     cites("pat-001")
     says = Says([BackendError("not this one", stage="request")] * 9)
     runner = Runner(ledger, says, max_attempts=3)

@@ -35,9 +35,7 @@ def said(role: str, content: Any) -> dict[str, Any]:
         ([said("assistant", "[oth-2] [pat-1]"), said("assistant", "[ctx-9] [pat-1]")], ["oth-2", "pat-1", "ctx-9"]),
     ],
 )
-def test_only_the_assistants_strings_are_searched_in_their_order(
-    messages: list[dict[str, Any]], names: list[str]
-) -> None:
+def test_only_the_assistants_strings_are_searched_in_order(messages: list[dict[str, Any]], names: list[str]) -> None:
     assert extract_cited_ids(messages) == names
 
 

@@ -117,8 +117,6 @@ def test_a_sidechain_is_named_by_its_agent_or_by_its_root_and_its_prompts_are_no
     assert [m.origin for m in messages if m.role == "user"] == ["human", "injected", "injected", "injected"]
 
 
-# Whose words
-
 INJECTED = [
     "<command-name>/clear</command-name>",
     "<local-command-stdout>ok</local-command-stdout>",
@@ -229,8 +227,6 @@ def test_a_tools_words_are_never_a_persons_whatever_they_say(path: Path, opening
     assert answer.origin == "refusal"
 
 
-# Prompts typed while the model worked
-
 NOTE = "<task-notification>done</task-notification>"
 STOP = attachment(2, {"type": "queued_command", "prompt": "stop that", "commandMode": "prompt"})
 EDITOR = [assistant(1, "done"), queue("enqueue", "a"), queue("enqueue", "b")]
@@ -266,9 +262,6 @@ EDITOR = [assistant(1, "done"), queue("enqueue", "a"), queue("enqueue", "b")]
 )
 def test_a_queued_prompt_is_read_once_where_the_model_saw_it(path: Path, records: list[Any], wanted: list[str]) -> None:
     assert lines(path, *records)[1:] == wanted
-
-
-# Bounds
 
 
 def test_a_long_result_keeps_head_errors_and_tail_and_a_files_text_is_not_searched_for_errors(path: Path) -> None:
@@ -323,9 +316,6 @@ def test_hostile_texts_cost_linear_time(path: Path) -> None:
         assistant(6, "[pat-1][" * 100_000),
     )
     assert [citations_of(message) for message in read_messages(path)][3:] == [["pat-1"]] * 3
-
-
-# What a scan says, and the classic list
 
 
 def test_a_scan_says_when_a_session_ended_what_came_twice_and_which_subagents_it_is(path: Path) -> None:

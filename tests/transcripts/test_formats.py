@@ -263,9 +263,6 @@ def test_lines_that_are_no_records_are_passed_over(begin: Callable[..., Session]
     assert found.tally.malformed > 0
 
 
-# What no format recognises
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -360,7 +357,7 @@ def test_the_folder_is_where_each_agent_puts_it(tmp_path: Path, session: Session
         ("COPILOT_HOME", f"session-state/{SESSION}/events.jsonl"),
     ],
 )
-def test_a_session_whose_hook_named_no_transcript_is_found_by_its_id(
+def test_a_session_without_a_transcript_is_found_by_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str
 ) -> None:
     monkeypatch.setenv(variable, str(tmp_path))

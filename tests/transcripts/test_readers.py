@@ -231,9 +231,7 @@ def agent(value: object) -> str:
 
 
 @pytest.mark.parametrize(("session", "wanted"), LAST, ids=agent)
-def test_a_message_of_each_shape_says_whose_it_is_what_was_called_and_how_it_ended(
-    folder: Path, session: Session, wanted: str
-) -> None:
+def test_a_shape_says_whose_it_is_what_was_called_and_its_end(folder: Path, session: Session, wanted: str) -> None:
     found = shown(read(session, folder)[-1])
     assert found.startswith(wanted[:-1]) if wanted.endswith("…") else found == wanted
 
@@ -255,9 +253,6 @@ def test_what_is_said_again_or_by_nobody_is_no_message(folder: Path, session: Se
 )
 def test_types_that_are_unknown_are_counted(folder: Path, session: Session, unknown: dict[str, int]) -> None:
     assert scanned(session, folder).tally.unknown_types == unknown
-
-
-# Forks, subagents and older forms
 
 
 @pytest.mark.parametrize("ids", [True, False])
@@ -313,9 +308,7 @@ def opencode_child() -> Session:
     ("session", "parent", "own"),
     [(codex_child(), PARENT, CHILD), (gemini_child(), CHILD, CHILD), (opencode_child(), PARENT, f"ses_{CHILD}")],
 )
-def test_a_subagents_task_is_no_persons_and_all_its_parents(
-    folder: Path, session: Session, parent: str, own: str
-) -> None:
+def test_a_subagents_task_is_its_parents_and_no_persons(folder: Path, session: Session, parent: str, own: str) -> None:
     found = read(session.cites("pat-001", None), folder)
     assert "human" not in {message.origin for message in found}
     assert {message.chain for message in found} == {own}
@@ -338,9 +331,6 @@ def test_what_a_subagent_of_codex_inherits_is_left_to_its_parent(folder: Path) -
     for number, record in enumerate(session.records):
         record["ordinal"] = number
     assert cited(read(session, folder)) == ["pat-002"]
-
-
-# Messages of Gemini CLI and OpenCode that grow
 
 
 def test_what_a_message_grows_by_is_new_and_what_it_said_is_not(folder: Path) -> None:

@@ -115,9 +115,6 @@ def test_a_run_prints_nothing_but_its_result() -> None:
     assert not is_run(ToolCall("c", "mcp__shell__run", {"command": "pytest"}))
 
 
-# Each wording keeps its word, and the page shows what the backend runs on
-
-
 @pytest.mark.parametrize("row", all_wordings(), ids=lambda row: row.id)
 def test_a_row_finds_its_example_and_not_its_counter_example(row: Wording) -> None:
     assert row.expression.search(row.example)
