@@ -95,7 +95,8 @@ def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it publishe
 
 @pytest.mark.parametrize("rebase", ["false", "true"])
 def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, second: Clone, rebase: str) -> None:
-    for clone, text in ((first, "From the first."), (second, "From the second.")):
+    run, one, two = "Run the tests.", "From the first.", "From the second."
+    for clone, text in ((first, one), (second, two)):
         clone.cites("pat-001", "s-1")
         assert clone.is_clean()
         clone.call("add", "pat", text)
@@ -105,32 +106,22 @@ def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, se
     second.git("-c", f"pull.rebase={rebase}", "pull", "-q", "origin", "main")
     second.call("list")
     assert second.is_clean()
-    assert second.counts() == {
-        "pat-001": ("Run the tests.", 1, 0),
-        "pat-002": ("From the first.", 0, 0),
-        "pat-003": ("From the second.", 1, 0),
-    }
+    assert second.counts() == {"pat-001": (run, 1, 0), "pat-002": (one, 0, 0), "pat-003": (two, 1, 0)}
     assert second.json("blame", "pat-002")[-1]["rationale"] == "set by git with 0 helpful, 0 harmful"
     second.cites("pat-003", "s-3")
     second.push()
     first.pull("--ff-only")
     first.cites("pat-003", "s-3")
-    assert first.counts() == {
-        "pat-001": ("Run the tests.", 1, 0),
-        "pat-002": ("From the first.", 1, 0),
-        "pat-003": ("From the second.", 1, 0),
-    }
-    assert second.counts()["pat-003"] == ("From the second.", 2, 0)
+    assert first.counts() == {"pat-001": (run, 1, 0), "pat-002": (one, 1, 0), "pat-003": (two, 1, 0)}
+    assert second.counts()["pat-003"] == (two, 2, 0)
     assert first.playbook.read_bytes() == second.playbook.read_bytes()
     for clone in (first, second):
         clone.call("drain")
         assert clone.is_clean()
         assert clone.call("verify").out == ""
         assert "git" in clone.actors()
-    assert [event["data"]["name"] for event in first.events("bullet.added") if event["actor"] == "human"] == [
-        "pat-001",
-        "pat-002",
-    ]
+    by_hand = [event["data"]["name"] for event in first.events("bullet.added") if event["actor"] == "human"]
+    assert by_hand == ["pat-001", "pat-002"]
 
 
 def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(first: Clone) -> None:

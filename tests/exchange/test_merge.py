@@ -27,9 +27,9 @@ from tests.ledger.events import added, changed, imported, reflected, retracted, 
 
 @pytest.fixture
 def machines(fresh: Fresh) -> Iterator[list[Ledger]]:
-    """The empty ledgers of three machines."""
+    """The empty ledgers of two machines."""
     with ExitStack() as stack:
-        yield [stack.enter_context(Ledger.open(stack.enter_context(fresh()))) for _ in range(3)]
+        yield [stack.enter_context(Ledger.open(stack.enter_context(fresh()))) for _ in range(2)]
 
 
 @pytest.fixture

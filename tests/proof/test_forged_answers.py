@@ -260,6 +260,4 @@ def test_a_trajectory_of_any_shape_keeps_no_drain_from_its_work(
         assert shown["state"] == ("given_up" if "dataset" in more else "completed")
         assert shown["transcript"] is None
     assert agent.call("verify").out == ""
-    with agent.open_ledger() as ledger:
-        problems = [text for e in ledger.events(types=[ev.REFLECTION_COMPLETED]) for text in (e.data or {})["problems"]]
-    assert problems.count("3 are the most; iteration 4 was not asked for") == 1
+    assert len(api.asked) == 2 * len(_ODD_RUNS) + 2  # of insights and a verdict each, and three rounds at the most
