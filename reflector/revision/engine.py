@@ -120,7 +120,8 @@ class ReflectionEngine:
         self.gate = replace(PRESETS["step"], threshold=quality_threshold, **limits)
         self.lesson_policy = LessonPolicy(alpha=alpha, bank_size=reflection_bank_size)
         self.journal = Ledger.open("sqlite://") if ledger is None else ledger
-        self._asked: tuple[dict[str, Any], Decision] | None = None
+        self._asked: tuple[dict[str, Any], Decision] | None
+        self._begun: str | None
         self.reset_step_counts(task)
 
     def should_reflect(
@@ -241,8 +242,7 @@ class ReflectionEngine:
     def reset_step_counts(self, task: str = "") -> None:
         """Begin another task, in which no step was reflected on yet; without a name it gets one of its own."""
         self.task = quote(task, _LONGEST) or uuid4().hex
-        self._asked = None
-        self._begun: str | None = None
+        self._asked = self._begun = None
         self._step = 0
 
     def book(self) -> LessonBook:
