@@ -377,17 +377,11 @@ def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bo
 
 
 def log_record(
-    config: GatedConfig,
-    result: ReflectionResult,
-    *,
-    agent: str,
-    turn: int,
-    ops_written: int,
-    reason: str | None = None,
+    config: GatedConfig, result: ReflectionResult, *, agent: str, turn: int, ops_written: int
 ) -> dict[str, Any]:
     """Return a turn's record: turn, agent, backend, summary_len, ops_written, embed, ms, reason, fixture_key."""
     record = {"turn": turn, "agent": agent, "ops_written": ops_written, "ms": _shown_ms(result.ms)}
-    return record | _figures(config, result) | {"reason": reason or result.reason}
+    return record | _figures(config, result)
 
 
 def _figures(config: GatedConfig, result: ReflectionResult) -> dict[str, Any]:

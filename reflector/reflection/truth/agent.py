@@ -143,7 +143,7 @@ class ReflectorAgent:
 
 def run_recorded(recorder: Recorder, builder: Any, case: Case, *, ask: bool = True) -> tuple[Talk, Reflected | None]:
     """Record a trajectory and judge it, unless nobody is to `ask`; return what its answers say, and how it ended, None
-    where it had ended before. Raises TrajectoryRefused and LedgerError."""
+    where it had ended before. Raises Mistake for one that is too long, and LedgerError."""
     window, recorded = running.record(recorder.ledger, case)
     reflected, said = None, Talk()
     if not ask and window.state != "completed":

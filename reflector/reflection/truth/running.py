@@ -39,12 +39,8 @@ from reflector.text.secrets import quote, redact
 _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
 
 
-class TrajectoryRefused(Mistake):
-    """A trajectory that is too long to be kept."""
-
-
 def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
-    """Record a trajectory, once; return its window and event. Raises TrajectoryRefused and LedgerError."""
+    """Record a trajectory once; return its window and event. Raises Mistake where it is too long, and LedgerError."""
     trajectory = case.trajectory
     said = trajectory.model_dump(exclude={"created_at", "dataset"})
     whole = json.dumps([case.dataset, said, case.ground_truth, case.test_report], sort_keys=True, ensure_ascii=False)
@@ -67,7 +63,7 @@ def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
             "iterations": case.iterations,
         }
         if fault := next(EVENT_TYPES[ev.TRAJECTORY_RECORDED].faults(data), None):
-            raise TrajectoryRefused(f"the trajectory cannot be recorded: its {fault}; shorten it")
+            raise Mistake(f"the trajectory cannot be recorded: its {fault}; shorten it")
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
         ledger.append([event])

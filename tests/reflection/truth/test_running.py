@@ -29,7 +29,6 @@ from reflector.reflection.protocol import Answer, BackendError
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import reparse
 from reflector.reflection.truth.asking import Question
-from reflector.reflection.truth.running import TrajectoryRefused
 from tests.ledger.events import added
 from tests.reflection.test_runner import counters
 from tests.reflection.truth.cases import Model, attempt, insight, insights, script, verdict
@@ -164,7 +163,7 @@ def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
 def test_half_an_emoji_and_a_secret_are_replaced_and_what_is_too_long_is_refused_by_name(
     store: LedgerPlaybooks, sums: Ledger
 ) -> None:
-    with pytest.raises(TrajectoryRefused, match=r"answer is .*at most 4,000,000 characters"):
+    with pytest.raises(Mistake, match=r"answer is .*at most 4,000,000 characters"):
         run(store, Model(), attempt(generated_answer="x" * 10_000_000))
     key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
     half, model = f"\ud83d {key}", Model(insights(f"\ud83d {key}"))
