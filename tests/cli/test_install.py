@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -228,27 +226,6 @@ def test_a_link_of_a_repository_leads_no_hook_out_of_it(agent: Agent, name: str,
     assert seen(agent.home) == before
 
 
-def killed_at(agent: Agent, step: int, command: str) -> bool:
-    """Run a command that is killed at its n-th file to open, rename, remove or give a mode; whether it was."""
-    child = os.fork()
-    if child == 0:
-        left = step
-
-        def count(event: str, _: object) -> None:
-            nonlocal left
-            if event in ("open", "os.rename", "os.remove", "os.chmod", "os.mkdir"):
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(count)
-        try:
-            agent.call(command)
-        finally:
-            os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-
-
 @pytest.mark.parametrize("command", ["install", "uninstall"])
 def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(agent: Agent, command: str) -> None:
     path = put(agent, ODD)
@@ -257,7 +234,7 @@ def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(
     ends = {path.read_bytes(), ODD}
     for step in range(1, 200):
         agent.call("install" if command == "uninstall" else "uninstall")
-        killed = killed_at(agent, step, command)
+        killed = agent.killed_at(step, command)
         assert path.read_bytes() in ends
         if not killed:
             break

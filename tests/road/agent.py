@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -220,6 +221,28 @@ class Agent:
                 self.call(*arguments)
             os._exit(0)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+    def killed_at(self, step: int, *arguments: str | Path) -> bool:
+        """Run a command that is killed at its n-th file to open, copy, rename or remove; whether it was."""
+        child = os.fork()
+        if child == 0:
+            left = step
+
+            def count(event: str, _: object) -> None:
+                nonlocal left
+                if event in ("open", "os.rename", "os.remove", "os.chmod", "os.mkdir", "shutil.copyfile"):
+                    left -= 1
+                    if left == 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+
+            sys.addaudithook(count)
+            with suppress(BaseException):
+                self.call(*arguments)
+                os._exit(0)
+            os._exit(1)
+        status = os.waitpid(child, 0)[1]
+        assert os.WIFSIGNALED(status) or status == 0, arguments
+        return os.WIFSIGNALED(status)
 
     def json(self, *arguments: str | Path, code: int | None = 0) -> Any:
         """What a command answers with --json, which is what its schema says."""
