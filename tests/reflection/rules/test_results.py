@@ -13,7 +13,7 @@ from reflector.reflection.rules.steps import Step, is_run, read_call, read_resul
 from reflector.reflection.rules.wordings import Wording, all_wordings
 from reflector.transcripts.message import ToolCall
 from tests.conftest import assert_linear
-from tests.pages import section
+from tests.test_docs import section
 
 #: How a call ended, whether its result was flagged as an error, its command, and what it printed.
 _TABLE = Path(__file__).with_name("outcomes.tsv").read_text("utf-8").split("\n")[1:-1]
