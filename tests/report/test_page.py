@@ -243,11 +243,17 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     return agent
 
 
+_WRITTEN: dict[tuple[str, ...], str] = {}
+
+
 def report(agent: Agent, *options: str) -> str:
-    """The report's markup."""
-    path = agent.project.parent / "report.html"
-    assert agent.call("report", "--out", path, *options).err == f"wrote {path}\n"
-    return path.read_text("utf-8")
+    """The report's markup, which is written once for the same options of a project."""
+    path, key = agent.project.parent / "report.html", (str(agent.project), *options)
+    if key in _WRITTEN:
+        path.write_text(_WRITTEN[key], "utf-8")
+    else:
+        assert agent.call("report", "--out", path, *options).err == f"wrote {path}\n"
+    return _WRITTEN.setdefault(key, path.read_text("utf-8"))
 
 
 def said(agent: Agent, *words: str) -> Any:

@@ -93,10 +93,10 @@ def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_o
     arms = sessions_by_arm(agent)
     assert all(arms.values())
     for withheld, sessions in arms.items():
-        for session in sessions:
-            for source in ("startup", "resume", "compact"):
-                assert told(agent, session, source) == (without if withheld else ALL)
-            assert told(agent, session, event="SubagentStart", agent_id="a-1") == (without if withheld else ALL)
+        wanted = without if withheld else ALL
+        assert {frozenset(told(agent, session)) for session in sessions} == {frozenset(wanted)}
+        assert told(agent, sessions[0], "resume") == told(agent, sessions[0], "compact") == wanted
+        assert told(agent, sessions[0], event="SubagentStart", agent_id="a-1") == wanted
     agent.call("trial", "stop")
     assert told(agent, arms[True][0]) == ALL
     assert not [path.name for path in agent.own.glob("*") if path.name in ("trial.txt", "injection-without.txt")]
