@@ -46,7 +46,7 @@ def _replayed(folder: Path, numbers: Iterator[int], pairs: int) -> list[Row]:
     note = "chain, triggers, counters, synchronous=FULL; floor: the bare driver with the same statements and values"
     rates = (1000 / thousand[0], 1000 / thousand[1], thousand[2])
     return [
-        Row("append, 10 events per transaction", *ten, 1.3, note),
+        Row("append, 10 events per transaction", *ten, 1.4, note),
         Row("bulk append, 1,000 per transaction", *rates, 1.6, "same floor", "events/s"),
     ]
 
@@ -145,5 +145,5 @@ def rows_of_writers(part: str, alone: Sequence[Together], many: Sequence[Togethe
     note = f"floor: the time in which each appends once; appends that came before, in such turns: {passed:.2f}"
     return [
         Row(part, *rates, ratio, goal, "no lock error; floor: 1 writer", "events/s"),
-        Row(f"longest wait of {part}", fair, longest, turns, 3.0, note),
+        Row(f"longest wait of {part}", fair, longest, turns, 5.0, note),
     ]
