@@ -110,9 +110,7 @@ def status_(place: Place, as_json: bool) -> None:
 def stop_(place: Place) -> None:
     """Close the trial, and record what it shows."""
     with place.changing() as ledger:
-        stop(ledger)
-        found = standing(ledger)
-    assert found is not None  # the one that was closed
+        found = stop(ledger)
     _print_status(found)
 
 

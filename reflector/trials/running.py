@@ -147,7 +147,7 @@ def start(ledger: Ledger, *, bullets: Sequence[str], exempt: Sequence[str], shar
 
 
 def stop(ledger: Ledger) -> TrialStatus:
-    """Close the trial that runs, with what it shows by now. Raises Mistake where none runs, LedgerError."""
+    """Close the trial that runs, and return what it shows. Raises Mistake where none runs, LedgerError."""
     trial = running(ledger)
     if trial is None:
         raise Mistake("no trial runs; `reflector trial plan` says what one would take")
@@ -156,7 +156,7 @@ def stop(ledger: Ledger) -> TrialStatus:
         opened, data = trial.opened.event_id, result_of(status)
         event = NewEvent(TRIAL_CLOSED, identity(TRIAL_CLOSED, opened), data, HUMAN, target_id=opened)
         append(writing, [prepare(event)])
-    return status
+    return replace(status, state="closed")
 
 
 def result_of(status: TrialStatus) -> dict[str, Any]:
@@ -192,10 +192,8 @@ def keep_note(root: Path, ledger: Reader) -> None:
     now, kept = utc_now(), noted(root)
     last = time_of(kept[-1][1]) if kept else None
     if last is None or last < trial.began or last + _NOTED <= (time_of(now) or last):
-        head = ledger.head()
-        lines = "".join(f"{anchor.position}:{anchor.chain}  # {at}\n" for anchor, at in kept)
-        text = f"{lines}{head.position}:{head.chain}  # {now}\n"
-        write_durably(open_own(os.fspath(root)), text.encode(), TRIAL_HEADS)
+        lines = "".join(f"{anchor}  # {at}\n" for anchor, at in [*kept, (ledger.head(), now)])
+        write_durably(open_own(os.fspath(root)), lines.encode(), TRIAL_HEADS)
 
 
 def noted(root: Path) -> list[tuple[Anchor, str]]:
