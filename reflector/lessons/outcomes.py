@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import shake_256
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal
 
 from reflector.events.lessons import OUTCOMES, POLARITY
 from reflector.mistakes import Mistake
@@ -53,19 +53,9 @@ class OutcomeSignal:
             raise Mistake(f"{self.kind!r} is not a kind of outcome; the kinds are {', '.join(DELTAS)}")
 
 
-class _Signal(Protocol):
-    @property
-    def kind(self) -> str: ...
-    @property
-    def observed_at(self) -> str: ...
-
-
-S = TypeVar("S", bound=_Signal)
-
-
-def merge_outcome_signals(stored: Iterable[S], incoming: Iterable[S]) -> tuple[S, ...]:
-    """Return one signal of each kind, by time: the one that came last stands, even if it is older (D-15)."""
-    by_kind: dict[str, S] = {}
+def merge_outcome_signals(stored: Iterable[Any], incoming: Iterable[Any]) -> tuple[Any, ...]:
+    """Return one signal of each kind, in order of `observed_at`: the last one to come stands (D-15)."""
+    by_kind: dict[str, Any] = {}
     for signal in (*stored, *incoming):
         by_kind.pop(signal.kind, None)
         by_kind[signal.kind] = signal
@@ -79,7 +69,7 @@ def score_improvement(initial: float, retried: float) -> float:
     return rounded(min(1.0, (retried - initial) / max(1 - initial, 1e-9)))
 
 
-def promotion_confidence(improvement: float | None, signals: Iterable[_Signal]) -> float:
+def promotion_confidence(improvement: float | None, signals: Iterable[Any]) -> float:
     """Return how far a lesson is trusted, from 0.30 to 0.97 (D-13). `improvement` is that of its retry, from 0 to 1."""
     base = _UNTRIED
     if improvement is not None:
@@ -88,7 +78,7 @@ def promotion_confidence(improvement: float | None, signals: Iterable[_Signal]) 
     return min(_MOST, max(_LEAST, confidence))
 
 
-def tally(signals: Iterable[_Signal]) -> tuple[int, int]:
+def tally(signals: Iterable[Any]) -> tuple[int, int]:
     """Return (successes, failures) among signals (D-16)."""
     polarities = [POLARITY[signal.kind] for signal in signals]
     return polarities.count(1), polarities.count(-1)

@@ -1,20 +1,14 @@
 """Names of datasets: a name becomes a file's name, a folder's and a playbook's, so it has to be plain.
 
-Invariant: a name that is accepted is one path component on every system, the same text in every normal form, and no
-other name on a system that ignores case differs from it by more than case.
+Invariant: a name that is accepted is one path component, and the same text in every normal form.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from reflector.mistakes import Mistake
-
-_LONGEST = 64
-#: Names of devices on Windows, whatever their ending, and a file of prompts that belongs to no dataset.
-_RESERVED = frozenset(
-    {"con", "prn", "aux", "nul", "bullet_evaluation"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
-)
 
 
 class DatasetRefused(Mistake):
@@ -23,11 +17,10 @@ class DatasetRefused(Mistake):
 
 def checked_dataset(name: object) -> str:
     """Return a dataset's name: 1 to 64 letters, digits, '-' and '_'. Raises DatasetRefused, which is a ValueError."""
-    text = name if isinstance(name, str) else ""
-    is_plain = text.replace("-", "").replace("_", "").isalnum() and unicodedata.normalize("NFKC", text) == text
-    if not is_plain or len(text) > _LONGEST or text.startswith("-") or text.lower() in _RESERVED:
+    text = name if isinstance(name, str) and unicodedata.normalize("NFKC", name) == name else ""
+    if not re.fullmatch(r"\w[\w-]{0,63}", text) or text.lower() == "bullet_evaluation":  # a template
         raise DatasetRefused(
-            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to {_LONGEST} plain letters, digits, '-' and "
-            "'_', the first not '-', and no name that a system reserves"
+            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to 64 plain letters, digits, '-' and '_', "
+            "the first not '-', and not bullet_evaluation"
         )
     return text
