@@ -161,12 +161,7 @@ def test_lock_down_is_shown_once_for_each_version_and_a_version_that_was_not_tri
 
 @pytest.mark.parametrize("played", ["codex"], indirect=True)
 def test_the_environment_is_the_consents_and_no_askers(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    poison = {
-        "NODE_OPTIONS": "--require=x",
-        "CODEX_API_KEY": "of-a-project",
-        "OPENAI_BASE_URL": "http://x",
-        "PATH": "/x",
-    }
+    poison = {"NODE_OPTIONS": "-r x", "CODEX_API_KEY": "a-projects", "OPENAI_BASE_URL": "http://x", "PATH": "/x"}
     for name, value in poison.items():
         monkeypatch.setenv(name, value)
     played.send()
