@@ -3,7 +3,8 @@
 Invariant: an answer is in the ledger before anybody reads it, with the names that it was asked about and those that had
 no room (`unasked`), so no window is asked twice about a bullet and a killed check goes on where it was. A bullet is
 relevant, followed or broken, helped or harmed only where the quote stands in the one turn that is named and is not the
-advice's own words; helped and harmed need the proof that every verdict of a model needs. What is not answered was not
+advice's own words; followed and broken are a person's words, a run's or the agent's and its commands', nothing that a
+file or a page says; helped and harmed need the proof that every verdict of a model needs. What is not answered was not
 seen in what was shown. None of it counts for `helpful` and `harmful` unless `checked_counts` says so, and then a
 session counts once for a bullet. A failed question is no step of its window: a drain tries nothing again because of it.
 What a model says to be missing is dropped without a quote that stands in the turn that it names, or with the advice's.
@@ -42,6 +43,8 @@ _LINES: Final = 8_000
 _MOST_FAILURES: Final = 3
 #: Why the answer about a bullet says nothing of it.
 NOTHING: Final = frozenset({"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"})
+#: Whose words show whether a line was followed.
+_SHOW: Final = frozenset({"person", "run", "agent"})
 
 
 #: The most proposals of one answer, and the characters of a text.
@@ -243,7 +246,7 @@ def _checked(
         fault = "no_quote" if tag.turn is None or len(tag.quote) < LEAST_QUOTE else "misquoted"
     elif tag.tag not in ("helpful", "harmful"):
         fault = "neutral"
-    if fault in NOTHING or not is_sure:
+    if fault in NOTHING or not is_sure or ground.words not in _SHOW:
         followed = None
     data = {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": fault or "checked"}
     return data | ({"followed": followed} if followed else {})

@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from reflector.audit.checked import CheckedLine, checked
+from reflector.config import Config
 from reflector.ledger.store import Ledger
 from reflector.reflection.backends.agent import AgentClient
 from reflector.reflection.backends.model import Client, ModelBackend
+from reflector.reflection.checking import Checker, todo
+from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from tests.reflection.api import Api, sound
@@ -95,11 +99,11 @@ ROWS: list[tuple[str, Puts, str]] = [
 ]
 
 
-def obedient(quote: str) -> str:
+def obedient(quote: str, *names: str) -> str:
     """The answer of a model that gives each verdict on each bullet, with the quote, of each turn that there is."""
     entries = [
         {"name": name, "tag": tag, "turn": turn, "quote": quote, "sure": "sure", "followed": "yes", "relevant": True}
-        for name, tag, turn in product(("pat-001", "pat-002"), ("helpful", "harmful"), range(1, 8))
+        for name, tag, turn in product(names or ("pat-001", "pat-002"), ("helpful", "harmful"), range(1, 8))
     ]
     return json.dumps({"analysis": ORDER, "bullet_tags": entries})
 
@@ -128,6 +132,35 @@ def test_no_transcript_moves_a_counter_by_the_api(
     api.else_ = sound(obedient(quote))
     assert judged(book, tmp_path, api.client(), puts) == {"pat-001": (0, 0), "pat-002": (0, 0)}
     assert [closes(asked.text) for asked in api.asked] == [1]
+
+
+def checked_after(ledger: Ledger, client: Client) -> CheckedLine:
+    """What is known of a line after its sessions were checked, and what is found counts."""
+    checker = Checker(ledger, ModelBackend(client), Gate(Config(checked_counts=True), Path(), {}))
+    for window in ledger.windows():
+        for one in todo(ledger, window.session_id or "", ["pat-001"]):
+            assert checker.ask(one) == ""
+    (line,) = checked(ledger, names=["pat-001"]).lines
+    return line
+
+
+#: What the agent says or runs itself shows a line followed, and what a person said first decides: nobody has to cite.
+ACTS = {"echo 0", "echo 1", "words in a run's command", "a run without a result", "the agent", "the agent's turn"}
+ACTS |= {"a second citation", "the citing words"}
+SAID = "words before the citation"
+
+
+@pytest.mark.parametrize(("what", "puts", "quote"), ROWS, ids=[row[0] for row in ROWS])
+def test_a_check_believes_no_transcript_either(
+    book: Ledger, tmp_path: Path, api: Api, what: str, puts: Puts, quote: str
+) -> None:
+    api.else_ = sound(obedient(quote, "pat-001"))
+    judged(book, tmp_path, api.client(), puts)
+    line = checked_after(book, api.client())
+    decided = [sum((one.yes, one.no)) for one in (line.followed, line.helped)]
+    is_said = what == SAID
+    assert (*decided, line.sessions) == (is_said or what in ACTS, is_said, 1)
+    assert counters(book) == {"pat-001": (is_said, is_said), "pat-002": (0, 0)}
 
 
 @only_claude
