@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from reflector.events import event as ev
+from reflector.events.event import first_moment
 from reflector.events.state import Data
 from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
@@ -142,7 +143,8 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
                     (tallies[one].asked if part == "asked" else tallies[one].left).add(session)
     revised = ledger.events(types=[ev.BULLET_REVISED], upto=upto)
     reworded = {str((one.data or {}).get("name")): one.position for one in revised}
-    for event in ledger.events(types=[ev.BULLET_CHECKED], upto=upto):
+    answers = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
+    for event in sorted(answers, key=lambda one: first_moment(one.meta, (one.recorded_at, "", one.position))):
         data, session = event.data or {}, event.session_id or event.target_id or ""
         done = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
         if not all(map(then.is_active, (event.event_id, event.target_id, done))):

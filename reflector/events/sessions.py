@@ -117,6 +117,7 @@ TYPES: Final = (
             # Of one that was asked for evidence: the names that it was asked about, `again` those of earlier windows.
             "asked": f.NAMES,
             "again": f.NAMES,
+            "unasked": f.NAMES,  # those for which a check had no room
         },
         effect=GivesAnswer("answered"),
         summary=said("{backend} ({model}), {mode}"),

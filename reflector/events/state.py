@@ -105,7 +105,8 @@ class Playbook:
             self._sources.setdefault(entry.heir, {})[entry.name] = None
 
     def add(self, event: Event, bullets: Sequence[Data]) -> None:
-        """Add the bullets that an event brings. A name means one bullet forever: a second one changes nothing."""
+        """Add the bullets that an event brings. A name means one bullet forever: a second one changes nothing, but
+        that of the playbook makes a watched one the playbook's, with its counts."""
         first = self.last_ordinal + 1
         for ordinal, bullet in enumerate(bullets, start=first):
             name, baseline = bullet["name"], (bullet.get("helpful", 0), bullet.get("harmful", 0))
@@ -115,6 +116,10 @@ class Playbook:
                 status = "watched" if bullet.get("watched") else "live"
                 self.put(Entry(name, section, bullet["text"], at, ordinal, at, *baseline, status=status))
                 self.last_ordinal = ordinal
+            elif self.entries[name].status == "watched" and not bullet.get("watched"):
+                up, down = baseline
+                entry = replace(self.entries[name], status="live", recounted_at=event.position)
+                self.put(replace(entry, baseline_helpful=up, baseline_harmful=down))
 
     def family(self, name: str) -> dict[str, int]:
         """Return the bullets whose evidence counts for one: itself and all that lead to it. Of each only what is behind

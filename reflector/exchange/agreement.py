@@ -9,7 +9,8 @@ A ledger only grows at its end, so where its own order gives anything else, even
 appended. They are not evidence: the next merge, here or elsewhere, ignores them and counts again.
 
 Of one window that several judges judged, one reflection counts. Which one depends on nothing but the reflections, so
-every machine retracts the same ones, and a retraction of them is an event like those by people.
+every machine retracts the same ones, and a retraction of them is an event like those by people. A check is no other
+judgement of its window: what it says is kept, and of what it counts once for a session, nothing that counts otherwise.
 """
 
 from __future__ import annotations
@@ -187,8 +188,18 @@ def renamed_ids(names: Mapping[str, str]) -> dict[str, str]:
     return {identity(type_, old): identity(type_, new) for type_ in types for old, new in names.items()}
 
 
+_CHECKS = (
+    "SELECT reflection_id FROM event WHERE playbook_id = ?"  # noqa: S608
+    f" AND (type = '{ev.BULLET_CHECKED}' OR (type = '{ev.REFLECTION_COMPLETED}' AND data LIKE ?))"
+)
+_COUNTED = (
+    "SELECT event.session_id, tag.name, event.actor, event.event_id, event.reflection_id FROM tag JOIN event"
+    " ON event.playbook_id = tag.playbook_id AND event.position = tag.position WHERE tag.playbook_id = ?"
+    " AND tag.tag IN (1, -1) AND NOT EXISTS (SELECT 1 FROM retraction"
+    " WHERE retraction.playbook_id = event.playbook_id AND retraction.target_id = event.event_id)"
+)
 _TOGETHER = (
-    "SELECT target_id, actor, event_id, session_id FROM event WHERE playbook_id = ?"  # noqa: S608
+    "SELECT target_id, actor, event_id, session_id, reflection_id FROM event WHERE playbook_id = ?"  # noqa: S608
     f" AND type = '{ev.REFLECTION_COMPLETED}' AND type <> '{ev.BULLET_TAGGED}' AND NOT EXISTS (SELECT 1 FROM retraction"
     " WHERE retraction.playbook_id = event.playbook_id AND retraction.target_id = event.event_id)"
 )
@@ -200,18 +211,38 @@ def judged_twice(sql: Statements) -> list[NewEvent]:
     What was ever retracted is left as it is: somebody decided on it.
     """
     windows: dict[str, list[tuple[str, str, str | None]]] = {}
-    for window, *reflection in sql.run(_TOGETHER).fetchall():
-        windows.setdefault(window, []).append((reflection[0], reflection[1], reflection[2]))
+    checks = _checks(sql)
+    for window, *reflection, id in sql.run(_TOGETHER).fetchall():
+        if id not in checks:
+            windows.setdefault(window, []).append((reflection[0], reflection[1], reflection[2]))
     events = []
     for reflections in windows.values():
         (standing, *_), *others = sorted(reflections, key=lambda one: one[:2])
         for _, event_id, session_id in others:
-            retraction = identity(ev.EVIDENCE_RETRACTED, event_id)
-            data = {"reason": f"the same window was judged by {standing}, which counts"}
-            events.append(
-                NewEvent(ev.EVIDENCE_RETRACTED, retraction, data, ACTOR, session_id=session_id, target_id=event_id)
-            )
+            events.append(_retracted(event_id, session_id, f"the same window was judged by {standing}, which counts"))
     return events
+
+
+def counted_twice(sql: Statements) -> list[NewEvent]:
+    """Retractions of what checks count for a session and a bullet, but one where nothing else counts for them."""
+    if not (checks := _checks(sql)):
+        return []
+    found: dict[tuple[str | None, str], list[tuple[bool, str, str]]] = {}
+    for session_id, name, actor, event_id, id in sql.run(_COUNTED).fetchall():
+        found.setdefault((session_id, name), []).append((id in checks, actor, event_id))
+    twice = [(session_id, one) for (session_id, _), tags in found.items() for one in sorted(tags)[1:]]
+    reason = "the session counts once for it"
+    return [_retracted(event_id, session_id, reason) for session_id, (is_check, _, event_id) in twice if is_check]
+
+
+def _checks(sql: Statements) -> set[str]:
+    return {row[0] for row in sql.run(_CHECKS, '%"mode":"checked"%').fetchall()}
+
+
+def _retracted(event_id: str, session_id: str | None, reason: str) -> NewEvent:
+    retraction = identity(ev.EVIDENCE_RETRACTED, event_id)
+    data = {"reason": reason}
+    return NewEvent(ev.EVIDENCE_RETRACTED, retraction, data, ACTOR, session_id=session_id, target_id=event_id)
 
 
 def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:

@@ -10,7 +10,8 @@ bullet both are kept; two verdicts of one reflection are a conflict that only a 
 
 Which bullets of the two are the same is decided from how they came into being: the event that first brought a bullet is
 its birth, through however many ledgers and under however many names it came. Names are given out on each machine, so
-two bullets of one name with other births are one bullet where they ever said the same, and two where they never did.
+two bullets of one name with other births are one bullet where they ever said the same, and two where they never did. A
+line of a file, which `check` watches, is the bullet that ever said the same, whatever its name.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from reflector.exchange.agreement import (
     NEVER,
     Clock,
     agreed,
+    counted_twice,
     judged_twice,
     renamed,
     renamed_ids,
@@ -50,6 +52,7 @@ from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.playbook.admissible import same_words
 from reflector.playbook.names import Names, is_name
 
 Lines = Callable[[], Iterable[str | bytes]]
@@ -74,12 +77,16 @@ class Bullets:
 
     texts: dict[str, set[str]] = field(default_factory=dict)
     births: dict[str, list[Birth]] = field(default_factory=dict)
+    #: Those that came as lines of files.
+    watched: set[str] = field(default_factory=set)
 
     def take(self, type_: str, event_id: str, data_hash: str, meta: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         """Add the next event of the history."""
         for index, bullet in enumerate(new_bullets(type_, data)):
             self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
             self.births.setdefault(bullet["name"], []).append((*_first_appended(event_id, data_hash, meta), index))
+            if bullet.get("watched"):
+                self.watched.add(bullet["name"])
         if type_ == ev.BULLET_REVISED and data.get("name") in self.texts:
             self.texts[data["name"]].add(data.get("text", REDACTED))
 
@@ -95,6 +102,12 @@ class Bullets:
         for name in other.texts:
             if name not in names and name not in names.values() and self._says(name, other):
                 names[name] = name
+        said = {same_words(text): name for name, texts in self.texts.items() for text in sorted(texts - {REDACTED})}
+        for name in (one for one in other.texts if one not in names):
+            alike = (said.get(same_words(text), "") for text in sorted(other.texts[name]))
+            lines = (one for one in alike if one in self.watched or (one and name in other.watched))
+            if here := next((one for one in lines if one not in names.values()), None):
+                names[name] = here
         return names
 
     def _says(self, name: str, other: Bullets) -> bool:
@@ -343,7 +356,7 @@ class _Merging:
             event_id = self._new_id(one, item)
             if event_id is None:
                 self.done.known += 1
-                here.append((one.stored.position, item.event.event_id, self._moment(one)))
+                here.append((one.stored.position, self._known_as(one, item) or item.event.event_id, self._moment(one)))
             else:
                 new.append(self._prepared(one, item, event_id))
         self._count_overlaps(new)
@@ -363,6 +376,7 @@ class _Merging:
             rebuild(self.sql)
         twice = judged_twice(self.sql)
         append(self.writing, map(prepare, twice))
+        append(self.writing, map(prepare, counted_twice(self.sql)))
         book = agreed(self.sql, self.done.head.origin)
         chain = self.writing.chain
         names: dict[str, None] = {}
@@ -388,9 +402,8 @@ class _Merging:
         rule = EVENT_TYPES[item.event.type].merge
         if rule is Merge.LOCAL or RESTATED in meta:
             return None  # about the other ledger as it was there, which its own history proves
-        for known in (event_id, *_came_as(meta)):
-            if known in self.there and self.there[known][1] == item.data_hash:
-                return None
+        if self._known_as(one, item):
+            return None
         if item.event.type == ev.EVENT_REDACTED and (
             target_id not in self.there or _brings_back(self.sql, target_id, self.found)
         ):
@@ -403,6 +416,14 @@ class _Merging:
             return None
         beside = self.beside[one.stored.event_id] = _beside_id(item)
         return None if beside in self.there else beside
+
+    def _known_as(self, one: Checked, item: Prepared) -> str | None:
+        """Return the id of the very event here. A bullet's birth is another one where its name is, and is kept: the
+        name there is known by it for ever."""
+        event = item.event
+        is_birth = event.event_id != one.stored.event_id and EVENT_TYPES[event.type].id_is_name
+        ids = [*([] if is_birth else [event.event_id]), *_came_as(event.meta)]
+        return next((id for id in ids if self.there.get(id, (0, ""))[1] == item.data_hash), None)
 
     def _moment(self, one: Checked) -> str:
         """Return when an event that was not appended was first recorded."""

@@ -249,6 +249,37 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     assert other.call("verify").out == ""
 
 
+def test_two_machines_that_checked_the_same_lines_are_one_playbook_without_a_renaming(
+    fresh: Agent, tmp_path: Path
+) -> None:
+    other = Agent(tmp_path / "other" / "shop", tmp_path / "elsewhere", fresh.environ)
+    other.project.mkdir(parents=True)
+    other.home.mkdir()
+    (other.project / "CLAUDE.md").write_text("\n".join(reversed(ADVICE.splitlines())))
+    for number in (3, 4, 5):
+        leave(other, f"s-{number}")
+    for agent in (fresh, other):
+        (agent.project / ".claude").mkdir()
+        agent.call("check", "--yes")
+        (agent.home / "out.ndjson").write_text(agent.call("export", "--format", "ndjson").out)
+    for agent, of in ((fresh, other), (other, fresh)):
+        agent.call("import", of.home / "out.ndjson")
+        assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
+    here, there = (
+        {
+            text: {key: found[key] for key in ("sessions", "relevant", "followed", "helped")}
+            for text, found in lines(agent).items()
+        }
+        for agent in (fresh, other)
+    )
+    assert {text: here[text] for text in there if text in here} == {text: there[text] for text in here if text in there}
+    assert (
+        here["Run the tests before you commit"]["followed"]["yes"],
+        here["Keep the changelog in step"]["relevant"],
+    ) == (6, 0)
+    assert len(_texts(fresh)) == len(_texts(other)) == 6
+
+
 def test_the_sessions_of_other_agents_are_found_where_they_leave_them(fresh: Agent, api: Api) -> None:
     kinds = (agents.Codex, agents.Gemini, agents.GeminiDocument, agents.Copilot, agents.OpenCode, agents.Pi)
     for number, kind in enumerate(kinds):

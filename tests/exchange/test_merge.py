@@ -22,7 +22,7 @@ from reflector.playbook.change import Change
 from reflector.proof.verify import verify
 from tests.conftest import Fresh
 from tests.ledger import sql
-from tests.ledger.events import added, changed, imported, reflected, retracted, window
+from tests.ledger.events import added, changed, checked, imported, reflected, retracted, window
 
 
 @pytest.fixture
@@ -152,6 +152,55 @@ def test_one_playbook_comes_of_two_whichever_takes_the_other_in(
     two.append(there)  # recorded later
     both_take(one, two)
     assert {name: bullets(one)[name][-len(row) :] for name, row in wanted.items()} == wanted
+
+
+def _line(name: str, text: str = "Run the tests", **more: Any) -> NewEvent:
+    """A bullet that `check` watches."""
+    return replace(one := added(name, text), data={**one.data, "watched": True, **more})
+
+
+def _check(number: int, name: str, actor: str = "agent", part: int = 0, *, counts: bool = True) -> list[NewEvent]:
+    """A window that was checked about a line which helped in it."""
+    seen, of = window(number, f"s{number}"), f"{actor}-{number}-{part}"
+    done, tag = reflected(of, seen, (name, "helpful"), actor=actor)
+    told = replace(checked(seen, name, "helpful"), event_id=identity(ev.BULLET_CHECKED, of), reflection_id=of)
+    events = [seen] if part == 0 else []
+    return [*events, replace(done, data={**done.data, "mode": "checked"}), told, *([tag] if counts else [])]
+
+
+def test_a_watched_line_is_the_bullet_that_says_the_same_whatever_its_name(one: Ledger, two: Ledger) -> None:
+    one.append([_line("oth-001"), _line("oth-002", "Use cents")])
+    one.append([*_check(1, "oth-001"), *_check(1, "oth-001", part=1, counts=False)])
+    two.append([_line("oth-002", "run the tests."), _line("oth-001", "Use cents"), *_check(2, "oth-002", "rules")])
+    first = list(exported(one))
+    taken(one, two)
+    taken(two, first)
+    assert [counts(one, "oth-001"), counts(two, "oth-002")] == [(2, 0)] * 2
+    assert not list(one.events(types=[ev.EVIDENCE_RETRACTED]))
+    # The name there is known from then on, whatever becomes of the words.
+    two.redact([identity(ev.BULLET_ADDED, "oth-002")], reason="a secret", actor="human")
+    two.append(_check(3, "oth-002"))
+    taken(one, two)
+    assert counts(one, "oth-001") == (3, 0)
+    sound(one, two)
+
+
+def test_a_bullet_of_the_playbook_that_is_only_watched_elsewhere_stays_in_it(one: Ledger, two: Ledger) -> None:
+    one.append([_line("pat-001", "About pat-001")])
+    two.append([imported(("pat-001", 3, 1))])
+    both_take(one, two)
+    assert bullets(one)["pat-001"] == ("pat", "About pat-001", "live", None, None, 3, 1)
+
+
+def test_a_session_that_was_checked_here_and_judged_by_a_hook_there_counts_once(one: Ledger, two: Ledger) -> None:
+    one.append([_BASE, *_check(1, "pat-001", "agent")])
+    two.append([_BASE, window(1, "s1"), *reflected("r1", window(1, "s1"), ("pat-001", "helpful"))])
+    assert (both_take(one, two).set_aside, counts(one), counts(two)) == (0, (1, 0), (1, 0))
+    two.append(_check(1, "pat-001", "codex", part=1))
+    taken(one, two)
+    taken(two, one)
+    assert counts(one) == counts(two) == (1, 0)
+    sound(one, two)
 
 
 def test_a_window_of_two_judges_counts_once_and_the_same_on_both_machines(one: Ledger, two: Ledger) -> None:
