@@ -79,7 +79,10 @@ class Reader:
         self.bin = agent.home / "bin"
         self.bin.mkdir(parents=True)
         (self.bin / "reflector").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m reflector "$@"\n')
-        (self.bin / "reflector").chmod(0o755)
+        (self.bin / "claude").write_text("#!/bin/sh\nexit 1\n")
+        for program in self.bin.iterdir():
+            program.chmod(0o755)
+        agent.environ["PATH"] = f"{self.bin}:{agent.env()['PATH']}"
 
     def play(self, page: str) -> int:
         """Type each command and run each program of a page; how many."""
@@ -121,7 +124,7 @@ class Reader:
         return [out.splitlines(), (out + err).splitlines()]
 
     def _shell(self, typed: str) -> tuple[str, str]:
-        environ = self.agent.env(PATH=f"{self.bin}:{self.agent.env()['PATH']}", LC_ALL="C.UTF-8")
+        environ = self.agent.env(LC_ALL="C.UTF-8")
         environ |= {} if self.spawns else {"REFLECTOR_NO_SPAWN": "1"}
         bash = ["bash", "--noprofile", "--norc", "-c", typed]
         done = subprocess.run(bash, cwd=self.folder, env=environ, capture_output=True, text=True)

@@ -42,7 +42,13 @@ _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.
 _ANSWER = 1_000
 _WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "reword it, or remove it"}
-_NO_WORD = "no word, path or command of it stands in any of these sessions"
+_UNSEEN = "not mentioned"
+_NO_WORD = f"{_UNSEEN}: no word, path or command of the line stands in any of these sessions."
+_NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
+_NO_SESSION = (
+    "No session of this folder is where agents leave theirs; those ingested from elsewhere are not there. "
+    "Next: use your agent here, or go where you did (or drop --since), then run this again"
+)
 #: By `benchmarks.coverage`, at the 32,000 tokens of a question.
 _COVERAGE = (
     'What decides a case was in what a judge is shown in 159 of 165 labelled ones without a citation. So "not seen" '
@@ -201,6 +207,7 @@ class _Plan:
     def of(cls, project: Project, advice: Advice, left: Sequence[tuple[Found, int]], found: Sequence[Found]) -> _Plan:
         config, lines = project.config, 3 * sum(map(tokens_of, (line.text for line in advice.lines)))
         lacks = described(config, project.root)[1] if config.asks_model else CONSENT
+        lacks = _NO_AGENT if lacks == CONSENT and not consent.found() else lacks
         may, by, barred, files = consent.read(), dict[str, tuple[int, int]](), Counter[str](), list[Found]()
         price: Decimal | None = Decimal(0)
         for one, count in left:
@@ -328,13 +335,20 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> N
     if judged:
         note(_COVERAGE)
         rows = [_row(one) for one in answer.lines]
-        table(("line", "name", "relevant", "followed", "helped", "tokens", "result", "text"), rows, prose=("text",))
+        columns, extra = (
+            ("line", "name", "relevant", "followed", "helped", "tokens", "result", "text"),
+            ("followed", "helped"),
+        )
+        table(columns, rows, prose=("text",), extra=(*extra, "name", "tokens"))
         for one in answer.lines:
             if one.quotes and one.judged is not None and one.judged.result != TOO_FEW:
                 click.echo(safe(f"{one.place}: {_advice(one.judged)}; quotes: {one.quotes}; change it: {one.act}"))
     else:
-        rows = [(one.place, one.tokens, _NO_WORD if one.unmentioned else "", one.text) for one in answer.lines]
-        table(("line", "tokens", "found", "text"), rows, prose=("text",), extra=("found",))
+        rows = [(one.place, one.tokens, _UNSEEN if one.unmentioned else "", one.text) for one in answer.lines]
+        unseen = any(one.unmentioned for one in answer.lines)
+        table(("line", "tokens", "found", "text"), rows, prose=("text",), extra=() if unseen else ("found",))
+        if unseen:
+            note(_NO_WORD)
     for pair in answer.alike:
         click.echo(safe(f"{pair.kind}: {' and '.join(one.name for one in pair.bullets)}: {pair.why}"))
     if answer.found is not None:
@@ -346,6 +360,8 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> N
             note(f"{counted(dropped, 'answer')} dropped: the quote is not where it was said to be.")
     for text in [*ran.notes, *(f"reflector: {one}" for one in ran.failed), *filter(None, [ran.stopped])]:
         note(text)
+    if not plan.sessions:
+        note(_NO_SESSION)
     if plan.by and not ran.asked:
         note(f"A judge reads them: {plan.words}")
         note(f"Next: {plan.lacks or place.command('check', '--yes')}")

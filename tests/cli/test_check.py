@@ -151,14 +151,17 @@ def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_agai
 
 
 def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(fresh: Agent, api: Api) -> None:
-    fresh.environ = {}
+    fresh.environ = {"PATH": str(fresh.home)}
     ran = fresh.call("check")
-    unseen = {row.split()[0] for row in ran.out.splitlines() if "no word, path or command of it stands in" in row}
+    unseen = {row.split()[0] for row in ran.out.splitlines() if "not mentioned" in row}
     assert "CLAUDE.md: line 10 repeats line 6" in ran.err
     assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words but for: always" in ran.out
     assert unseen == {f"CLAUDE.md:{number}" for number in (5, 7, 8, 9, 11)}
     assert "4 sessions of this project: 4 of Claude Code" in ran.err
-    assert "Next: reflector install --judge" in ran.err
+    assert "Next: export ANTHROPIC_API_KEY=… && reflector check --judge anthropic" in ran.err
+    (fresh.home / "claude").touch(0o755)
+    assert "Next: reflector install --judge" in fresh.call("check").err
+    assert "No session of this folder is where agents leave theirs" in fresh.call("check", "--since", "2999-01-01").err
     assert not (fresh.project / ".claude").exists()
     fresh.environ = api.environ()
     for more in ((), ("--dry-run", "--yes")):  # nobody can be asked, or nobody is to be
@@ -304,3 +307,11 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
     path = agent.home / places[made.agent]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_a_narrow_terminal_shows_each_result_whole(fresh: Agent, columns: int) -> None:
+    assert sum("not mentioned" in line for line in fresh.sent(columns, "check", "--dry-run").splitlines()) == 6
+    fresh.call("check", "--yes")
+    told = fresh.sent(columns, "check")
+    assert ("not seen in 4 sessions, " in told, told.count("too few to tell")) == (True, 2)
