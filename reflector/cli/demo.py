@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from textwrap import wrap
 
 import click
 
@@ -22,7 +23,8 @@ _DATA = Path(__file__).resolve().parent.parent / "demo"
 #: What the agent reports: the first session is compacted before it ends, and its end is reported twice.
 _REPORTS = (("PreCompact", 1), ("SessionEnd", 1), ("SessionEnd", 1), ("SessionEnd", 2), ("SessionEnd", 3))
 _NEXT = """
-Three commands to type next, in a project of yours:
+Four commands to type next, in a project of yours:
+  reflector check                         which lines of your CLAUDE.md mattered
   reflector import-history --dry-run      what earlier sessions would count
   reflector add pat 'Run the tests first' a first bullet
   reflector install                       the hooks, until reflector uninstall"""
@@ -97,8 +99,11 @@ def _run(project: Path, *arguments: str) -> None:
         code = run([*arguments])
     if code:
         raise click.exceptions.Exit(code)
-    for line in out.buffer.getvalue().decode().splitlines():
-        click.echo(_cut(line))
+    lines, is_why = out.buffer.getvalue().decode().splitlines(), arguments[0] == "blame"
+    under = " " * max(line.find("  why") + 2 for line in lines) if is_why else ""
+    for line in lines:
+        indent = under if line[:1] in " " else ""
+        click.echo("\n".join(wrap(line, 80, subsequent_indent=indent)) if is_why else _cut(line))
 
 
 def _hook(project: Path, event: str, transcript: Path | None) -> str:

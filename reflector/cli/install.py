@@ -163,6 +163,8 @@ def uninstall(place: Place, agent: Agent, scope: Scope, dry_run: bool) -> None:
         click.echo(safe(f"{path} {left}."))
         if change.backup is not None:
             click.echo(safe(f"What was changed since they came stays. As it was before them: {change.backup}"))
+    if not dry_run:
+        note("Playbooks, ledgers and your configuration stay, and the program: uv tool uninstall reflector-ledger")
     for _, where, way_out in callers_of(root):
         note(f"reflector: {where} still calls us: {way_out}")
 
