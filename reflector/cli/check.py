@@ -335,11 +335,8 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> N
     if judged:
         note(_COVERAGE)
         rows = [_row(one) for one in answer.lines]
-        columns, extra = (
-            ("line", "name", "relevant", "followed", "helped", "tokens", "result", "text"),
-            ("followed", "helped"),
-        )
-        table(columns, rows, prose=("text",), extra=(*extra, "name", "tokens"))
+        columns = ("line", "name", "relevant", "followed", "helped", "tokens", "result", "text")
+        table(columns, rows, prose=("text",), extra=("followed", "helped", "name", "tokens"))
         for one in answer.lines:
             if one.quotes and one.judged is not None and one.judged.result != TOO_FEW:
                 click.echo(safe(f"{one.place}: {_advice(one.judged)}; quotes: {one.quotes}; change it: {one.act}"))
