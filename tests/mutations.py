@@ -29,6 +29,7 @@ APPEND = ("tests/ledger/test_append.py", "tests/ledger/test_admission.py", "test
 TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests/ledger/test_rebuilding.py")
 COUNTED = ("tests/ledger/test_cached.py",)
 MERGED = ("tests/curation/test_merges.py",)
+MERGING = ("tests/exchange/test_merge.py",)
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
@@ -127,6 +128,7 @@ MUTATIONS = [
     Mutation(CHECKING, 'elif ground.words == "playbook":', "elif not tag.quote:", LINED),
     Mutation(CHECKING, "elif not ground.words:", "elif tag.quote is None:", LINED),
     Mutation(CHECKING, "if name not in known)", "if name)", LINED),
+    Mutation(CHECKING, " or ground.words not in _SHOW", "", ("tests/reflection/test_hostile.py",)),
     Mutation(CHECKING, "& rows - said", "& rows", LINED),
     Mutation(CHECKING, "if one.reflection_id not in read)", "if False)", LINED),
     Mutation(LINES, ">= _REWORDED", "> 1", LINED),
@@ -216,6 +218,9 @@ MUTATIONS = [
     Mutation(STORE, ' made in EARLIER and engine.dialect == "sqlite"', " False", ("tests/ledger/test_migrations.py",)),
     Mutation(AS_OF, "max(at, self.entries[name].recounted_at)", "at", MERGED),
     Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
+    Mutation(RECONCILED, "if id not in checks:", "if id:", MERGING),
+    Mutation(RECONCILED, "in twice if is_check]", "in twice if not is_check]", MERGING),
+    Mutation("reflector/exchange/merge.py", "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
     Mutation(SPOOLED, " if stop.received_at_ns < delivery.received_at_ns else None", "", SPOOL),
