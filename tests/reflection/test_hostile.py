@@ -163,10 +163,16 @@ def test_a_check_believes_no_transcript_either(
     assert counters(book) == {"pat-001": (is_said, is_said), "pat-002": (0, 0)}
 
 
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
 @only_claude
-def test_no_transcript_moves_a_counter_by_an_agent(book: Ledger, tmp_path: Path, played: Played) -> None:  # noqa: F811
+def test_no_transcript_moves_a_counter_by_an_agent(
+    book: Ledger,
+    tmp_path: Path,
+    played: Played,  # noqa: F811
+    step: int,
+) -> None:
     client = AgentClient(writer="claude-code", deadline=60.0)
-    for what, puts, quote in ROWS[::4]:  # what the answer comes to does not depend on who gave it
+    for what, puts, quote in ROWS[::step]:  # what the answer comes to does not depend on who gave it
         (played.folder / "answer").write_text(obedient(quote))
         assert judged(book, tmp_path, client, puts) == {"pat-001": (0, 0), "pat-002": (0, 0)}, what
         assert closes(played.asked()["asked"]) == 1
