@@ -22,6 +22,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from reflector.playbook.evidence import HARMS
 from reflector.playbook.names import SECTIONS
 from reflector.report import pictures
 from reflector.report.page import MOST_ROWS, Page
@@ -85,10 +86,11 @@ def _written(environment: jinja2.Environment, page: Page, words: Words, drawn: d
         page=page,
         share=words.share,
         pictures=drawn,
-        draw={one.__name__: _marked(one) for one in hand},
+        draw={one.__name__: (lambda *of, draw=one: Markup(draw(*of))) for one in hand},
         most=max((one.row.helpful + one.row.harmful for one in page.bullets), default=0),
         room=max(80, min(300, _ROOM // (2 * rows + 1))),
         rows=MOST_ROWS,
+        harms=HARMS,
         titles=SECTIONS,
         kinds={"helpful": "good", "harmful": "bad"},
         style=Markup(style),
@@ -99,10 +101,6 @@ def _written(environment: jinja2.Environment, page: Page, words: Words, drawn: d
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
-
-
-def _marked(draw: Any) -> Any:
-    return lambda *values: Markup(draw(*values))
 
 
 def _number(value: float | None) -> str:

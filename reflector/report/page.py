@@ -20,6 +20,7 @@ from reflector.audit.stats import Stats, stats
 from reflector.audit.weeks import Week, weeks
 from reflector.events import event as ev
 from reflector.events.state import REDACTED
+from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.ledger.usage import usage_at
 from reflector.lessons.book import Lesson, lesson_book
@@ -118,7 +119,7 @@ class Page:
     """A report.
 
     since      what the changes are counted from, as it was asked for; those that are more than counts come first
-    overruled  verdicts that a person took out of the count, the newest first; `lost` how many, by judge
+    overruled  verdicts of judges on which a person gave another, the newest first; `lost` how many, by judge
     waiting    by its kind; None for a moment: nothing waits in the past
     checked    what `check` found of each line; None where nobody checked
     """
@@ -149,9 +150,12 @@ class Page:
 
     @property
     def checked_first(self) -> list[CheckedLine]:
-        """The checked lines, those first of which most is known."""
+        """The lines that a judge was asked about, those first of which most is known."""
         lines = self.checked.lines if self.checked is not None else ()
-        return sorted(lines, key=lambda one: -max(one.followed.evidence, one.helped.evidence, one.sessions / 1e6))
+        return sorted(
+            (one for one in lines if one.sessions),
+            key=lambda one: -max(one.followed.evidence, one.helped.evidence, one.sessions / 1e6),
+        )
 
     @property
     def contested(self) -> list[Told]:
@@ -174,6 +178,26 @@ class Page:
         """Those of them that no session cited."""
         return [one for one in self.told if not one.cited]
 
+    @property
+    def useful(self) -> dict[str, str]:
+        """What a check found of each line that it found followed or helping, cited or not."""
+        return {one.name: one.result for one in self.checked_first
+                if any(of.yes > of.no and of.evidence >= HARMS for of in (one.followed, one.helped))}  # fmt: skip
+
+    @property
+    def wasted(self) -> list[Told]:
+        """Those that no session cited, and no check found useful."""
+        useful = self.useful
+        return [one for one in self.idle if one.row.name not in useful]
+
+    @property
+    def months(self) -> list[Group]:
+        """What judging took by month, the days of `stats` added up, the oldest first."""
+        found: dict[str, Group] = {}
+        for day in self.stats.groups["day"]:
+            found.setdefault(day.key[:7], Group(day.key[:7])).add(day)
+        return [*found.values()]
+
 
 def gather(
     ledger: Ledger, past: Past | None, listed: Sequence[Any], *, project: str, command: Command, since: str | None
@@ -189,12 +213,7 @@ def gather(
     since = since or f"{datetime.fromisoformat(at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
     used = usage_at(ledger, past.position if past is not None else None).bullets
     steps, texts = blames(ledger, [*then.entries], then), _texts(ledger, then)
-    overruled = {
-        step.position: step
-        for of in steps.values()
-        for step in of
-        if step.disposition == "retracted" and step.uncounted_by and step.uncounted_by.actor == ev.HUMAN
-    }
+    overruled = {step.position: step for of in steps.values() for step in _overruled(of)}
     return Page(
         project=project,
         is_past=past is not None,
@@ -218,6 +237,13 @@ def gather(
         lessons=sorted(lesson_book(past or ledger), key=lambda one: -one.effectiveness),
         command=command,
     )
+
+
+def _overruled(steps: Sequence[Step]) -> list[Step]:
+    said = {(one.name, one.session_id): one.tag for one in steps
+            if one.backend == ev.HUMAN and one.disposition != "retracted"}  # fmt: skip
+    return [one for one in steps if one.backend != ev.HUMAN and one.disposition == "retracted" and one.uncounted_by
+            and one.uncounted_by.actor == ev.HUMAN and said.get((one.name, one.session_id), one.tag) != one.tag]  # fmt: skip
 
 
 def _texts(ledger: Ledger, then: Past) -> dict[str, list[Text]]:

@@ -157,7 +157,9 @@ def _spent(page: Page, width: int, shown: Callable[[str], str]) -> dict[str, Any
 
 def _told(page: Page, width: int) -> dict[str, Any]:
     """Each bullet by the sessions that were told it and those that cited it."""
-    rows = [(one.row.told_sessions, one.cited, f"var(--{'good' if one.cited else 'bad'})") for one in page.told]
+    wasted = {one.row.name for one in page.wasted}
+    rows = [(one.row.told_sessions, one.cited, f"var(--{'bad' if one.row.name in wasted else 'good'})")
+            for one in page.told]  # fmt: skip
     place = {"type": "quantitative", "scale": {"type": "sqrt"}}
     axis: dict[str, Any] = {**_NUMBERS, "tickCount": 4}
     x = {**place, "field": "told", "axis": {**axis, "title": "sessions that were told the bullet"}}

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from reflector.events.fields import pack_keys
 from reflector.ledger import append
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
+from reflector.playbook.counting import Verdict
 from reflector.reflection import standing
 from reflector.trials.running import start
 from reflector.trials.status import standing as trial_standing
@@ -93,7 +95,7 @@ def life(ledger: Ledger, sessions: int, bullets: int, days: int = 364) -> None:
             if number == sessions // 2:
                 start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free")
             if number % 40 == 10:
-                _overrule(ledger, chance)
+                _overrule(ledger, "helpful" if number // 40 % 2 else "harmful")
             if number % 131 == 100:
                 ledger.append([changed(ev.BULLET_REVISED, chance.choice(names[:40]), number, text=text(number + 1000))])
     with at(BEGIN + timedelta(days=days)):
@@ -131,7 +133,7 @@ class _Made:
             return [*found, self.event(ev.REFLECTION_FAILED, "agent", failed, **about)]
         found += self.judged(f"r{number}", *_JUDGES[min(2, chance.randrange(5) // 2)], cited, good)
         return found + (
-            self.judged(f"c{number}", "agent", _JUDGES[1][1], shown[:3], good, "checked") if number % 9 == 4 else []
+            self.judged(f"c{number}", "agent", _JUDGES[1][1], shown[:4], good, "checked") if number % 9 == 4 else []
         )
 
     def judged(
@@ -157,11 +159,11 @@ class _Made:
         ]
 
 
-def _overrule(ledger: Ledger, chance: random.Random) -> None:
+def _overrule(ledger: Ledger, verdict: Verdict) -> None:
     """A person overrules a verdict on the newest session."""
     found = standing.citations(ledger, session_id=ledger.windows()[-1].session_id, decided=True)
     if found:
-        standing.judge(ledger, found[0], chance.choice(("helpful", "harmful")), "I was there")
+        standing.judge(ledger, found[0], verdict, "I was there")
 
 
 def _end(names: list[str]) -> list[NewEvent]:
@@ -264,7 +266,7 @@ def said(agent: Agent, *words: str) -> Any:
 def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     as_of = ["--as-of", moment] if moment else []
     page = Reader(report(agent, "--since", "2025-12-20", *as_of))
-    listed = said(agent, "list", "--sort", "best", *as_of)
+    listed, overruled = said(agent, "list", "--sort", "best", *as_of), dict[int, bool]()
     assert [*page.bullets] == [one["name"] for one in listed]
     for one in listed:
         shown = page.bullets[one["name"]]
@@ -275,16 +277,28 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
             assert shown["of"].split()[0] == f"{one['share']:.0%}"
             assert f"{one['low'] * 100:.0f}–{one['high']:.0%}" in shown["of"]
         steps = said(agent, "blame", one["name"], *as_of)
+        by_hand = [(s, (s["uncounted_by"] or {}).get("reason") or "") for s in steps]
+        overruled |= {s["position"]: not why.endswith(s["tag"]) for s, why in by_hand if "a person judged it" in why}
         rows = page.tables.get(f"{one['name']}: its newest counts, the newest first", [])
         assert [row[3] for row in rows] == [f"{s['helpful']}/{s['harmful']}" for s in steps[:-21:-1]]
         assert [row[1] for row in rows] == [(s["session_id"] or "–")[:8] for s in steps[:-21:-1]]
         assert all((s["quote"] or "") in row[-1] for s, row in zip(steps[:-21:-1], rows, strict=True))
         if len(steps) > 20:
             assert f"{len(steps) - 20} earlier counts: reflector blame {one['name']}" in page.text
+    assert f"on {sum(overruled.values())} a person gave another verdict" in page.text
+    assert len(page.tables.get("Verdicts that a person overruled", ())) == sum(overruled.values())
+    assert moment or len(overruled) > sum(overruled.values()) > 0, "a person agreed once and did not once"
     stats = said(agent, "stats", *as_of)
-    judges = [[row[0], *map(whole, (*row[1:4], row[6]))] for row in page.tables["Verdicts by judge"]]
-    keys = ("model", "helpful", "harmful", "undecided", "answers")
+    judges = [[row[0], *map(whole, (*row[1:5], row[7]))] for row in page.tables["Verdicts by judge"]]
+    for one in stats["by_model"]:
+        one["total"] = one["helpful"] + one["harmful"] + one["undecided"]
+    keys = ("model", "helpful", "harmful", "undecided", "total", "answers")
     assert judges == [[one[key] for key in keys] for one in stats["by_model"]]
+    for kind, groups in (("model", stats["by_model"]), ("month", stats["by_day"])):
+        sums = Counter[str]()
+        for one in groups:
+            sums[(one.get("day") or one["model"])[: 7 if kind == "month" else None]] += one["tokens"]
+        assert {row[0]: whole(row[2]) for row in page.tables[f"Tokens and cost by {kind}"]} == sums
     spent = page.tables["Tokens and cost by week and model"]
     for column, key in ((2, "answers"), (3, "tokens")):
         assert sum(whole(row[column]) for row in spent) == stats[key]
@@ -305,8 +319,11 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
     with agent.open_ledger() as ledger:
         found, trial = checked(ledger), trial_standing(ledger)
     rows = page.tables["Lines of advice that were checked"]
-    wanted = {c.name: [c.result, c.relevant, c.sessions, f"{c.followed.yes}/{c.followed.no}"] for c in found.lines}
+    asked = [c for c in found.lines if c.result != "not asked about"]
+    wanted = {c.name: [c.result, c.relevant, c.sessions, f"{c.followed.yes}/{c.followed.no}"] for c in asked}
+    assert f"{len(found.lines) - len(asked)} not asked about: reflector check" in page.text
     assert {row[0]: [row[1], whole(row[2]), whole(row[3]), row[4]] for row in rows} == wanted
+    assert "ctx-004: never cited; a check found it followed 27 of 27" in page.text
     assert trial is not None
     arms = [[arm.sessions, arm.good] for arm in (trial.told, trial.without)]
     assert [list(map(whole, row[1:3])) for row in page.tables["Sessions of the trial"]] == arms
@@ -336,8 +353,14 @@ def test_what_waits_is_named_with_the_command_that_decides_it(agent: Agent) -> N
     first = page.tables["Failures"][0]
     assert first[3] == f"reflector reflect {first[1]}"
     assert said(agent, "show", first[1])["session_id"].startswith(first[1])
-    assert page.tables["Verdicts that a person took out of the count"]
     assert "Undecided citations" not in Reader(report(agent, "--as-of", "1000")).tables
+
+
+def test_a_flag_names_the_commands_that_act(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reflector.report.page.HARMS", 0)
+    page = Reader(report(agent, "--since", "1000"))
+    for name, row in page.bullets.items():
+        assert f"harmful too often for chance reflector revise {name} … or reflector remove {name}" in row["text"]
 
 
 def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const list = $("bullets");
 const items = [...list.children];
+const tools = document.querySelector(".tools");
 
 function filter() {
   const words = $("find").value.toLowerCase().split(/\s+/), section = $("section").value;
@@ -54,6 +55,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
 }
 
 function whole(short = false) {
+  tools.reset();
+  filter();
   list.classList.toggle("short", short);
   $("more").hidden = !short;
 }
@@ -66,11 +69,10 @@ function open() {
 }
 
 for (const id of ["find", "section", "contested"]) $(id).addEventListener("input", filter);
-const tools = document.querySelector(".tools");
 tools.addEventListener("submit", (event) => event.preventDefault());
 tools.hidden = false;
 addEventListener("hashchange", open);
+addEventListener("click", (event) => { if (event.target.hash && event.target.hash === location.hash) open(); });
 $("more").addEventListener("click", () => whole());
 whole(items.length > 30);
-filter();
 open();
