@@ -242,8 +242,9 @@ def gather(
 def _overruled(steps: Sequence[Step]) -> list[Step]:
     said = {(one.name, one.session_id): one.tag for one in steps
             if one.backend == ev.HUMAN and one.disposition != "retracted"}  # fmt: skip
-    return [one for one in steps if one.backend != ev.HUMAN and one.disposition == "retracted" and one.uncounted_by
-            and one.uncounted_by.actor == ev.HUMAN and said.get((one.name, one.session_id), one.tag) != one.tag]  # fmt: skip
+    gone = (one for one in steps if one.backend != ev.HUMAN and one.disposition == "retracted")
+    return [one for one in gone if one.uncounted_by and one.uncounted_by.actor == ev.HUMAN
+            and said.get((one.name, one.session_id), one.tag) != one.tag]  # fmt: skip
 
 
 def _texts(ledger: Ledger, then: Past) -> dict[str, list[Text]]:

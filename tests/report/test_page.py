@@ -95,7 +95,7 @@ def life(ledger: Ledger, sessions: int, bullets: int, days: int = 364) -> None:
             if number == sessions // 2:
                 start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free")
             if number % 40 == 10:
-                _overrule(ledger, "helpful" if number // 40 % 2 else "harmful")
+                _overrule(ledger, "helpful" if number > 120 else "harmful")
             if number % 131 == 100:
                 ledger.append([changed(ev.BULLET_REVISED, chance.choice(names[:40]), number, text=text(number + 1000))])
     with at(BEGIN + timedelta(days=days)):
