@@ -195,7 +195,8 @@ def _print_merged(merged: Merged) -> None:
     added = f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already present."
     note(added if merged.added else "Nothing new: every event of the file is here.")
     if merged.otherwise:
-        note(f"{merged.otherwise:,} of these say something else in the file; what this ledger says stays.")
+        which = ", ".join(merged.differing) + (", …" if merged.otherwise > len(merged.differing) else "")
+        note(f"{merged.otherwise:,} of these say something else in the file: {which}; what this ledger says stays.")
     if merged.restated:
         note(f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector log`.")
     if merged.set_aside:

@@ -252,6 +252,7 @@ class Merged:
     added        events of the file that were appended; 0 where all of them were here, and nothing was appended then
     known        events of the file that were here already
     otherwise    those of them that say something else here, a verdict even; what this ledger says stays
+    differing    the first of those, each with its type and its position in the file, in words
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, about which an event says what came of it
     set_aside    reflections that do not count any more, because another judge's on the same window counts
@@ -263,6 +264,7 @@ class Merged:
     added: int = 0
     known: int = 0
     otherwise: int = 0
+    differing: list[str] = field(default_factory=list, repr=False)
     renamed: Mapping[str, str] = field(default_factory=dict)
     restated: tuple[str, ...] = ()
     set_aside: int = 0
@@ -404,16 +406,17 @@ class _Merging:
             return None  # about the other ledger as it was there, which its own history proves
         if self._known_as(one, item):
             return None
-        if item.event.type == ev.EVENT_REDACTED and (
-            target_id not in self.there or _brings_back(self.sql, target_id, self.found)
+        stays = rule is Merge.FIRST and event_id in self.there
+        if stays or (
+            item.event.type == ev.EVENT_REDACTED
+            and (target_id not in self.there or _brings_back(self.sql, target_id, self.found))
         ):
             self.done.otherwise += 1
+            if self.done.otherwise <= _SHOWN:
+                self.done.differing.append(f"{one.stored.type} at {one.stored.position} of the file")
             return None
         if event_id not in self.there:
             return event_id
-        if rule is Merge.FIRST:
-            self.done.otherwise += 1
-            return None
         beside = self.beside[one.stored.event_id] = _beside_id(item)
         return None if beside in self.there else beside
 
