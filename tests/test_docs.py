@@ -344,7 +344,7 @@ def test_the_demo_fits_a_screen_of_80_columns(tmp_path: Path, capsys: pytest.Cap
     demo = capsys.readouterr().out
     assert "[pat-002] helpful=1 harmful=2" in demo
     assert [line for line in demo.splitlines() if len(line) > 80 and "Look around" not in line] == []
-    assert demo.count("\n") <= 56
+    assert demo.count("\n") <= 72
 
 
 def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:

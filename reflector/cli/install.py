@@ -161,10 +161,9 @@ def uninstall(place: Place, agent: Agent, scope: Scope, dry_run: bool) -> None:
     else:
         left = "held our hooks alone; removed" if change.after is None else "is without our hooks"
         click.echo(safe(f"{path} {left}."))
+        click.echo("Playbooks, ledgers and your configuration stay; so does the program, until you uninstall that.")
         if change.backup is not None:
             click.echo(safe(f"What was changed since they came stays. As it was before them: {change.backup}"))
-    if not dry_run:
-        note("Playbooks, ledgers and your configuration stay, and the program: uv tool uninstall reflector-ledger")
     for _, where, way_out in callers_of(root):
         note(f"reflector: {where} still calls us: {way_out}")
 

@@ -252,7 +252,6 @@ class Merged:
     added        events of the file that were appended; 0 where all of them were here, and nothing was appended then
     known        events of the file that were here already
     otherwise    those of them that say something else here, a verdict even; what this ledger says stays
-    differing    the first of those, each with its type and its position in the file, in words
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, about which an event says what came of it
     set_aside    reflections that do not count any more, because another judge's on the same window counts
@@ -264,6 +263,7 @@ class Merged:
     added: int = 0
     known: int = 0
     otherwise: int = 0
+    #: The first of those, in words.
     differing: list[str] = field(default_factory=list, repr=False)
     renamed: Mapping[str, str] = field(default_factory=dict)
     restated: tuple[str, ...] = ()
