@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
+from xml.etree.ElementTree import canonicalize
 
 import pytest
 
@@ -370,4 +371,5 @@ def test_the_simulated_month_of_the_page_has_its_figures_and_its_plots(tmp_path:
     played = lessons.month()
     assert "\n".join(lessons.report(played)) in PAGES["learning.md"]
     for path in lessons.plot(played, tmp_path):
-        assert path.read_bytes() == (DOCS / path.name).read_bytes()
+        # lxml, where it is installed, writes the same picture in other bytes.
+        assert canonicalize(path.read_text()) == canonicalize((DOCS / path.name).read_text())
