@@ -26,10 +26,10 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_PAGE", PAGE)
 
 
-def lived(ledger: Ledger) -> None:
-    """Four pages of windows with two tags each, one window retracted."""
+def lived(ledger: Ledger, windows: int = 20) -> None:
+    """Windows with two tags each, one of them retracted."""
     ledger.append([added("pat-001"), added("mis-001", helpful=2)])
-    for number in range(20):
+    for number in range(windows):
         recorded = window(number, f"s{number % 5}", keys=[number])
         tags = ("pat-001", "helpful"), ("mis-001", "harmful")
         ledger.append([recorded, *reflected(f"r{number}", recorded, *tags)])

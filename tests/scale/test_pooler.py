@@ -150,8 +150,8 @@ def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(tmp
                 connection.execute(f"ALTER SYSTEM SET {setting}")
             connection.execute("SELECT pg_reload_conf()")
         with Ledger.open_file(tmp_path / "copied.db", "copied") as source, Ledger.open(server.url, "big") as big:
-            lived(source)
-            lived(big)
+            lived(source, 1500)
+            lived(big, 1500)
             for name in ("n1", "n2"):
                 prepare(server.url, name)
             # They append as fast as they can, from before the first rebuild to after the copy.
