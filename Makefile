@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # PostgreSQL's programs from Debian's package, another major version than the wheel's; nothing where they are not installed.
 DEBIAN := $(wildcard /usr/lib/postgresql/15/bin)
 # What runs through a PgBouncer too.
-POOLED := $(addprefix tests/ledger/test_,append.py as_of.py counting.py opening.py rebuilding.py redaction.py state_machine.py writers.py)
+POOLED := $(addprefix tests/ledger/test_,append.py counting.py opening.py rebuilding.py redaction.py state_machine.py writers.py)
 PLAIN  := $(VENV)/.plain
 
 # The tests start hundreds of processes; each would compile the package anew.
