@@ -17,6 +17,7 @@ from reflector.events import event as ev
 from reflector.events.event import first_moment
 from reflector.events.state import Data
 from reflector.ledger.as_of import Past
+from reflector.playbook.bullet import context_tokens
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, against, interval
 from reflector.prices import spent_on
@@ -173,7 +174,7 @@ def _take(tally: _Tally, data: Data, session: str) -> None:
 
 def _line(row: BulletRow, tally: _Tally, files: Mapping[str, str]) -> CheckedLine:
     followed, helped = Answered.of(tally.followed.values()), Answered.of(tally.helped.values())
-    asked, tokens = len(tally.asked | tally.relevant), -(-len(row.text) // 4)
+    asked, tokens = len(tally.asked | tally.relevant), context_tokens(row.text)
     found = [followed.words("followed", "not followed"), helped.words("helped", "harmful")]
     result = "; ".join(filter(None, found)) or TOO_FEW
     if not tally.relevant:

@@ -27,7 +27,7 @@ from reflector.config import CONSENT
 from reflector.curation.watching import Line, watching
 from reflector.hooks.agents import AGENTS
 from reflector.locate import user_folder
-from reflector.playbook.bullet import Bullet
+from reflector.playbook.bullet import Bullet, context_tokens
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.prices import Usage, cost
 from reflector.project import Project
@@ -35,7 +35,7 @@ from reflector.reflection.backends import backend_of, consent, described
 from reflector.reflection.backends.agent_clients import JUDGES
 from reflector.reflection.checking import ROOM
 from reflector.sessions import checking
-from reflector.sessions.having import Advice, advice_of, sessions_of, tokens_of, unmentioned
+from reflector.sessions.having import Advice, advice_of, sessions_of, unmentioned
 from reflector.transcripts.discovery import Found
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
@@ -205,14 +205,15 @@ class _Plan:
 
     @classmethod
     def of(cls, project: Project, advice: Advice, left: Sequence[tuple[Found, int]], found: Sequence[Found]) -> _Plan:
-        config, lines = project.config, 3 * sum(map(tokens_of, (line.text for line in advice.lines)))
+        config, lines = project.config, 3 * sum(map(context_tokens, (line.text for line in advice.lines)))
         lacks = described(config, project.root)[1] if config.asks_model else CONSENT
         lacks = _NO_AGENT if lacks == CONSENT and not consent.found() else lacks
         may, by, barred, files = consent.read(), dict[str, tuple[int, int]](), Counter[str](), list[Found]()
         price: Decimal | None = Decimal(0)
         for one, count in left:
             writer = _agent_of(one)
-            who = "anthropic" if config.backend == "anthropic" else config.judge_client or writer
+            by_api = config.backend == "anthropic" or lacks == _NO_AGENT
+            who = "anthropic" if by_api else config.judge_client or writer
             if who in JUDGES and who not in may and not lacks:
                 barred[AGENTS[writer].title] += 1
                 continue
@@ -289,7 +290,7 @@ def _answer(
         act = place.command("revise", name or "") if of and of.status == "live" else f"edit {at}"
         quotes = place.command("blame", name) if name and of and of.relevant else None
         mentioned = None if judged.requests or not found else line.text in gone
-        lines.append(LineJson(at, name, line.text, tokens_of(line.text), mentioned, of, quotes, act))
+        lines.append(LineJson(at, name, line.text, context_tokens(line.text), mentioned, of, quotes, act))
     places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
     return LinesJson(
         files=advice.files,
@@ -310,12 +311,12 @@ def _order(line: LineJson) -> tuple[int, float]:
     """Results first, those against a line before the others; then what was not seen, by what it costs."""
     of = line.judged
     if of is None or not of.sessions:
-        return 3, not line.unmentioned
+        return 4, not line.unmentioned
     if of.result == TOO_FEW:
-        return 2, -of.relevant
+        return 3, -of.relevant
     if not of.relevant:
-        return 1, -of.tokens
-    return 0, -max(of.followed.evidence, of.helped.evidence)
+        return 2, -of.tokens
+    return not any(words in of.result for words in _WORDS), -max(of.followed.evidence, of.helped.evidence)
 
 
 def _print_head(advice: Advice, plan: _Plan) -> None:

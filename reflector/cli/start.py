@@ -193,6 +193,7 @@ def _all(*, as_json: bool) -> None:
 def _status(place: Place, project: Project) -> StatusJson:
     from reflector.curation.adoption import told_beside
     from reflector.ledger.errors import LedgerError
+    from reflector.playbook.bullet import context_tokens
     from reflector.reflection.backends import described
     from reflector.sessions import spool
     from reflector.sessions.injection import told_names, told_text
@@ -201,8 +202,7 @@ def _status(place: Place, project: Project) -> StatusJson:
     backend, mend = described(project.config, project.root)
     found = StatusJson(str(project.root), project.config.backend, f"{backend}; {mend}" if mend else None)
     found.user = UserJson(*beside) if beside else None
-    # Of English, about four characters are a token.
-    found.told = StartJson(len(told_names(text)), len(text), -(-len(text) // 4)) if text else None
+    found.told = StartJson(len(told_names(text)), len(text), context_tokens(text)) if text else None
     found.problems = _problems(project)
     broken = [path.name for path in spool.broken(project.spool_dir)]
     more = {"failed": spool.failed(project.spool_dir), "broken": broken, "elsewhere": sum(_elsewhere().values())}

@@ -77,6 +77,9 @@ def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes
         if taken := [name for name in bullets if name in kept]:
             where = f"stands in {read[taken[0]]}" if taken[0] in read else "is pinned"
             raise click.UsageError(f"{taken[0]} {where}, so it cannot be withheld; take it out there first")
+        if {row.name for row in ledger.bullets()} <= {*kept}:
+            why = "each bullet is pinned, or stands in a file that the agent reads" if kept else "there is no bullet"
+            raise click.UsageError(f"there is nothing to withhold: {why}; add another with `{place.command('add')}`")
         found = plan(ledger, bullets=bullets, share=share, outcome=outcome)
     _print_plan(found)
     if found.is_long:
@@ -168,6 +171,7 @@ def _checked(ledger: Ledger, names: tuple[str, ...]) -> list[str]:
 def _print_plan(found: Plan) -> None:
     if not found.sessions:
         note("No session is recorded yet, so nothing is known of a trial here; begin with `reflector import-history`.")
+        return
     sessions = f"{counted(found.sessions, 'session')} looked at, {found.weekly:g} a week"
     ended = f"{found.rate:.0%} of them are {found.outcome}; of {found.known:.0%} anything is known"
     used = f", used in {found.used:.0%} of them" if found.used < 1 else ""

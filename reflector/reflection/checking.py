@@ -45,8 +45,6 @@ _MOST_FAILURES: Final = 3
 NOTHING: Final = frozenset({"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"})
 #: Whose words show whether a line was followed.
 _SHOW: Final = frozenset({"person", "run", "agent"})
-
-
 #: The most proposals of one answer, and the characters of a text.
 MOST_PROPOSED: Final = 10
 MOST_TEXT: Final = 500

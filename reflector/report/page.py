@@ -24,6 +24,7 @@ from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.ledger.usage import usage_at
 from reflector.lessons.book import Lesson, lesson_book
+from reflector.playbook.bullet import context_tokens
 from reflector.playbook.evidence import HARMS, against
 from reflector.trials.status import TrialStatus, standing
 
@@ -105,8 +106,8 @@ class Told:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens its line takes; of English, four characters are one."""
-        return -(-len(self.row.bullet.line) // 4)
+        """About how many tokens its line takes."""
+        return context_tokens(self.row.bullet.line)
 
     @property
     def context(self) -> int:

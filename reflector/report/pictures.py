@@ -12,7 +12,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
@@ -53,9 +54,15 @@ _NUMBERS: Final = {"title": None, "labelExpr": "datum.value % 1 ? '' : format(ab
 _OWN: Final = {"field": "c", "type": "nominal", "scale": None}
 
 
-def begin() -> subprocess.Popen[bytes]:
-    """Start the process that draws: its engine takes a second to be ready, while the ledger is asked."""
-    return subprocess.Popen([sys.executable, "-I", "-c", _DRAWS], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+@contextmanager
+def begin() -> Iterator[subprocess.Popen[bytes]]:
+    """Run the process that draws: its engine takes a second to be ready, while the ledger is asked."""
+    command = [sys.executable, "-I", "-c", _DRAWS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as begun:
+        try:
+            yield begun
+        finally:
+            begun.kill()  # before it asks for what was not said
 
 
 def charts(page: Page, shown: Callable[[str], str]) -> dict[str, list[dict[str, Any]]]:

@@ -19,7 +19,7 @@ from reflector.curation.watching import Line
 from reflector.files import read_bounded
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
 from reflector.playbook.admissible import same_words
-from reflector.playbook.bullet import Bullet
+from reflector.playbook.bullet import Bullet, context_tokens
 from reflector.playbook.markdown import load_markdown
 from reflector.transcripts.discovery import Found, find_transcripts, project_hash
 
@@ -48,11 +48,6 @@ class Advice:
     left: tuple[str, ...]
 
 
-def tokens_of(text: str) -> int:
-    """Return about how many tokens of context a text takes: of English, four characters are one."""
-    return -(-len(text) // 4)
-
-
 def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
     """Return the advice of the files that a person names, else of those that agents load in a project. Each text
     stands once. Raises OSError for a named file that cannot be read."""
@@ -63,7 +58,7 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
     for shown, raw in _texts(root, named, unfollowed):
         text = raw.decode("utf-8-sig", "replace")
         loaded = load_markdown(text, every=True)
-        files[shown] = tokens_of(text)
+        files[shown] = context_tokens(text)
         left += [f"{shown}: {one.removeprefix('left out: ')}" for one in loaded.notes]
         for bullet in sorted(loaded.bullets, key=lambda one: _number(loaded.places[one.name])):
             if what := advice_fault(bullet.text):

@@ -11,10 +11,12 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from math import comb
@@ -97,14 +99,18 @@ def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[
         file.write_text(before + advice, "utf-8")
 
     def run(script: str, given: str) -> tuple[int | None, str]:
-        try:
-            done = subprocess.run(
-                ["sh", "-c", script], input=given, capture_output=True, text=True, errors="replace", cwd=folder,
-                env=environ, timeout=_LONGEST, check=False,
-            )  # fmt: skip
-            return done.returncode, done.stdout
-        except subprocess.TimeoutExpired:
-            return None, ""
+        with subprocess.Popen(
+            ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            errors="replace", cwd=folder, env=environ, start_new_session=True,
+        ) as begun:  # fmt: skip
+            try:
+                printed, _ = begun.communicate(given, _LONGEST)
+                return begun.returncode, printed
+            except subprocess.TimeoutExpired:
+                return None, ""
+            finally:
+                with suppress(ProcessLookupError):  # what it started would be waited for
+                    os.killpg(begun.pid, signal.SIGKILL)
 
     began = time.monotonic()
     _, printed = run(command, task.prompt)

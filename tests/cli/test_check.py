@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from reflector.audit.checked import TOO_FEW, Answered, CheckedLine
+from reflector.cli.check import LineJson, _order
 from reflector.transcripts.discovery import project_hash
 from tests.reflection.api import Api, Asked, Behaviour, error, sound
 from tests.road.agent import Agent
@@ -315,3 +317,16 @@ def test_a_narrow_terminal_shows_each_result_whole(fresh: Agent, columns: int) -
     fresh.call("check", "--yes")
     told = fresh.sent(columns, "check")
     assert ("not seen in 4 sessions, " in told, told.count("too few to tell")) == (True, 2)
+
+
+def test_what_is_against_a_line_stands_first_and_what_nobody_saw_before_what_is_unclear() -> None:
+    def line(result: str, relevant: int, evidence: float) -> LineJson:
+        said = Answered(0, 0, 0.0, 1.0, evidence)
+        numbers = dict.fromkeys("left_out unseen earlier dropped tokens".split(), 0)
+        texts = dict.fromkeys("name section text status file".split(), "")
+        more = {"sessions": 9, "relevant": relevant, "followed": said, "helped": said, "result": result}
+        return LineJson("", "", "", 0, None, CheckedLine(**numbers, **texts, **more))  # type: ignore[arg-type]
+
+    results = ("harmful 13 of 14", 14, 78.0), ("followed 19 of 20", 20, 2496.6), ("not seen in 9 sessions", 0, 0.0)
+    unclear, *rest = reversed(wanted := [line(*one) for one in (*results, (TOO_FEW, 2, 1.0))])
+    assert sorted([unclear, *rest], key=_order) == wanted

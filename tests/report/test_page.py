@@ -370,7 +370,11 @@ def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pyte
 
 def test_an_empty_playbook_has_a_page(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
-    assert "No session has judged it yet" in report(agent) or Reader(report(agent)).bullets == {}
+    assert Reader(report(agent)).bullets == {}
+
+
+def test_a_moment_that_is_not_known_is_one_error_and_whoever_draws_is_silent(agent: Agent) -> None:
+    assert agent.run("report", "--as-of", "never", code=2).err.count("rror") == 1
 
 
 def test_each_query_for_datasette_answers(agent: Agent, tmp_path: Path) -> None:

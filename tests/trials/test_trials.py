@@ -4,6 +4,7 @@ and without advice, by an agent that is a script."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.running import check, plan, start, stop
 from reflector.trials.status import lacking, standing
 from reflector.trials.status import sessions as sessions_of
-from reflector.trials.tasks import Run, pairs, sign_test
+from reflector.trials.tasks import Run, pairs, perform, sign_test, tasks_in
 from tests.conftest import examples
 from tests.ledger.events import added, window
 from tests.proof.forger import forging
@@ -141,6 +142,8 @@ def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_
     assert "a trial runs already" in agent.call("trial", "start", "--yes", code=2).err
     agent.call("trial", "stop")
     assert "stands in" in agent.call("trial", "start", "--bullet", "pat-002", "--yes", code=2).err
+    agent.call("remove", *sorted(ALL - {"pat-002"}))
+    assert "nothing to withhold: each bullet is pinned" in agent.call("trial", "start", "--yes", code=2).err
     agent.call("install", "--mirror", "AGENTS.md")
     assert "AGENTS.md has the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
 
@@ -446,6 +449,20 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
     assert "2 better with it, 0 worse" in tasked.call(*run, "--file", tmp_path / "rules.md").out
     assert "leave one of them out" in tasked.call(*run, "--bullet", "pat-002", "--file", tmp_path / "arms", code=2).err
     assert "has no task" in tasked.call("trial", "run", tmp_path / "home", "--command", "true", code=2).err
+
+
+@pytest.mark.usefixtures("tasked")
+def test_an_attempt_that_takes_too_long_fails_and_all_that_it_started_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reflector.trials.tasks._LONGEST", 0.3)
+    os.mkfifo(tmp_path / "held")
+    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    runs = perform(tasks_in(tmp_path / "tasks")[:1], f"sleep 600 > {tmp_path}/held & sleep 600", "Be quick.")
+    assert [one.passed for one in runs] == [False] * 4
+    os.set_blocking(held, True)
+    assert os.read(held, 1) == b""  # when nobody holds it any more
+    os.close(held)
 
 
 @pytest.mark.parametrize(("better", "worse", "chance"), [(0, 0, 1.0), (5, 0, 0.0625), (1, 1, 1.0), (9, 1, 22 / 1024)])
