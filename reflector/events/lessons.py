@@ -140,7 +140,7 @@ TYPES: Final = (
     ),
     _type(
         name=ev.OUTCOME_OBSERVED,
-        meaning="Something happened after a lesson was applied, and speaks for it or against it.",
+        meaning="Something happened after a lesson was applied that is evidence for or against it.",
         fields={
             "kind": f.needed(f.one_of(*POLARITY)),
             "source": f.needed(f.WORD),
