@@ -34,7 +34,7 @@ SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
 PIPELINE = ("tests/road/test_drain.py", "tests/cli/test_trouble.py")
-GATED = tuple(f"tests/gating/test_{name}.py" for name in ("step", "config", "writing", "measure"))
+GATED = tuple(f"tests/gated/test_{name}.py" for name in ("step", "config", "writing", "measure"))
 VERIFY = ("tests/proof/test_verify.py", "tests/proof/test_tampering.py")
 
 INSTALLED = ("tests/hooks/test_install.py",)
@@ -81,7 +81,7 @@ STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection c
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION, HAVING = of("sessions", "spool intake drain injection having")
 PROVEN, COMPARED, RECONCILED = *of("proof", "verify tables"), "reflector/exchange/agreement.py"
-SETTINGS, STEP = of("gating", "config step")
+STEP = "reflector/gated/__init__.py"
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
 BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
@@ -300,8 +300,8 @@ MUTATIONS = [
     Mutation(STEP, 'or _asks(state, "_planner_reflection_flag")', "", GATED),
     Mutation(STEP, 'prompt.replace("\\r\\n", "\\n")', "prompt", GATED),
     Mutation(STEP, "redact(str(text)).split()", "str(text).split()", GATED),
-    Mutation(SETTINGS, "if near[0] <= 2 else", "if near[0] <= 1 else", GATED),
-    Mutation(SETTINGS, "math.floor(", "int(", GATED),
+    Mutation(STEP, "if near[0] <= 2 else", "if near[0] <= 1 else", GATED),
+    Mutation(STEP, "math.floor(", "int(", GATED),
     Mutation(STEP, "if ms > config.time_ms_reflection", "if ms >= config.time_ms_reflection", GATED),
     Mutation(STEP, "if report.reason and not result.reason:", "if False:", GATED),
     Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -26,7 +28,7 @@ from tests.ledger import sql
 from tests.schemas import DOCS
 
 SURFACE = Path(__file__).parent / "surface.txt"
-#: The thin modules of what others call our systems.
+#: The modules under the names of what others call our systems.
 _MODULES = ("gated", "experience", "engine", "ground_truth")
 
 
@@ -93,9 +95,19 @@ def _names() -> Iterator[str]:
     for name, of in SETTINGS.items():
         yield f"setting {name} {type(of.default).__name__}{' of the user alone' if name in USERS_OWN else ''}"
     yield f"python reflector: {', '.join(sorted(reflector.__all__))}"
-    for name in _MODULES:  # their names are imports of others, so no `__all__` repeats them
-        found = [one for one in vars(import_module(f"reflector.{name}")) if not one.startswith("_")]
-        yield f"python reflector.{name}: {', '.join(sorted({*found} - {'annotations', 'Any', 'TYPE_CHECKING'}))}"
+    yield from (f"python reflector.{name}: {', '.join(sorted({*_public(name)}))}" for name in _MODULES)
+
+
+def _public(module: str) -> Iterator[str]:
+    """Yield what a module defines, and what it imports under the same name again; no `__all__` repeats them."""
+    for node in ast.parse(inspect.getsource(import_module(f"reflector.{module}"))).body:
+        if isinstance(node, ast.ImportFrom):
+            names = [alias.asname or "_" for alias in node.names]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names = re.findall(r"\w+", ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target))
+        else:
+            names = [getattr(node, "name", "_")]
+        yield from (name for name in names if not name.startswith("_"))
 
 
 def _agents() -> Iterator[str]:

@@ -31,7 +31,7 @@ _LAYERS = {
     "reflection": {"text", "playbook", "transcripts", "events", "ledger", "quality"},
     "trials": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection"},
     "revision": {"text", "playbook", "events", "ledger", "quality", "reflection", "lessons"},
-    "gating": {"text", "playbook", "transcripts", "events", "ledger", "quality", "reflection", "lessons"},
+    "gated": {"text", "playbook", "transcripts", "events", "ledger", "quality", "reflection", "lessons"},
     "curation": {"text", "playbook", "events", "ledger"},
     "lessons": {"text", "playbook", "events", "ledger", "proof", "quality"},
     "curator": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},

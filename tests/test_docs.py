@@ -21,7 +21,7 @@ from reflector.cli.app import run
 from reflector.cli.table import COMMANDS, GROUPS
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.exchange.cloudevents import Stored, event_line
-from reflector.gating.config import SECTIONS
+from reflector.gated import _SECTIONS as SECTIONS
 from reflector.sessions import locks
 from reflector.transcripts.reading import formats
 from tests import surface
@@ -295,7 +295,7 @@ def test_every_question_is_on_its_page() -> None:
         (GATED, [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]),
         (PAGES["agents.md"], [format.agent for format in formats()]),
     ],
-    ids=["settings", "settings of gating", "transcripts"],
+    ids=["settings", "settings of gated reflection", "transcripts"],
 )
 def test_a_page_has_a_row_for_each(page: str, names: list[str]) -> None:
     assert [name for name in names if f"| `{name}` |" not in page] == []

@@ -12,8 +12,7 @@ from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH
 from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
-from reflector.gating.config import GatedConfig
-from reflector.gating.step import canonical_line, measure, read_config
+from reflector.gated import GatedConfig, canonical_line, measure, read_config
 from reflector.mistakes import Mistake
 from reflector.project import Project
 from reflector.reflection.backends import backend_of

@@ -1,21 +1,25 @@
-"""The step after a turn: the gate, a reflection within its budgets, its entries in the ledger and its line in the log;
-and the same on a fixed turn, for a host that wants to know that its settings do what it thinks, and how fast.
+"""Reflection as a step of your own agent loop, which can be switched off without a trace (docs/embedding.md): its
+settings, the gate, a reflection within its budgets, its entries in the ledger and its line in the log; and the same on
+a fixed turn, for a host that wants to know that its settings do what it thinks, and how fast.
 
 Invariant: a turn is never harmed or changed. Whatever goes wrong is a reason in the result and in the log, and what
 took too long writes nothing. With the gate closed nothing is read, made, written or logged. Secrets are gone before a
 text is summarised, hashed or sent. A result depends on the turn and the settings alone, in every process, locale and
-time zone; an entry is known by its agent, turn, slot and text, so writing it again adds nothing.
+time zone; an entry is known by its agent, turn, slot and text, so writing it again adds nothing. A setting is
+understood or refused, every fault in one error: nothing becomes a default or a zero. Keys that are not ours pass, but
+for those of `t3.reflection`. Importing this loads no database, and it calls no network.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import reprlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -25,9 +29,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.config import ConfigError
 from reflector.files import read_bounded
-from reflector.gating.config import GatedConfig, flag, load_config
-from reflector.lessons.outcomes import embed
+from reflector.lessons.outcomes import embed as embed
 from reflector.locate import parse_toml
+from reflector.mistakes import check_whole
 from reflector.reflection.backends.fixtures import read_fixtures
 from reflector.reflection.protocol import BackendError
 from reflector.text.secrets import quote, redact
@@ -42,6 +46,131 @@ _NO_TIME = "0000-00-00T00:00:00Z"
 _log = logging.getLogger("reflector")
 _PUNCTUATION = re.compile(r"[^\w\s]+")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+_BACKENDS = ("rulebased", "llm")
+_OWN = "t3.reflection"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixtures:
+    """Where the backend `llm` finds its recorded answers: `t3.llm.fixtures`."""
+
+    enabled: bool = False
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatedConfig:
+    """Every setting and its default, as `load_config` reads them; docs/embedding.md says what each means."""
+
+    allow_reflection: bool = False
+    backend: str = "rulebased"
+    summary_tokens: int = 128
+    embed: bool = True
+    log: bool = True
+    topk_snippets: int = 3
+    time_ms_reflection: int = 6000
+    ops_reflection: int = 5
+    fixtures: Fixtures = field(default_factory=Fixtures)
+
+    def __post_init__(self) -> None:
+        if self.backend not in _BACKENDS:
+            raise ConfigError(f"backend is {self.backend!r}; it must be one of {', '.join(_BACKENDS)}")
+        for name in ("summary_tokens", "topk_snippets", "ops_reflection"):
+            check_whole(name, getattr(self, name))
+        check_whole("time_ms_reflection", self.time_ms_reflection, 1)
+
+
+def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
+    """Return the settings of a host's configuration, as its YAML, TOML or JSON reads.
+
+    Raises ConfigError, which is a ValueError, with a line for every fault.
+    """
+    faults: list[str] = []
+    found: dict[str, Any] = {}
+    for section, readers in _SECTIONS.items():
+        for key, value in _section(mapping, section, faults).items():
+            if key in readers:
+                try:
+                    found[key] = readers[key](value)
+                except ValueError as error:
+                    faults.append(f"{section}.{key} is {reprlib.repr(value)}; it {error}")
+            elif section == _OWN:
+                near = min((_distance(str(key), known), known) for known in readers)
+                meant = f" (did you mean {near[1]!r})" if near[0] <= 2 else ""
+                faults.append(f"{section}.{key}: unknown key{meant}")
+    fixtures = Fixtures(found.pop("enabled", False), found.pop("path", None))
+    if fixtures.enabled and fixtures.path is None:
+        faults.append("t3.llm.fixtures.path must be a non-empty string where t3.llm.fixtures.enabled is true")
+    if found.get("allow_reflection") and found.get("backend") == "llm" and not fixtures.enabled:
+        faults.append("t3.reflection.backend is 'llm', which needs t3.llm.fixtures.enabled: true")
+    if faults:
+        raise ConfigError("\n".join(dict.fromkeys(faults)))
+    return GatedConfig(**found, fixtures=fixtures)
+
+
+def _section(mapping: Mapping[str, Any], section: str, faults: list[str]) -> Mapping[str, Any]:
+    values, where = mapping, ""
+    for part in section.split("."):
+        values, where = values.get(part) or {}, f"{where}.{part}".lstrip(".")
+        if not isinstance(values, Mapping):
+            faults.append(f"{where} is {reprlib.repr(values)}; it takes a mapping")
+            return {}
+    return values
+
+
+def _distance(one: str, other: str) -> int:
+    """Return how many letters have to be added, removed or changed (Levenshtein)."""
+    row = list(range(len(other) + 1))
+    for above, letter in enumerate(one, start=1):
+        last, row[0] = above - 1, above
+        for index, wanted in enumerate(other, start=1):
+            last, row[index] = row[index], min(row[index] + 1, row[index - 1] + 1, last + (letter != wanted))
+    return row[-1]
+
+
+def _flag(
+    value: Any, true: Collection[str] = ("1", "true", "yes", "on"), false: Collection[str] = ("0", "false", "no", "off")
+) -> bool:
+    """Return a boolean, 0, 1 or one of these words as a boolean. Raises ValueError."""
+    word = str(value).strip().lower() if isinstance(value, bool | int | str) else ""
+    if word not in true and word not in false:
+        raise ValueError("takes true or false")
+    return word in true
+
+
+def _from(least: int) -> Callable[[Any], int]:
+    def whole(value: Any) -> int:
+        try:
+            number = math.floor(float("" if isinstance(value, bool) else value))
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError("takes a whole number") from None
+        if number < least:
+            raise ValueError(f"must be >= {least}")
+        return number
+
+    return whole
+
+
+def _backend(value: Any) -> str:
+    if (name := str(value).strip().lower()) not in _BACKENDS:
+        raise ValueError(f"must be one of {', '.join(_BACKENDS)}")
+    return name
+
+
+def _path(value: Any) -> str | None:
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise ValueError("must be a non-empty string")
+    return value and value.strip()
+
+
+#: How each key is read, by its section of the host's mapping.
+_SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "t3": {"allow_reflection": _flag},
+    _OWN: {"backend": _backend, "summary_tokens": _from(0), "embed": _flag, "log": _flag, "topk_snippets": _from(0)},
+    "t3.llm.fixtures": {"enabled": _flag, "path": _path},
+    "scheduler.budgets": {"time_ms_reflection": _from(1), "ops_reflection": _from(0)},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +299,7 @@ def should_run(config: GatedConfig, plan: Any, state: Any = None, dry_run: bool 
 def plan_flag(value: object) -> bool:
     """Return a planner's flag: a boolean, 0 or 1, or a word for it; None is False. Raises ValueError."""
     try:
-        return value is not None and flag(value, _TRUE, _FALSE)
+        return value is not None and _flag(value, _TRUE, _FALSE)
     except ValueError:
         raise ValueError(f"plan.reflection must be boolean, not {reprlib.repr(value)}") from None
 
@@ -327,7 +456,7 @@ def entry_id(agent: str, turn: int, slot: int, text: str) -> str:
     return f"refl-{turn}-{agent}-{slot}-{digest[:12]}"
 
 
-def record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
+def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
     """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text, vec_full."""
     owner, text = redact(str(entry.get("owner") or "unknown")), redact(entry.get("text", "")).strip()
     kept = {
@@ -353,7 +482,7 @@ def write_entries(
     errors: list[str] = []
     for slot, entry in enumerate(entries[:ops_cap]):
         try:
-            kept = record(entry, turn=turn, slot=slot)
+            kept = _record(entry, turn=turn, slot=slot)
             added[kept["id"]] = _append(ledger, kept, turn, slot)
         except Exception as error:  # noqa: BLE001 - the others are still written, and the turn goes on
             errors.append(f"add_error[{slot}]:{type(error).__name__}")
@@ -380,8 +509,8 @@ def log_record(
     config: GatedConfig, result: ReflectionResult, *, agent: str, turn: int, ops_written: int
 ) -> dict[str, Any]:
     """Return a turn's record: turn, agent, backend, summary_len, ops_written, embed, ms, reason, fixture_key."""
-    record = {"turn": turn, "agent": agent, "ops_written": ops_written, "ms": _shown_ms(result.ms)}
-    return record | _figures(config, result)
+    about = {"turn": turn, "agent": agent, "ops_written": ops_written, "ms": _shown_ms(result.ms)}
+    return about | _figures(config, result)
 
 
 def _figures(config: GatedConfig, result: ReflectionResult) -> dict[str, Any]:
@@ -419,7 +548,7 @@ class ReflectionLog:
 
 
 #: Settings that ship with the package, by the name that `-c` takes.
-EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "examples").glob("*.toml"))}
+_EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "examples").glob("*.toml"))}
 _TURN = ReflectionBundle(
     ctx={},
     state_view={},
@@ -450,11 +579,11 @@ def measure(config: GatedConfig, *, repeats: int = 1, raw_time: bool = False) ->
 
 
 def read_config(path: Path | str) -> GatedConfig:
-    """Return the settings in a file of TOML or JSON, or in one of `EXAMPLES`; the gate is open unless it says no.
+    """Return the settings in a file of TOML or JSON, or in one of `_EXAMPLES`; the gate is open unless it says no.
 
     A path of fixtures is one from the file's folder. Raises ConfigError.
     """
-    path = EXAMPLES.get(str(path)) or Path(path)
+    path = _EXAMPLES.get(str(path)) or Path(path)
     try:
         text = read_bounded(path, 1 << 20).decode("utf-8-sig")
         mapping = json.loads(text) if path.suffix.lower() == ".json" else parse_toml(text)

@@ -30,11 +30,11 @@ from reflector.gated import (
     log_record,
     write_entries,
 )
-from reflector.gating.step import record
+from reflector.gated import _record as record
 from reflector.ledger.store import Ledger
 from reflector.lessons.recall import recall
 from reflector.proof.verify import verify
-from tests.gating import vectors
+from tests.gated import vectors
 
 OPEN = GatedConfig(allow_reflection=True)
 TURN = ReflectionBundle({"agent_id": "AgentA", "turn_id": 1, "now_ms": 12_345}, {}, {"reflection": True}, "Hi!", [])

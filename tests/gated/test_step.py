@@ -34,7 +34,7 @@ from reflector.gated import (
     should_run,
     summarize,
 )
-from tests.gating import vectors
+from tests.gated import vectors
 
 OPEN = GatedConfig(allow_reflection=True)
 LLM = replace(OPEN, backend="llm")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from reflector.cli.app import run
+from reflector.gated import _EXAMPLES as EXAMPLES
 from reflector.gated import Fixtures, GatedConfig, measure, read_config
-from reflector.gating.step import EXAMPLES
-from tests.gating import vectors
+from tests.gated import vectors
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
