@@ -102,7 +102,7 @@ def _public(module: str) -> Iterator[str]:
     """Yield what a module defines, and what it imports under the same name again; no `__all__` repeats them."""
     for node in ast.parse(inspect.getsource(import_module(f"reflector.{module}"))).body:
         if isinstance(node, ast.ImportFrom):
-            names = [alias.asname or "_" for alias in node.names]
+            names = [alias.name for alias in node.names if alias.asname == alias.name]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             names = re.findall(r"\w+", ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target))
         else:

@@ -15,12 +15,13 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, NewEvent, identity
-from reflector.events.lessons import POLARITY
+from reflector.events.lessons import MAX_LESSON, POLARITY
 from reflector.events.registry import fields_of
 from reflector.ledger.errors import Conflict
 from reflector.ledger.reader import Reader
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
+from reflector.text.bounds import visible, whole_end
 from reflector.text.secrets import redact
 
 #: Parts of an identity.
@@ -67,6 +68,14 @@ def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: A
     with suppress(Conflict):
         ledger.append([event])
     return event.event_id
+
+
+def kept(text: str, most: int = MAX_LESSON) -> str:
+    """Return what is kept of a text: no secrets, no invisible characters, at most so many characters.
+
+    Of a text much longer than that, only the beginning is looked at.
+    """
+    return redact(visible(text[: whole_end(text, 2 * most)]))[:most]
 
 
 def observe_outcome(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -138,3 +138,8 @@ def read_template(
             often = f"at most {_MOST_TIMES} times" if known else "once"
             raise TemplateError(f"{path}: the placeholder {{{one}}} {times}; it must appear {often}")
     return Template(name, path, text)
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return the texts as a list of a prompt."""
+    return "\n".join(f"- {text}" for text in texts) or "none"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.curation.counts import retract, undo
+from reflector.engine import ReflectionEngine
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import POLARITY
@@ -21,7 +22,6 @@ from reflector.lessons.book import Lesson, LessonPolicy, figures, fold_lessons, 
 from reflector.lessons.recording import observe_outcome, record_lesson, record_told
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify
-from reflector.revision.engine import ReflectionEngine
 from tests.ledger.events import added, changed, learned, lesson, outcome, reflected, told, trajectory
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from reflector.events import event as ev
-from reflector.experience import Answer, ReflectionConfig, RevisedTurn, revise_turn
+from reflector.experience import AgentReflection, Answer, ReflectionConfig, RevisedTurn, _asks_for_tools, revise_turn
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import lesson_book
-from reflector.revision.turn import AgentReflection, asks_for_tools
 
 REFLECTION = "ATTEMPT: guessed\nISSUE: no evidence\nSTRATEGY: {}\nTAGS: guess"
 GIVEN_UP = Answer("I cannot do that.", [{"name": "read", "status": "error", "error": "no such file"}])
@@ -152,7 +151,7 @@ def test_without_a_revision_the_turn_stays_as_it_was(
 )
 def test_tools_are_used_where_another_look_is_called_for(strategy: str, statuses: list[str], wanted: bool) -> None:
     answer = Answer("x", [{"name": "t", "status": status} for status in statuses])
-    assert asks_for_tools(AgentReflection("r", "a", "i", strategy), answer) is wanted
+    assert _asks_for_tools(AgentReflection("r", "a", "i", strategy), answer) is wanted
 
 
 def test_of_two_processes_that_revise_one_turn_the_first_stands(ledger: Ledger) -> None:

@@ -19,13 +19,13 @@ from reflector.experience import (
     parse_reflection_response,
     past_reflections,
     reflection_promotion_confidence,
+    reflections_of,
     score_reflection_improvement,
 )
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import lesson_book
 from reflector.lessons.outcomes import DELTAS, label_of, state_of, strategy_key, tally
 from reflector.quality.signals import Signs
-from reflector.revision.turn import reflections_of
 from tests.ledger.events import lesson, outcome
 
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.engine import ReflectionEngine, ReflectionResult, ReflectionTrigger
+from reflector.engine import _UNREADABLE, ReflectionEngine, ReflectionResult, ReflectionTrigger
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from reflector.revision.engine import UNREADABLE
 
 
 def test_the_constructor_has_the_asked_defaults() -> None:
@@ -114,7 +113,7 @@ def test_an_answer_that_says_nothing_has_no_verdict_and_is_a_failure(answer: str
     begin(engine)
     found = engine.parse_reflection(answer, "low_confidence")
     assert (found.quality_score, found.passes_quality_gate, found.should_retry) == (None, None, False)
-    assert found.failure == UNREADABLE
+    assert found.failure == _UNREADABLE
     assert [event.type for event in engine.journal.events()][-2:] == ["reflection.answered", "reflection.failed"]
     assert engine.get_stats()["retries_triggered"] == 0
 
