@@ -25,7 +25,7 @@ from reflector.reflection import standing
 from reflector.reflection.backends import backend_of
 from reflector.reflection.checking import recount
 from reflector.reflection.gate import Spending, waiting_for_budget
-from reflector.reflection.protocol import OUTAGES, Backend, BackendError, Reads, Request
+from reflector.reflection.protocol import OUTAGES, Asks, Backend, BackendError, Request
 from reflector.reflection.reflection_events import Reflected, failed
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation, reparse
@@ -154,7 +154,7 @@ def _show_prompts(runner: Runner, windows: list[WindowRow]) -> None:
 
 
 def _show_prompt(judge: Backend, request: Request) -> None:
-    if not isinstance(judge, Reads):
+    if not isinstance(judge, Asks):
         note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
         return
     try:

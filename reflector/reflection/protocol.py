@@ -144,17 +144,12 @@ class Backend(Protocol):
     quotes   True where a model judges: its verdicts count with evidence only, see `reflector.reflection.evidence`
     """
 
+    is_model: bool
+    rereads: bool
+    quotes: bool
+
     @property
     def name(self) -> str: ...
-
-    @property
-    def is_model(self) -> bool: ...
-
-    @property
-    def rereads(self) -> bool: ...
-
-    @property
-    def quotes(self) -> bool: ...
 
     def answer(self, request: Request) -> Answer:
         """Judge a window. May raise `BackendError` and nothing else."""
@@ -162,17 +157,12 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class Reads(Protocol):
-    """A backend that can show what it would send."""
+class Asks(Protocol):
+    """A backend that sends a prompt, perhaps to one about this session and to another one about the next."""
 
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt about a window. Raises BackendError, and what reading the transcript raises."""
         ...
-
-
-@runtime_checkable
-class AsksSeveral(Protocol):
-    """A backend that may ask one about this session and another one about the next."""
 
     def who(self, agent: str) -> str:
         """Return who is asked about a session that this agent wrote, "" for the only one."""

@@ -19,7 +19,7 @@ from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.reflection.checking import Checker, Todo, todo
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import AsksSeveral, Backend, BackendError
+from reflector.reflection.protocol import Asks, Backend, BackendError
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import open_pipeline
@@ -140,7 +140,7 @@ def propose(project: Project) -> str:
 def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) -> None:
     for one in windows:
         judge = checker.backend
-        who = judge.who(str((one.window.data or {}).get("agent") or "")) if isinstance(judge, AsksSeveral) else ""
+        who = judge.who(str((one.window.data or {}).get("agent") or "")) if isinstance(judge, Asks) else ""
         if who in away and one.answer is None:
             continue
         try:

@@ -63,9 +63,7 @@ class FixturesBackend:
 
     path: Path
     name: str = "fixtures"
-    is_model: bool = False
-    rereads: bool = False
-    quotes: bool = True
+    is_model, rereads, quotes = False, False, True
 
     def answer(self, request: Request) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""

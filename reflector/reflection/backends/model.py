@@ -144,10 +144,8 @@ class ModelBackend:
     client: Client
     project: Path | None = None
     request_tokens: int = 100_000
-    is_model: bool = True
-    rereads: bool = False
-    quotes: bool = True
     name: str = "anthropic"
+    is_model, rereads, quotes = True, False, True
 
     def prompt(self, request: Request) -> Prompt:
         """Return what would be sent about a window. Raises BackendError where template or limit forbid it."""
