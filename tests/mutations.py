@@ -292,7 +292,7 @@ MUTATIONS = [
     Mutation(GROUNDS, "turn.chain != cited[1]", "False", EVIDENCE),
     Mutation(GROUNDS, 'not tag.relevant or tag.followed == "no"', "not tag.relevant", EVIDENCE),
     Mutation(PARSED, 'if "asked" in data and', "if", EVIDENCE),
-    Mutation(STANDING, '    if "asked" not in data:\n        return None\n', "", EVIDENCE),
+    Mutation(STANDING, '    if "asked" not in data:\n        return None, {}\n', "", EVIDENCE),
     Mutation(RUN, "if self.backend.quotes else None", "if False else None", EVIDENCE),
     # The gated step.
     Mutation(STEP, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),

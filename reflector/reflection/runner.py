@@ -19,7 +19,7 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import waiting_for_budget
-from reflector.reflection.protocol import REDACTED, AsksSeveral, Request, Trouble, trouble_of
+from reflector.reflection.protocol import REDACTED, Asks, Request, Trouble, trouble_of
 from reflector.reflection.reflection_events import Recorder, Reflected, reflection_id_of
 from reflector.reflection.window import Session, names_in
 from reflector.transcripts.reading import UnknownTranscript
@@ -67,7 +67,7 @@ class Runner(Recorder):
 
     def who(self, window: WindowRow) -> str:
         """Return whom the backend asks about a window, "" where it asks one alone."""
-        if not isinstance(self.backend, AsksSeveral):
+        if not isinstance(self.backend, Asks):
             return ""
         recorded = self.ledger.event(window.event_id)
         return self.backend.who(str(((recorded and recorded.data) or {}).get("agent") or ""))
@@ -159,7 +159,7 @@ class Runner(Recorder):
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
         from reflector.reflection.answers import PARSER_VERSION, read_answer
-        from reflector.reflection.standing import grounds_of, learned_of, overruled, settled
+        from reflector.reflection.standing import overruled, rests_on, settled
 
         parsed = read_answer(answer.data)
         if parsed.failed:
@@ -170,8 +170,7 @@ class Runner(Recorder):
         recorded, reflection_id = session.recorded, answer.reflection_id or ""
         held = self.held.get(recorded.event_id, ())
         try:
-            found = grounds_of(self.ledger, session, answer, parsed.tags, self.gate.config.trusted, held)
-            learned = learned_of(self.ledger, session, answer, held)
+            found, learned = rests_on(self.ledger, session, answer, parsed.tags, self.gate.config.trusted, held)
         except (OSError, UnknownTranscript) as error:
             return self.failed(window, "transcript", str(error))
         done = partial(events_of.completed, recorded, reflection_id, parsed, answer, grounds=found, more=learned)

@@ -22,6 +22,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from reflector.events import event as ev
@@ -100,35 +101,25 @@ def settled(
     return added, overturned, was
 
 
-def grounds_of(
+def rests_on(
     ledger: Ledger,
     session: Session,
     given: Event,
     tags: Sequence[ParsedTag],
     trusted: Collection[str],
     held: Sequence[Message] = (),
-) -> Mapping[int, Ground] | None:
-    """Return what the tags of an answer rest on, by their index; None for one that was not asked for evidence, which
-    its event says by what it was `asked`. Raises OSError and UnknownTranscript where the transcript cannot be read."""
+) -> tuple[Mapping[int, Ground] | None, Mapping[str, Any]]:
+    """Return what the tags of an answer rest on, by their index, and what it says that the playbook lacks, as its
+    reading keeps it; None for an answer that was not asked for evidence, which its event says by what it was `asked`.
+    Raises OSError and UnknownTranscript where the transcript cannot be read."""
     data = given.data or {}
     if "asked" not in data:
-        return None
-    rows = {row.name: row for row in ledger.rows() if row.counts}
-    messages = session.shown(frozenset(data["again"])).messages(rows.keys(), held)
-    return grounds(tags, messages, data["asked"], [row.text for row in rows.values()], trusted)
-
-
-def learned_of(
-    ledger: Ledger, session: Session, given: Event, held: Sequence[Message] = ()
-) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Return what an answer says that the playbook lacks, as its reading keeps it. Raises as `grounds_of` does."""
-    data = given.data or {}
-    if not data.get("learns"):
-        return {}
-    rows = {row.name: row for row in ledger.rows() if row.counts}
-    messages = session.shown(frozenset(data["again"])).messages(rows.keys(), held)
-    learned = learned_in(data["answer"], messages, [row.text for row in rows.values()])
-    return {"proposals": learned} if learned else {}
+        return None, {}
+    advice = {row.name: row.text for row in ledger.rows() if row.counts}
+    messages = partial(session.shown(frozenset(data["again"])).messages, advice.keys(), held)
+    learned = learned_in(data["answer"], messages(), advice.values()) if data.get("learns") else []
+    found = grounds(tags, messages(), data["asked"], advice.values(), trusted)
+    return found, {"proposals": learned} if learned else {}
 
 
 def _is_so(ledger: Ledger, given: Given) -> bool | None:
@@ -339,7 +330,7 @@ def _reparse(
     status = {row.name: row.status for row in ledger.rows()}
     session = Session.read(ledger, recorded)
     try:
-        found = grounds_of(ledger, session, given, parsed.tags, trusted)
+        found, _ = rests_on(ledger, session, given, parsed.tags, trusted)
     except (OSError, UnknownTranscript):
         return Reparsed(window.event_id, window.session_id, "unreadable", before, before)
     events += events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags, found)
