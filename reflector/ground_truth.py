@@ -1,11 +1,11 @@
 """Reflection on tasks that have a right answer: the public names (docs/embedding.md)."""
 
+from reflector.project import DatasetRefused as DatasetRefused
 from reflector.reflection.truth.agent import LedgerPlaybooks as LedgerPlaybooks
 from reflector.reflection.truth.agent import ReflectorAgent as ReflectorAgent
 from reflector.reflection.truth.agent import llm_client as llm_client
 from reflector.reflection.truth.asking import Prompt as Prompt
 from reflector.reflection.truth.asking import ReflectorPromptBuilder as ReflectorPromptBuilder
-from reflector.reflection.truth.datasets import DatasetRefused as DatasetRefused
 from reflector.reflection.truth.models import Bullet as Bullet
 from reflector.reflection.truth.models import BulletEvaluation as BulletEvaluation
 from reflector.reflection.truth.models import CurationResult as CurationResult

@@ -7,6 +7,8 @@ owner may read and which git ignores by itself.
 from __future__ import annotations
 
 import os
+import re
+import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,6 +32,22 @@ _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
     "playbook": ("project",),
     "backend": ("project", "environment", "flag"),
 }
+
+
+class DatasetRefused(Mistake):
+    """A dataset's name that cannot be one."""
+
+
+def checked_dataset(name: object) -> str:
+    """Return a dataset's name, which becomes a file's, a folder's and a playbook's: 1 to 64 letters, digits, '-' and
+    '_', the same text in every normal form. Raises DatasetRefused, which is a ValueError."""
+    text = name if isinstance(name, str) and unicodedata.normalize("NFKC", name) == name else ""
+    if not re.fullmatch(r"\w[\w-]{0,63}", text) or text.lower() == "bullet_evaluation":  # a template
+        raise DatasetRefused(
+            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to 64 plain letters, digits, '-' and '_', "
+            "the first not '-', and not bullet_evaluation"
+        )
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +77,9 @@ class Project:
     def of_dataset(cls, root: Path, dataset: str, *, flags: Mapping[str, Any] | None = None) -> Project:
         """Return the playbook of a dataset in a project, with the project's settings. Raises ConfigError and Mistake.
 
-        `dataset` must be a name that `checked_dataset` accepts, and with a `ledger_url` not that of the project's own
-        playbook, which is in the same ledger.
+        With a `ledger_url`, it must not be called as the project's own playbook, which is in the same ledger.
         """
-        outer = cls.at(root.absolute(), flags=flags)
+        dataset, outer = checked_dataset(dataset), cls.at(root.absolute(), flags=flags)
         if outer.config.ledger_url and outer.config.playbook == dataset:
             raise Mistake(
                 f"the dataset {dataset!r} is called as the project's own playbook, and ledger_url puts both into one "

@@ -131,9 +131,7 @@ class Place:
 
     def of_dataset(self, project: Project, dataset: str, **flags: Any) -> Project:
         """Return the playbook of a dataset in a project. Raises as `project` does."""
-        from reflector.reflection.truth.datasets import checked_dataset
-
-        return type(project).of_dataset(project.root, checked_dataset(dataset), flags=flags)
+        return type(project).of_dataset(project.root, dataset, flags=flags)
 
     def whole_project(self, **flags: Any) -> Project:
         """Return the project, also where a dataset is named. Raises ConfigError."""

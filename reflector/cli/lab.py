@@ -14,7 +14,7 @@ from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
 from reflector.gated import GatedConfig, canonical_line, measure, read_config
 from reflector.mistakes import Mistake
-from reflector.project import Project
+from reflector.project import Project, checked_dataset
 from reflector.reflection.backends import backend_of
 from reflector.reflection.backends.fixtures import Recording
 from reflector.reflection.gate import Gate
@@ -22,7 +22,6 @@ from reflector.reflection.protocol import OUTAGES, Backend, reply_of
 from reflector.reflection.reflection_events import Recorder
 from reflector.reflection.truth.agent import run_recorded
 from reflector.reflection.truth.asking import Case, ReflectorPromptBuilder
-from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Entry, entries_in
 from reflector.sessions import locks
 

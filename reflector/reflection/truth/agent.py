@@ -16,14 +16,13 @@ from typing import Any
 
 from reflector.config import load_config
 from reflector.ledger.store import Ledger
-from reflector.project import Project
+from reflector.project import Project, checked_dataset
 from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, Replies, Request, reply_of
 from reflector.reflection.reflection_events import Recorder, Reflected
 from reflector.reflection.truth import running
 from reflector.reflection.truth.asking import Case, Question, Talk, Unanswered, talk
-from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Playbook, ReflectionResult, Trajectory
 from reflector.text.secrets import quote
 
@@ -45,7 +44,7 @@ class LedgerPlaybooks:
     @contextmanager
     def ledger(self, dataset: str) -> Iterator[Ledger]:
         """Open the ledger of a dataset. Raises as `load` does."""
-        with Project.of_dataset(self.project, checked_dataset(dataset)).open_ledger() as ledger:
+        with Project.of_dataset(self.project, dataset).open_ledger() as ledger:
             yield ledger
 
 

@@ -24,9 +24,9 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic import ValidationError
 
 from reflector.mistakes import Mistake
+from reflector.project import checked_dataset
 from reflector.reflection.answers import Strategy, find_answer
 from reflector.reflection.prompts import Template, TemplateError, find_own, read_template
-from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Trajectory, faults_in
 from reflector.resources import resource_dir
 

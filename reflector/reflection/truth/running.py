@@ -23,13 +23,13 @@ from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
+from reflector.project import DatasetRefused
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, reply_of
 from reflector.reflection.reflection_events import Recorder, Reflected
 from reflector.reflection.truth.asking import Case, Question, ReflectorPromptBuilder, Talk, Unanswered, talk
-from reflector.reflection.truth.datasets import DatasetRefused
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 from reflector.reflection.window import tags_of
 from reflector.text.bounds import encodable
