@@ -110,10 +110,21 @@ class Gate:
     def left_of_month(self, ledger: Ledger) -> int | str | None:
         """Return the tokens that the month has left, None for no limit; or why it allows no question."""
         limit = self.config.monthly_tokens
+        if not limit:
+            return None
         try:
-            return left_of(limit, self.spending.month(ledger)) if limit else None
+            spent = self.spending.month(ledger)
         except OSError as error:
             return _UNTOLD.format(self.spending.path, error.strerror)
+        left = limit - spent
+        if left >= LEAST_ALLOWANCE:
+            return left
+        if left <= 0:
+            return f"the monthly budget is spent: {spent:,} of {limit:,} tokens (setting monthly_tokens)"
+        return (
+            f"{left:,} of {limit:,} tokens of the monthly budget are left, fewer than the {LEAST_ALLOWANCE:,} that a "
+            "request needs (setting monthly_tokens)"
+        )
 
     def left_of_day(self, *, one_more: bool = False) -> str | None:
         """Return why today allows no question to the person's agent that starts by itself, else None. With one more, a
@@ -262,25 +273,8 @@ def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     with ledger.asking() as sql:
         asked = sql.run(f"{query} AND position > ?", ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, after)
         metas = asked.fetchall()
-    return sum(tokens_of(object_in(meta)[0]) for (meta,) in metas)
-
-
-def tokens_of(meta: Mapping[str, Any]) -> int:
-    """Return every token that an answer took, as its event's meta says."""
-    return sum(value for value in map(meta.get, _COUNTS) if isinstance(value, int) and value > 0)
-
-
-def left_of(limit: int, spent: int) -> int | str:
-    """Return the tokens that the month has left; if they are too few for a question, the reason in words."""
-    left = limit - spent
-    if left >= LEAST_ALLOWANCE:
-        return left
-    if left <= 0:
-        return f"the monthly {_WORD} is spent: {spent:,} of {limit:,} tokens (setting monthly_tokens)"
-    return (
-        f"{left:,} of {limit:,} tokens of the monthly {_WORD} are left, fewer than the {LEAST_ALLOWANCE:,} that a "
-        "request needs (setting monthly_tokens)"
-    )
+    counts = (object_in(meta)[0].get(name) for (meta,) in metas for name in _COUNTS)
+    return sum(count for count in counts if isinstance(count, int) and count > 0)
 
 
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:

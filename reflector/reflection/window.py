@@ -148,10 +148,9 @@ class Session:
         return [event for event in later if self.recorded in self._before(event)]
 
     def _before(self, recorded: Event) -> list[Event]:
-        after = _after(recorded)
-        if after is None or mode_of(recorded) != "new":
-            return []
-        return [event for event in _line(self.windows, after) if event.event_id not in self.retracted]
+        window = _part(recorded, "window")
+        line = _line(self.windows, window.get("after")) if window.get("mode") == "new" else []
+        return [event for event in line if event.event_id not in self.retracted]
 
     def text(self, backend: Backend) -> SessionText:
         """Return what a backend reads for the window."""
@@ -282,11 +281,6 @@ def names_in(recorded: Event, part: str) -> Sequence[str]:
     return (recorded.data or {}).get(part) or ()
 
 
-def mode_of(recorded: Event) -> str:
-    """Return "new" for a window of new records, "whole" for one that counts all records again, "" for none of them."""
-    return str(_part(recorded, "window").get("mode", ""))
-
-
 def keys_of(recorded: Event) -> Sequence[int]:
     """Return the keys of the records that a window took in."""
     return unpack_keys(_part(recorded, "window").get("keys") or "")
@@ -325,13 +319,8 @@ def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:
     found: list[Event] = []
     while last is not None and (event := left.pop(last, None)) is not None:
         found.append(event)
-        last = _after(event)
+        last = _part(event, "window").get("after")
     return found[::-1]
-
-
-def _after(recorded: Event) -> str | None:
-    after: str | None = _part(recorded, "window").get("after")
-    return after
 
 
 def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:

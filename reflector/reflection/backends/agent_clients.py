@@ -296,11 +296,6 @@ def _gemini_said(out: bytes, err: str, ours: Ours) -> Said:
     return Said(_text(answer, "response"), error, ", ".join(models) or ours.model, usage=usage)
 
 
-def _copilot(ours: Ours) -> dict[str, str]:
-    # With a model of one's own, its variable wins over the flag.
-    return {"COPILOT_MODEL": ours.model}
-
-
 def _copilot_said(out: bytes, err: str, ours: Ours) -> Said:
     lines = _lines(out)
     said = [line for line in lines if line.get("type") == "assistant.message"]
@@ -379,7 +374,6 @@ def _pi_said(out: bytes, err: str, ours: Ours) -> Said:
 _PREPARE: Mapping[str, Callable[[Ours], dict[str, str] | None]] = {
     "codex": _codex,
     "gemini": _gemini,
-    "copilot": _copilot,
     "opencode": _opencode,
     "pi": _pi,
 }
