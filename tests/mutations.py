@@ -100,7 +100,7 @@ TRIAL, TASKS = of("trials", "running tasks")
 MUTATIONS = [
     # The report.
     Mutation(HTML, "found = quote(text, limit)", "found = text[:limit]", PAGE),
-    Mutation(HTML, "finalize=words.shown,", "", PAGE),
+    Mutation(HTML, "finalize=shown,", "", PAGE),
     Mutation(HTML, "autoescape=True,", "autoescape=False,", PAGE),
     Mutation(HTML, 'found = _ID.sub("[id]", _PATH.sub("[path]", found))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),

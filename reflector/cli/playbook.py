@@ -21,6 +21,7 @@ from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.evidence import interval
 
 if TYPE_CHECKING:
+    from reflector.audit.checked import Checked
     from reflector.audit.citations import Observed, Use
     from reflector.playbook.ranking import Standing
 
@@ -54,12 +55,13 @@ class ListedJson(BulletRow):
 
 
 class Uses(NamedTuple):
-    """What came of bullets: how they were used, which are told now, and how they rank."""
+    """What came of bullets: how they were used, which are told now, how they rank, and what `reflector check` found."""
 
     used: Mapping[str, Use]
     told: set[str] | None
     standing: Standing
     shown: Mapping[str, Observed]
+    found: Checked | None
     checked: Mapping[str, str]
 
     @classmethod
@@ -74,9 +76,9 @@ class Uses(NamedTuple):
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
         standing = ranks(asked.ledger, project.config, asked.upto)
-        lines = checked(asked.ledger, asked.then).lines if asked.ledger.has(BULLET_CHECKED) else ()
-        results = {one.name: one.result for one in lines if one.sessions}
-        return cls(used, told, standing, observed(asked.ledger, asked.then, used), results)
+        found = checked(asked.ledger, asked.then) if asked.ledger.has(BULLET_CHECKED) else None
+        results = {one.name: one.result for one in found.lines if one.sessions} if found is not None else {}
+        return cls(used, told, standing, observed(asked.ledger, asked.then, used), found, results)
 
     def json(self, row: BulletRow) -> ListedJson:
         """Return a bullet as `list --json` has it."""

@@ -7,7 +7,6 @@ import shlex
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,6 @@ from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, Question, as_of_option, past
 from reflector.cli.output import note
 from reflector.cli.playbook import ORDERS, Uses
-
-if TYPE_CHECKING:
-    from reflector.report.page import Page
 
 
 @click.command()
@@ -48,24 +44,20 @@ def report(
     from reflector.report import pictures
 
     with pictures.begin() as begun:
-        page = _gathered(place, since, moment, share=share)
+        with place.reading() as ledger:
+            asked = Question(place, ledger, past(ledger, moment), as_json=False)
+            uses, command = Uses.of(asked), Place().command if share else place.command
+            live = sorted((uses.json(row) for row in asked.playbook.rows() if row.status == "live"), key=ORDERS["best"])
+            from reflector.report.page import Page
+
+            project = place.project().root.name
+            page = Page(ledger, asked.then, live, uses.found, project=project, command=command, since=since)
         from reflector.report.html import page_html
 
         out.write_text(page_html(page, begun, share=share), "utf-8")
     note(f"wrote {out}")
     if opens:
         click.launch(out.resolve().as_uri())
-
-
-def _gathered(place: Place, since: str | None, moment: str | None, *, share: bool) -> Page:
-    from reflector.report.page import gather
-
-    with place.reading() as ledger:
-        asked = Question(place, ledger, past(ledger, moment), as_json=False)
-        uses, command = Uses.of(asked), Place().command if share else place.command
-        live = [uses.json(row) for row in asked.playbook.rows() if row.status == "live"]
-        live.sort(key=ORDERS["best"])
-        return gather(ledger, asked.then, live, project=place.project().root.name, command=command, since=since)
 
 
 def _explore(place: Place, folder: Path) -> None:

@@ -1,6 +1,6 @@
 """The page as one HTML file.
 
-Invariant: every value that the templates print passes `Words`: on one line, bounded, without secrets and without what
+Invariant: every value that the templates print passes `shown`: on one line, bounded, without secrets and without what
 a reader cannot see; then it is escaped. The policy in the file allows the one style and the one script that are in it,
 by their hash, so a mistake of ours would run nothing either. The file names no address, and reads without its script.
 What is shared has no quote, reason, path, project, author or session's id in it.
@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import base64
 import re
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, Final
@@ -36,57 +34,37 @@ _PATH: Final = re.compile(r"(?:(?<![\w/.])(?:~|\.{1,2})?/|\b[A-Za-z]:\\)[\w.@~+-
 _ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{9,27}\b|\b[0-9a-f]{32,64}\b")
 
 
-class Words:
-    """Makes texts from outside fit for a page; of one to `share`, without paths, ids and the project's name."""
+def page_html(page: Page, begun: Popen[str], *, share: bool = False) -> str:
+    """Return the whole file; `begun` is the process that draws. Raises OSError where it is gone."""
+    project = re.compile(rf"(?<!\w){re.escape(page.project)}(?!\w)") if len(page.project) > 2 else None
 
-    def __init__(self, project: str, *, share: bool) -> None:
-        self.share = share
-        self.project = re.compile(rf"(?<!\w){re.escape(project)}(?!\w)") if share and len(project) > 2 else None
-        self.cut = lru_cache(maxsize=1 << 16)(self._cut)
-
-    def _cut(self, text: str, limit: int = _MOST) -> str:
+    @lru_cache(maxsize=1 << 16)
+    def cut(text: str, limit: int = _MOST) -> str:
         found = quote(text, limit)
-        if self.share:
+        if share:
             found = _ID.sub("[id]", _PATH.sub("[path]", found))
-            found = self.project.sub("[project]", found) if self.project else found
+            found = project.sub("[project]", found) if project else found
         return found
 
-    def shown(self, value: Any) -> Any:
-        """Return a value as a template may print it."""
-        return self.cut(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    def shown(value: Any) -> Any:
+        return cut(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-
-def page_html(page: Page, begun: Popen[bytes], *, share: bool = False) -> str:
-    """Return the whole file; `begun` is the process that draws. Raises OSError where it is gone."""
-    words = Words(page.project, share=share)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
-        finalize=words.shown,
+        finalize=shown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "day": _day, "percent": _percent, "cut": words.cut}
-    wanted = pictures.charts(page, lambda text: words.cut(text, 40))
-    marks = {name: [f"<!--{name}-{place}-->" for place, _ in enumerate(both)] for name, both in wanted.items()}
-    with ThreadPoolExecutor(1) as drawing:  # while the rest is written
-        drawn = drawing.submit(pictures.drawn, begun, [spec for both in wanted.values() for spec in both])
-        html = _written(environment, page, words, {name: [*map(Markup, both)] for name, both in marks.items()})
-    for mark, svg in zip(chain.from_iterable(marks.values()), drawn.result(), strict=True):
-        html = html.replace(mark, svg, 1)
-    return html
-
-
-def _written(environment: jinja2.Environment, page: Page, words: Words, drawn: dict[str, list[Markup]]) -> str:
+    environment.filters |= {"number": _number, "day": _day, "percent": _percent, "cut": cut}
     style, script = (_TEMPLATES.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     rows = sum(len(one.newest) for one in page.bullets)
-    hand = (pictures.bar, pictures.course, pictures.worth, pictures.share)
     return environment.get_template("page.html").render(
         page=page,
-        share=words.share,
-        pictures=drawn,
-        draw={one.__name__: (lambda *of, draw=one: Markup(draw(*of))) for one in hand},
+        share=share,
+        drawn=pictures.ask(begun, page, lambda text: cut(text, 40)),
+        draw=pictures,
         most=max((one.row.helpful + one.row.harmful for one in page.bullets), default=0),
         room=max(80, min(300, _ROOM // (2 * rows + 1))),
         rows=MOST_ROWS,

@@ -14,10 +14,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
@@ -55,35 +56,39 @@ _OWN: Final = {"field": "c", "type": "nominal", "scale": None}
 
 
 @contextmanager
-def begin() -> Iterator[subprocess.Popen[bytes]]:
+def begin() -> Iterator[subprocess.Popen[str]]:
     """Run the process that draws: its engine takes a second to be ready, while the ledger is asked."""
-    command = [sys.executable, "-I", "-c", _DRAWS]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as begun:
+    command = [sys.executable, "-I", "-X", "utf8", "-c", _DRAWS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as begun:
         try:
             yield begun
         finally:
             begun.kill()  # before it asks for what was not said
 
 
-def charts(page: Page, shown: Callable[[str], str]) -> dict[str, list[dict[str, Any]]]:
-    """Return what is to be drawn by the section that it stands in, each wide and narrow; none of what is empty.
+def ask(begun: subprocess.Popen[str], page: Page, shown: Callable[[str], str]) -> Callable[[str], list[Markup]]:
+    """Ask for the charts of a page. Return what waits for those of a section: wide and narrow, none of what is empty.
 
-    `shown` makes a name fit to be seen.
+    `shown` makes a name fit to be seen. Raises OSError where the process that draws is gone.
     """
-    found: dict[str, list[dict[str, Any]]] = {"weeks": [], "spent": [], "told": []}
+    wanted: list[tuple[str, dict[str, Any]]] = []
     for width in (_WIDE, _NARROW):
-        found["weeks"] += [_weeks(page, width)] if page.weeks else []
-        found["spent"] += [_spent(page, width, shown)] if page.stats.whole.tokens else []
-        found["told"] += [_told(page, width)] if page.told else []
-    return {name: [{"config": _CONFIG, **spec} for spec in both] for name, both in found.items()}
+        wanted += [("weeks", _weeks(page, width))] if page.weeks else []
+        wanted += [("spent", _spent(page, width, shown))] if page.stats.whole.tokens else []
+        wanted += [("told", _told(page, width))] if page.told else []
+    assert begun.stdin is not None  # a pipe, as stdout
+    with begun.stdin as asked:
+        json.dump([{"config": _CONFIG, **spec} for _, spec in wanted], asked)
 
+    @cache
+    def drawn() -> list[Markup]:
+        assert begun.stdout is not None
+        answer = begun.stdout.read()
+        if begun.wait():
+            raise OSError(f"the pictures could not be drawn: Vega-Lite ended with {begun.returncode}")
+        return [Markup(_plain(ElementTree.fromstring(svg))) for svg in json.loads(answer)]
 
-def drawn(begun: subprocess.Popen[bytes], wanted: Sequence[dict[str, Any]]) -> list[str]:
-    """Return what was to be drawn, as SVG. Raises OSError where the process that draws is gone."""
-    answer, _ = begun.communicate(json.dumps(wanted).encode())
-    if begun.returncode:
-        raise OSError(f"the pictures could not be drawn: Vega-Lite ended with {begun.returncode}")
-    return [_plain(ElementTree.fromstring(svg)) for svg in json.loads(answer)]
+    return lambda section: [svg for (name, _), svg in zip(wanted, drawn(), strict=True) if name == section]
 
 
 def _plain(node: ElementTree.Element) -> str:
@@ -180,42 +185,47 @@ def _told(page: Page, width: int) -> dict[str, Any]:
     }
 
 
-def bar(most: int, *counts: int) -> str:
+def bar(most: int, *counts: int) -> Markup:
     """Return a bar of helpful, harmful and perhaps undecided counts, on the scale of what has the most."""
     parts, x = "", 0.0
     for kind, count in zip(("good", "bad", "plain"), counts, strict=False):
         width = round(100 * count / max(most, 1), 1)
         parts += f'<rect class="{kind}" x="{x:g}" width="{width:g}" height="8" rx="1.5"/>' if width else ""
         x = round(x + width + bool(width), 1)
-    return f'<svg class="bar" viewBox="0 0 103 8" aria-hidden="true" preserveAspectRatio="none">{parts}</svg>'
+    return _small("bar", "0 0 103 8", parts, ' preserveAspectRatio="none"')
 
 
-def course(steps: Sequence[Step]) -> str:
+def course(steps: Sequence[Step]) -> Markup:
     """Return how counters moved as two lines of steps: helpful upwards, harmful downwards."""
     kept = steps if len(steps) <= 48 else [steps[len(steps) * place // 48] for place in range(48)] + [steps[-1]]
     most = max((max(one.helpful, one.harmful) for one in kept), default=0) or 1
-    lines = []
+    lines = ""
     for kind, sign in (("good", -1), ("bad", 1)):
         path, before = "M0 12", 0
         for place, one in enumerate(kept):
             if (total := one.helpful if sign < 0 else one.harmful) != before:
                 before = total
                 path += f"H{place * 80 / len(kept):.0f}V{12 + sign * 11 * total / most:.1f}".replace(".0", "")
-        lines.append(f'<path class="{kind}" d="{path}H80"/>')
-    return f'<svg class="course" viewBox="0 0 80 24" aria-hidden="true">{"".join(lines)}</svg>' if steps else ""
+        lines += f'<path class="{kind}" d="{path}H80"/>'
+    return _small("course", "0 0 80 24", lines) if steps else Markup()
 
 
-def worth(values: Sequence[float]) -> str:
+def worth(values: Sequence[float]) -> Markup:
     """Return how a lesson's worth moved from its beginning, between 0 below and 1 above."""
     points = [0.5, *values[-40:]]
     step = 80 / max(1, len(points) - 1)
     path = " ".join(f"{place * step:.0f},{22 - 20 * value:.1f}" for place, value in enumerate(points))
-    return f'<svg class="course" viewBox="0 0 80 24" aria-hidden="true"><polyline class="good" points="{path}"/></svg>'
+    return _small("course", "0 0 80 24", f'<polyline class="good" points="{path}"/>')
 
 
-def share(low: float, high: float, value: float | None) -> str:
+def share(low: float, high: float, value: float | None) -> Markup:
     """Return the interval of a share as a line between 0 and 1, with the share as a point and a mark at one half."""
-    line = "" if value is None else f'<path d="M{2 + 76 * low:.0f} 6H{2 + 76 * high:.0f}"/>'
-    point = "" if value is None else f'<circle cx="{2 + 76 * value:.0f}" cy="6" r="3"/>'
-    half = '<path class="half" d="M2 6H78M40 1V11"/>'
-    return f'<svg class="share" viewBox="-2 0 84 12" aria-hidden="true">{half}{line}{point}</svg>'
+    shown = '<path class="half" d="M2 6H78M40 1V11"/>'
+    if value is not None:
+        shown += f'<path d="M{2 + 76 * low:.0f} 6H{2 + 76 * high:.0f}"/>'
+        shown += f'<circle cx="{2 + 76 * value:.0f}" cy="6" r="3"/>'
+    return _small("share", "-2 0 84 12", shown)
+
+
+def _small(kind: str, box: str, shapes: str, more: str = "") -> Markup:
+    return Markup(f'<svg class="{kind}" viewBox="{box}" aria-hidden="true"{more}>{shapes}</svg>')  # of numbers alone
