@@ -33,17 +33,16 @@ from reflector.prices import Usage, cost
 from reflector.project import Project
 from reflector.reflection.backends import backend_of, consent, described
 from reflector.reflection.backends.agent_clients import JUDGES
+from reflector.reflection.backends.model import model_settings
 from reflector.reflection.checking import ROOM
 from reflector.sessions import checking
-from reflector.sessions.having import Advice, advice_of, sessions_of, unmentioned
+from reflector.sessions.having import Advice, advice_of, sessions_of
 from reflector.transcripts.discovery import Found
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.
 _ANSWER = 1_000
 _WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "reword it, or remove it"}
-_UNSEEN = "not mentioned"
-_NO_WORD = f"{_UNSEEN}: no word, path or command of the line stands in any of these sessions."
 _NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
 _NO_SESSION = (
     "No session of this folder is where agents leave theirs; those ingested from elsewhere are not there. "
@@ -62,7 +61,6 @@ class LineJson:
     """A line of a file, and what is known of it; `name` and what judges said are null before it was asked about.
 
     place     its file and line
-    unmentioned  whether no word, path or command of it stands in any session; null where it was not looked for
     quotes, act  the commands that show its quotes, and with which it is changed
     """
 
@@ -70,7 +68,6 @@ class LineJson:
     name: str | None
     text: str
     tokens: int
-    unmentioned: bool | None = None
     judged: CheckedLine | None = None
     quotes: str | None = None
     act: str | None = None
@@ -143,13 +140,14 @@ def check(
         found = _sessions(project, known, most, since)
         names = list(watching(ledger, advice.lines, first=project.first_number).lines) if ledger else []
         left = checking.questions(ledger, found, names, known) if ledger else [(one, 1) for one in found]
-    plan, ran = _Plan.of(project, advice, left, found), checking.Ran()
+    sessions = Counter(AGENTS[_agent_of(one)].title for one in found)
+    plan, ran = _planned(project, advice, left), checking.Ran()
     if not as_json:
-        _print_head(advice, plan)
+        _print_head(advice, sessions, plan)
     if plan.files and not dry_run and (yes or sys.stdin.isatty()):
         agreed(f"{plan.words} Continue?", "", yes=yes)
         ran = _ask(project, advice, plan, learn=learn)
-    answer = _answer(place, project, advice, plan, ran, found)
+    answer = _answer(place, project, advice, sessions, plan, ran)
     if as_json:
         print_json(answer)
     else:
@@ -160,8 +158,6 @@ def check(
 
 def _with_judge(place: Place, named: str | None) -> Project:
     """Return the project with the judge that is named, or the one that the person has."""
-    from reflector.reflection.backends.model import model_settings
-
     project = place.project()
     if named in JUDGES:
         return place.project(backend="agent", judge_client=named)
@@ -192,39 +188,18 @@ def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, sin
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is left to ask: transcripts, questions and tokens by who is asked, and their price in USD; those that nobody
-    may be asked about, and all `sessions` that were found, by agent. `lacks` is how a judge is to be had, "" where one
-    is there."""
+    """What is left to ask: transcripts, questions and tokens by who is asked, and their price in USD; by agent those
+    that nobody may be asked about. `lacks` is how a judge is to be had, "" where one is there."""
 
     files: Sequence[Found]
     by: Mapping[str, tuple[int, int]]
     price: Decimal | None
     barred: Mapping[str, int]
     lacks: str
-    sessions: Mapping[str, int]
 
-    @classmethod
-    def of(cls, project: Project, advice: Advice, left: Sequence[tuple[Found, int]], found: Sequence[Found]) -> _Plan:
-        config, lines = project.config, 3 * sum(map(context_tokens, (line.text for line in advice.lines)))
-        lacks = described(config, project.root)[1] if config.asks_model else CONSENT
-        lacks = _NO_AGENT if lacks == CONSENT and not consent.found() else lacks
-        may, by, barred, files = consent.read(), dict[str, tuple[int, int]](), Counter[str](), list[Found]()
-        price: Decimal | None = Decimal(0)
-        for one, count in left:
-            writer = _agent_of(one)
-            by_api = config.backend == "anthropic" or lacks == _NO_AGENT
-            who = "anthropic" if by_api else config.judge_client or writer
-            if who in JUDGES and who not in may and not lacks:
-                barred[AGENTS[writer].title] += 1
-                continue
-            files += [] if lacks else [one]
-            asked = count * min(one.bytes // 3 + lines, ROOM, config.request_tokens)
-            number, tokens = by.get(who, (0, 0))
-            by[who] = number + count, tokens + asked + count * _ANSWER
-            of = cost(_model(project, who), Usage(asked, count * _ANSWER))
-            price = None if of is None or price is None else price + of
-        sessions = Counter(AGENTS[_agent_of(one)].title for one in found)
-        return cls(files, by, price if by else None, barred, lacks, sessions)
+    @property
+    def questions(self) -> int:
+        return sum(number for number, _ in self.by.values())
 
     @property
     def words(self) -> str:
@@ -240,63 +215,74 @@ class _Plan:
         return f"{'; '.join(each)}, {price}." if each else "Nothing is left to ask."
 
 
+def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]) -> _Plan:
+    config, lines = project.config, 3 * sum(map(context_tokens, (line.text for line in advice.lines)))
+    lacks = described(config, project.root)[1] if config.asks_model else CONSENT
+    lacks = _NO_AGENT if lacks == CONSENT and not consent.found() else lacks
+    may, by, barred, files = consent.read(), dict[str, tuple[int, int]](), Counter[str](), list[Found]()
+    prices: list[Decimal | None] = []
+    for one, count in left:
+        writer = _agent_of(one)
+        by_api = config.backend == "anthropic" or lacks == _NO_AGENT
+        who = "anthropic" if by_api else config.judge_client or writer
+        if who in JUDGES and who not in may and not lacks:
+            barred[AGENTS[writer].title] += 1
+            continue
+        files.append(one)
+        usage = Usage(count * min(one.bytes // 3 + lines, ROOM, config.request_tokens), count * _ANSWER)
+        number, tokens = by.get(who, (0, 0))
+        by[who] = number + count, tokens + usage.total
+        prices.append(cost(_model(project, who), usage))
+    price = None if None in prices or not by else sum(filter(None, prices), Decimal(0))
+    return _Plan([] if lacks else files, by, price, barred, lacks)
+
+
 def _model(project: Project, who: str) -> str:
     """Return the model that is asked, as the price list has it."""
-    if who in JUDGES:
-        model = project.config.model if project.config.judge_client and project.config.model else JUDGES[who].model
-        return _PRICED.get(model, model)
-    from reflector.reflection.backends.model import model_settings
-
-    return model_settings(project.config).model
+    if who not in JUDGES:
+        return model_settings(project.config).model
+    model = project.config.model if project.config.judge_client and project.config.model else JUDGES[who].model
+    return _PRICED.get(model, model)
 
 
 def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> checking.Ran:
     """Ask about what is left; with the time left, and what was spent so far."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     judge = backend_of(config, project.root)
-    names = list(checking.record_lines(project, advice.lines).lines)
-    most = sum(number for number, _ in plan.by.values())
     with progress(len(plan.files), "checking") as bar:
 
-        def advance(ran: checking.Ran) -> None:
-            bar.label = f"checking, ${ran.spent:.2f}"
+        def advance(spent: Decimal) -> None:
+            bar.label = f"checking, ${spent:.2f}"
             bar.update(1)
 
-        ran = checking.check(project, judge, plan.files, names, learns=learn, most=most, advance=advance)
-    if learn:
-        ran.notes.append(checking.propose(project))
-    return ran
+        return checking.check(
+            project, judge, plan.files, advice.lines, learns=learn, most=plan.questions, advance=advance
+        )
 
 
 def _answer(
-    place: Place, project: Project, advice: Advice, plan: _Plan, ran: checking.Ran, found: Sequence[Found]
+    place: Place, project: Project, advice: Advice, sessions: Mapping[str, int], plan: _Plan, ran: checking.Ran
 ) -> LinesJson:
-    by_line: dict[Line, str] = {}
+    names: dict[Line, str] = {}
     judged = Checked(())
     if project.has_ledger():
         with project.open_ledger() as ledger:
-            names = watching(ledger, advice.lines, first=project.first_number)
-            live = {row.name for row in ledger.rows() if row.status in ("live", "watched")}
-            by_line = {line: name for name, line in names.lines.items() if name in live}
-            judged = checked(ledger, names=by_line.values())
+            watched = watching(ledger, advice.lines, first=project.first_number).lines
+            judged = checked(ledger, names=watched)
+            names = {line: name for name, line in watched.items()}
     known = {one.name: one for one in judged.lines}
-    gone = set[str]()
-    if not judged.requests and found:
-        gone = unmentioned({line.text for line in advice.lines}, (one.path for one in found), project.root)
     lines = []
     for line in advice.lines:
-        name, at = by_line.get(line), f"{line.file}:{line.number}"
-        of = known.get(name or "")
-        act = place.command("revise", name or "") if of and of.status == "live" else f"edit {at}"
-        quotes = place.command("blame", name) if name and of and of.relevant else None
-        mentioned = None if judged.requests or not found else line.text in gone
-        lines.append(LineJson(at, name, line.text, context_tokens(line.text), mentioned, of, quotes, act))
+        at, of = f"{line.file}:{line.number}", known.get(names.get(line, ""))
+        act = place.command("revise", of.name) if of and of.status == "live" else f"edit {at}"
+        quotes = place.command("blame", of.name) if of and of.relevant else None
+        lines.append(LineJson(at, of.name if of else None, line.text, context_tokens(line.text), of, quotes, act))
     places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
     return LinesJson(
         files=advice.files,
         left_out=[*advice.left],
-        sessions=plan.sessions,
-        questions=sum(number for number, _ in plan.by.values()) - ran.asked,
+        sessions=sessions,
+        questions=plan.questions - ran.asked,
         tokens=sum(tokens for _, tokens in plan.by.values()),
         price=None if plan.price is None else f"{plan.price:.2f}",
         lacks=plan.lacks or None,
@@ -311,7 +297,7 @@ def _order(line: LineJson) -> tuple[int, float]:
     """Results first, those against a line before the others; then what was not seen, by what it costs."""
     of = line.judged
     if of is None or not of.sessions:
-        return 4, not line.unmentioned
+        return 4, 0
     if of.result == TOO_FEW:
         return 3, -of.relevant
     if not of.relevant:
@@ -319,46 +305,42 @@ def _order(line: LineJson) -> tuple[int, float]:
     return not any(words in of.result for words in _WORDS), -max(of.followed.evidence, of.helped.evidence)
 
 
-def _print_head(advice: Advice, plan: _Plan) -> None:
+def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> None:
     for name, tokens in advice.files.items():
         number = sum(line.file == name for line in advice.lines)
         note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens at each start")
     for text in advice.left:
         note(f"  {text}")
-    each = ", ".join(f"{number} of {title}" for title, number in plan.sessions.items())
-    note(f"{counted(sum(plan.sessions.values()), 'session')} of this project{': ' if each else ''}{each}")
+    each = ", ".join(f"{number} of {title}" for title, number in sessions.items())
+    note(f"{counted(sum(sessions.values()), 'session')} of this project{': ' if each else ''}{each}")
     for title, number in plan.barred.items():
         note(f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. Another one: --judge")
 
 
 def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> None:
-    judged = [one.judged for one in answer.lines if one.judged is not None and one.judged.sessions]
-    if judged:
+    if answer.found is None:
+        table(("line", "tokens", "text"), [(one.place, one.tokens, one.text) for one in answer.lines], prose=("text",))
+    else:
         note(_COVERAGE)
         rows = [_row(one) for one in answer.lines]
         columns = ("line", "name", "relevant", "followed", "helped", "tokens", "result", "text")
         table(columns, rows, prose=("text",), extra=("followed", "helped", "name", "tokens"))
         for one in answer.lines:
             if one.quotes and one.judged is not None and one.judged.result != TOO_FEW:
-                click.echo(safe(f"{one.place}: {_advice(one.judged)}; quotes: {one.quotes}; change it: {one.act}"))
-    else:
-        rows = [(one.place, one.tokens, _UNSEEN if one.unmentioned else "", one.text) for one in answer.lines]
-        unseen = any(one.unmentioned for one in answer.lines)
-        table(("line", "tokens", "found", "text"), rows, prose=("text",), extra=() if unseen else ("found",))
-        if unseen:
-            note(_NO_WORD)
+                result = one.judged.result
+                so = next((f", so {what}" for words, what in _WORDS.items() if words in result), "")
+                click.echo(safe(f"{one.place}: {result}{so}; quotes: {one.quotes}; change it: {one.act}"))
     for pair in answer.alike:
         click.echo(safe(f"{pair.kind}: {' and '.join(one.name for one in pair.bullets)}: {pair.why}"))
-    if answer.found is not None:
-        spent = answer.found
+    if (spent := answer.found) is not None:
         price = f", ${Decimal(spent.cost):.2f}" + (" and what has no known price" if spent.unpriced else "")
         asked = f"{counted(spent.sessions, 'session')} judged, {counted(spent.requests, 'question')}"
         note(f"{asked}, {spent.tokens:,} tokens{price}. {_FOOT}")
-        if dropped := sum(one.dropped for one in judged):
+        if dropped := sum(one.dropped for one in spent.lines):
             note(f"{counted(dropped, 'answer')} dropped: the quote is not where it was said to be.")
     for text in [*ran.notes, *(f"reflector: {one}" for one in ran.failed), *filter(None, [ran.stopped])]:
         note(text)
-    if not plan.sessions:
+    if not answer.sessions:
         note(_NO_SESSION)
     if plan.by and not ran.asked:
         note(f"A judge reads them: {plan.words}")
@@ -381,9 +363,3 @@ def _row(line: LineJson) -> tuple[object, ...]:
     if not of.relevant:
         result += f", {of.tokens * of.sessions:,} tokens"
     return (line.place, line.name, of.relevant, *shares, of.tokens, result, line.text)
-
-
-def _advice(of: CheckedLine) -> str:
-    parts = of.result.split("; ")
-    more = next((what for words, what in _WORDS.items() if any(part.startswith(words) for part in parts)), "")
-    return f"{of.result}{f', so {more}' if more else ''}"

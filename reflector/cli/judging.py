@@ -17,20 +17,19 @@ from reflector.cli.options import FILE, NAME, dry_run_option, json_option, why_o
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.cli.sessions import run_drain
 from reflector.config import BACKENDS
+from reflector.curator.listening import propose_learned
 from reflector.events.event import TRAJECTORY_RECORDED
 from reflector.ledger.store import BulletRow, WindowRow
 from reflector.playbook.counting import Verdict
 from reflector.project import Project
 from reflector.reflection import standing
 from reflector.reflection.backends import backend_of
-from reflector.reflection.checking import recount
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.reflection.protocol import OUTAGES, Asks, Backend, BackendError, Request
 from reflector.reflection.reflection_events import Reflected, failed
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation, reparse
 from reflector.sessions import last_session, locks
-from reflector.sessions.checking import propose
 from reflector.sessions.drain import Drained, runner_of
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
@@ -99,9 +98,9 @@ def reflect(
     if not unjudged:
         note("Judged already." if sessions else "No session waits to be judged.")
     done = _reflect(project, judge, unjudged, bool(sessions)) if unjudged else []
-    place.write(project)
-    if done and project.config.curate:
-        note(propose(project))
+    with place.changing(project) as ledger:
+        if done and project.config.curate:
+            note(propose_learned(ledger) or "Nothing is missing that a session shows.")
     if as_json:
         print_json(Drained(reflected=done))
     elif unjudged:
@@ -182,15 +181,11 @@ def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_ask
 
 
 def _reparse(place: Place, sessions: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
-    config, again = place.project().config, 0
+    trusted = place.project().config.trusted
     with place.changing() as ledger:
         chosen: list[str | None] = [session_named(ledger, given) for given in sessions]
-        read = partial(reparse, ledger, dry_run=dry_run, trusted=config.trusted)
+        read = partial(reparse, ledger, dry_run=dry_run, trusted=trusted)
         found = [one for id in chosen or [None] for one in read(session_id=id)]
-        if not dry_run:
-            again = sum(recount(ledger, counts=config.checked_counts, session_id=id) for id in chosen or [None])
-    if again:
-        note(f"{counted(again, 'answer')} to `check` {'count' if config.checked_counts else 'do not count'} now.")
     if as_json:
         print_json(found)
         return

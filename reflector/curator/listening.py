@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reflector.curation.changes import BulletRefused
 from reflector.curation.proposals import Quote, propose
@@ -30,20 +30,25 @@ from reflector.transcripts.reading import UnknownTranscript
 
 from .wishes import Wish, wishes
 
+if TYPE_CHECKING:
+    from reflector.config import Config
+
 ACTOR = "rules"
 _AGE: Final = timedelta(days=30)
 #: The most proposals of one time: those that wait already are to keep their place.
 _MOST: Final = 10
 
 
-def hear(ledger: Ledger, window_ids: Iterable[str], said: Mapping[str, Sequence[Message] | None]) -> int:
-    """Record what people ask for in recorded windows, and propose it; return how many proposals wait because of it.
+def hear(
+    config: Config, ledger: Ledger, window_ids: Iterable[str], said: Mapping[str, Sequence[Message] | None]
+) -> str:
+    """Record what people ask for in recorded windows, and propose it; return what to print, "" for nothing.
 
     The playbook's lock must be held. `said` is what people said in windows that were read before; of the others, a
     transcript that cannot be read says nothing. Raises LedgerError.
     """
     proposed = 0
-    for window_id in window_ids:
+    for window_id in window_ids if config.wishes else ():
         window = ledger.event(window_id)
         if window is None or window.type != ev.SESSION_RECORDED or window.data is None or window.data.get("agent_id"):
             continue
@@ -58,7 +63,7 @@ def hear(ledger: Ledger, window_ids: Iterable[str], said: Mapping[str, Sequence[
             if ledger.event(event.event_id) is None:
                 proposed += _propose(ledger, event)
                 ledger.append([event])  # where nothing was proposed
-    return proposed
+    return _waiting(proposed)
 
 
 def _heard(window: Event, wish: Wish) -> NewEvent:
@@ -105,8 +110,8 @@ def _quote(event: Event | NewEvent) -> Quote:
     return Quote((event.data or {})["quote"], "person", event.session_id, event.target_id)
 
 
-def propose_learned(ledger: Ledger) -> int:
-    """Propose what was not proposed yet; return how many proposals wait for it.
+def propose_learned(ledger: Ledger) -> str:
+    """Propose what models said to be missing and was not proposed yet; return what to print, "" for nothing.
 
     The playbook's lock must be held. Raises LedgerError.
     """
@@ -114,7 +119,7 @@ def propose_learned(ledger: Ledger) -> int:
     read = ledger.events(types=[ev.REFLECTION_COMPLETED], after=ledger.position_at(since))
     learned = [one for one in read if (one.data or {}).get("proposals")]
     if not learned:
-        return 0
+        return ""
     known = ledger.events(types=[ev.CHANGE_PROPOSED])
     done = {said.get("window") for event in known for said in (event.data or {}).get("evidence", ())}
     groups: list[tuple[Mapping[str, Any], list[Quote], str]] = []
@@ -145,8 +150,12 @@ def propose_learned(ledger: Ledger) -> int:
             facts: Any = {"origin": "model", "trust": said[0].by, "actor": f"curator/{actor}"}
             made = propose(ledger, change, reason=why, evidence=said, **facts)
             waiting += made.state == "waiting"
-    return waiting
+    return _waiting(waiting)
 
 
 def _support(quotes: list[Quote]) -> tuple[bool, int]:
     return any(one.by == "person" for one in quotes), len({one.session for one in quotes})
+
+
+def _waiting(count: int) -> str:
+    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`" if count else ""

@@ -7,14 +7,14 @@ has not grown since is not opened. No file of the project is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from reflector import curator
-from reflector.curation.watching import Line, Watching, watch, watching
+from reflector.curation.watching import Line, watch, watching
+from reflector.curator.listening import propose_learned
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.reflection.checking import Checker, Todo, todo
@@ -22,7 +22,7 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Asks, Backend, BackendError
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
-from reflector.sessions.drain import open_pipeline
+from reflector.sessions.drain import Pipeline, open_pipeline
 from reflector.sessions.intake import Source
 from reflector.transcripts.reading import UnknownTranscript
 
@@ -73,36 +73,28 @@ def questions(
     return left
 
 
-def record_lines(project: Project, lines: Sequence[Line]) -> Watching:
-    """Record the lines, which are watched from then on. Raises LedgerError."""
-    with open_pipeline(project, write=False) as pipeline:
-        assert pipeline is not None  # it waited
-        found = watching(pipeline.ledger, lines, first=project.first_number)
-        watch(pipeline.ledger, found)
-        return found
-
-
 def check(
     project: Project,
     judge: Backend,
     files: Sequence[Found],
-    names: Sequence[str],
+    lines: Sequence[Line],
     *,
     learns: bool,
     most: int,
-    advance: Callable[[Ran], object],
+    advance: Callable[[Decimal], object],
 ) -> Ran:
-    """Record and ask about the transcripts, in their order; at most so many questions. `advance` is called after each.
+    """Record the lines, which are watched from then on, and the transcripts, in their order, and ask about each.
 
-    Raises as `drain` does.
+    At most so many questions; `advance` is called after each transcript. Raises as `drain` does.
     """
     ran, away = Ran(), set[str]()
-    with project.open_ledger() as ledger:
-        known = recorded(project, ledger)
+    with _pipeline(project) as pipeline:
+        found = watching(pipeline.ledger, lines, first=project.first_number)
+        watch(pipeline.ledger, found)
+        known, names = recorded(project, pipeline.ledger), list(found.lines)
     for one in files:
         try:
-            with open_pipeline(project, write=False) as pipeline:
-                assert pipeline is not None
+            with _pipeline(project) as pipeline:
                 session = known.get((str(one.path), one.bytes))
                 if session is None:
                     taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
@@ -113,7 +105,7 @@ def check(
                 pipeline.finish()
         except (OSError, ValueError) as error:
             ran.failed.append(f"{one.path}: {error}")
-            advance(ran)
+            advance(ran.spent)
             continue
         with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
             gate = Gate(project.config, project.root)
@@ -124,17 +116,20 @@ def check(
             if not left and any(row.state in ("pending", "failed") for row in ledger.windows(session)):
                 ran.notes.append(f"session {session[:8]} waits for the verdicts on what it cites; then it is checked")
         ran.spent += checker.spent
-        advance(ran)
+        advance(ran.spent)
         if ran.stopped or ran.asked >= most:
             break
+    if learns:
+        with _pipeline(project) as pipeline:
+            ran.notes.append(propose_learned(pipeline.ledger) or "Nothing is missing that a session shows.")
     return ran
 
 
-def propose(project: Project) -> str:
-    """Propose what judges said to be missing; return what to tell the person. Raises LedgerError."""
+@contextmanager
+def _pipeline(project: Project) -> Iterator[Pipeline]:
     with open_pipeline(project, write=False) as pipeline:
-        assert pipeline is not None
-        return curator.propose(pipeline.ledger, curates=True) or "Nothing is missing that a session shows."
+        assert pipeline is not None  # it waited
+        yield pipeline
 
 
 def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) -> None:

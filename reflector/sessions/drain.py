@@ -279,17 +279,18 @@ class Pipeline:
     def finish(self, *, retry: Retry = "due") -> None:
         """Finish what is pending, into `reflected`; `ask_model` asks a model, without the project's lock. What the
         sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is open."""
-        from reflector import curator
+        from reflector.curator import listening
 
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
         if fresh and self.ledger.has(LESSON_RECORDED):
             from reflector.sessions.crediting import record_test_outcomes
 
             record_test_outcomes(self.ledger, fresh)
-        self.note(curator.hear(self.project.config, self.ledger, fresh, self.heard))
+        self.note(listening.hear(self.project.config, self.ledger, fresh, self.heard))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
-            self.note(curator.propose(self.ledger, curates=self.project.config.curate))
+            if self.project.config.curate:
+                self.note(listening.propose_learned(self.ledger))
         if self.users is not None:
             self.users.finish(retry)
         self._held.clear()
@@ -433,7 +434,7 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, conf
     If another process is at it, the windows are left to it. When the API cannot be reached or refuses us, the
     other windows wait for a later drain. Raises as `drain` does.
     """
-    from reflector import curator
+    from reflector.curator.listening import propose_learned
 
     done = Drained()
     tried: set[str] = set()
@@ -453,7 +454,8 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, conf
     if done.reflected:
         with open_pipeline(project, done=done) as pipeline:
             assert pipeline is not None  # it waited
-            pipeline.note(curator.propose(pipeline.ledger, curates=project.config.curate))
+            if project.config.curate:
+                pipeline.note(propose_learned(pipeline.ledger))
             pipeline.write()
     return done
 

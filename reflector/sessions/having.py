@@ -30,9 +30,6 @@ _MOST_BYTES: Final = 1 << 20
 _HOPS: Final = 5
 _IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:~?/)?[\w.][\w./-]*\.\w+)", re.M)
 _CODE: Final = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.M | re.S)
-_WORD: Final = re.compile(r"[\w./-]*\w", re.U)
-_LEAST_WORD: Final = 4
-_CHUNK: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,33 +145,3 @@ def sessions_of(
                 if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
                     found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
     return [one for _, one in sorted(found, key=lambda pair: (-pair[0], str(pair[1].path)))]
-
-
-def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[str]:
-    """Return the texts of whose words, paths and commands none stands in any of these files; each record of these names
-    the project's folder, which says nothing."""
-    own = str(root).lower().encode()
-    left = {text: {word.encode() for word in _words(text)} for text in texts}
-    for path in files:
-        if not left:
-            break
-        with suppress(OSError), path.open("rb") as file:
-            before = b""
-            while chunk := file.read(_CHUNK):
-                text = (before + chunk.lower()).replace(own, b"")
-                left = {one: words for one, words in left.items() if not any(word in text for word in words)}
-                before = text[-200:]
-    return set(left)
-
-
-def _words(text: str) -> set[str]:
-    """Return the words of a text by which it would be recognised, in lower case."""
-    words = {word for word in _WORD.findall(text.lower()) if len(word) >= _LEAST_WORD}
-    return words - _COMMON or words
-
-
-_COMMON: Final = frozenset(
-    "always never when before after with from that this these those them they must should shall only make sure "
-    "write keep each every into your have does don use used using instead prefer avoid where which what also than "
-    "then there will would please ensure without over under here just more most other some such very".split()
-)
