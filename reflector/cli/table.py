@@ -40,7 +40,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "install": Entry("install", "install", ("", "--agent codex", "--git", "--mirror AGENTS.md")),
         "uninstall": Entry("install", "uninstall", ("", "--agent codex", "--mirror AGENTS.md")),
         "status": Entry("start", "status"),
-        "doctor": Entry("start", "doctor", ("", "--fix", "--report")),
+        "doctor": Entry("doctor", "doctor", ("", "--fix", "--report")),
         "config": Entry("config", "config", ("", "set idle_minutes 30", "set --global backend anthropic")),
     },
     "Playbook": {

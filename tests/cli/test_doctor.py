@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from reflector.cli.support import report
+from reflector.cli.doctor import report
+from reflector.config import Config
 from reflector.hooks.install import EVENTS, HookList
 from reflector.hooks.reach import Check
+from reflector.project import Project
 from tests.road.agent import BULLETS, Agent
 
 MODEL = {"REFLECTOR_BACKEND": "anthropic", "ANTHROPIC_API_KEY": "sk-ant-secret-of-mine"}
@@ -253,6 +255,6 @@ def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(agen
 
 def test_a_report_says_no_quoted_word_no_address_and_no_secret_of_a_check(tmp_path: Path) -> None:
     check = Check("x", f"'Jane' said \"no\" to https://initech.example/a in {tmp_path}/b, API_KEY=Zx9-q7Lm2_Pw8Rt4")
-    assert report(tmp_path, [check], None, None).splitlines()[-1] == (
+    assert report(Project(tmp_path, Config()), [check], None).splitlines()[-1] == (
         "ok       x: '…' said '…' to URL in PROJECT/b, API_KEY=[redacted:api-key]"
     )
