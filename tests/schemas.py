@@ -258,7 +258,8 @@ _ABOUT = """\
 ([questions.md](questions.md) has examples). Commands that answer something accept `--json`, a documented and stable
 form ([machines.md](machines.md#json)). The exit codes are 0 if all is well, 1 for drift, tampering or something that
 could not be done, and 2 for usage and configuration. `reflector --user COMMAND` works on your own playbook, which
-applies in every project ([reference.md](reference.md#playbooks))."""
+applies in every project ([reference.md](reference.md#playbooks)). A name that is gone exits with 2 and says the new
+one."""
 
 
 def cheat_sheet() -> str:

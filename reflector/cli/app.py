@@ -21,7 +21,7 @@ import click
 
 import reflector.ledger as ledgers
 from reflector import __version__
-from reflector.cli.table import COMMANDS, GROUPS, HIDDEN
+from reflector.cli.table import COMMANDS, FORMER, GROUPS, HIDDEN
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ _COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completi
 
 class _Commands(click.Group):
     """The commands of the table, imported when they are used."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs, commands=dict.fromkeys(COMMANDS))  # type: ignore[arg-type] - names to suggest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -53,13 +56,6 @@ class _Commands(click.Group):
             ["\b", f"{title}:", *(f"  reflector {cmd_name} {example}".rstrip() for example in entry.examples)]
         )
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -244,6 +240,11 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchCommand | click.NoSuchOption) and error.ctx is not None:
+            word = error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
+            path = f"{error.ctx.command_path} {word}"
+            if now := FORMER.get(path.removeprefix("reflector ")):
+                error = click.UsageError(f"`{path}` is now `reflector {now}`", error.ctx)
         # Shown by our own hand: an argument may be a hostile file name.
         told = io.StringIO()
         error.show(told)

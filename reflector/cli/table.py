@@ -98,3 +98,42 @@ HIDDEN: Final[dict[str, Entry]] = {
 }
 
 COMMANDS: Final = {name: entry for group in (*GROUPS.values(), HIDDEN) for name, entry in group.items()}
+
+#: What is typed now instead of a command or an option of earlier versions.
+FORMER: Final = {
+    "assert": "ledger assert NAME HELPFUL/HARMFUL",
+    "backup": "ledger backup FILE",
+    "bench-reflection": "lab bench",
+    "bisect": "blame NAME",
+    "citations": "list --sort used",
+    "compare": "stats",
+    "copy": "ledger copy URL",
+    "duplicates": "proposals find",
+    "export --head": "ledger head",
+    "failures": "status",
+    "gate": "log --type reflection.skipped",
+    "give-up": "reflect --give-up SESSION --why REASON",
+    "grants": "ledger grants",
+    "import --merge": "import FILE",
+    "keygen": "ledger head",
+    "ledgers": "status --all",
+    "lesson": "show LESSON",
+    "mirror": "install --mirror FILE",
+    "move": "revise NAME --section SECTION",
+    "orphans": "list --stale DAYS",
+    "policy": "ledger policy",
+    "promote": "--user add SECTION TEXT",
+    "prune": "proposals find",
+    "recall": "lessons recall QUERY",
+    "reflect-trajectory": "lab trajectory FILE",
+    "rehearse": "proposals decide",
+    "remove --reason": "remove NAME --why REASON",
+    "reparse": "reflect --reparse",
+    "replay": "list --counting POLICY",
+    "restore": "undo NAME",
+    "retract": "undo SESSION --why REASON",
+    "review": "proposals decide",
+    "search": "list --search WORDS",
+    "sql --views": "sql",
+    "verify --mend-triggers": "rebuild --mend",
+}

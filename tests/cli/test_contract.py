@@ -14,8 +14,8 @@ import click
 import pytest
 
 from reflector.__main__ import main
-from reflector.cli.app import reflector
-from reflector.cli.table import COMMANDS, GROUPS, HIDDEN
+from reflector.cli.app import reflector, run
+from reflector.cli.table import COMMANDS, FORMER, GROUPS, HIDDEN
 from tests.cli.conftest import tamper
 from tests.road.agent import REFLECTOR, Agent
 
@@ -102,6 +102,18 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, argume
     assert ran.out == ""
     assert wanted in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(("gone", "now"), FORMER.items())
+def test_a_name_that_is_gone_exits_2_and_says_what_is_typed_now(
+    capsys: pytest.CaptureFixture[str], gone: str, now: str
+) -> None:
+    assert run([*gone.split(), "x"]) == 2
+    assert f"`reflector {gone}` is now `reflector {now}`" in capsys.readouterr().err
+    name, *rest = now.removeprefix("--user ").split()
+    inner = getattr(own(name), "commands", {}).get(rest[0]) if rest else None
+    options = {option for one in (inner or own(name)).params for option in one.opts}
+    assert {word for word in rest if word.startswith("--")} <= options
 
 
 def test_a_wrong_setting_exits_2(agent: Agent) -> None:
