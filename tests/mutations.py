@@ -87,7 +87,7 @@ BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of("transcripts", "claude_code codex copilot gemini opencode pi")
 BUILDING, ORIGINS, CITATIONS = of("transcripts", "building origins citations")
-APP, ARGUMENTS, SUPPORT, FINDING = of("cli", "app options support finding")
+APP, ARGUMENTS, REPORTING, FINDING = of("cli", "app options doctor finding")
 HTML = "reflector/report/html.py"
 UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES = of("curation", "undoing proposals playbook_file watching")
 CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of("reflection/rules", "citation findings follow people steps")
@@ -139,13 +139,13 @@ MUTATIONS = [
     Mutation(HAVING, "inside[:1] if by", "inside if by", LINED),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
-    Mutation(SUPPORT, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),
-    Mutation(SUPPORT, "value in own.items() if isinstance(value, int)}", "value in own.items()}", REPORTED),
-    Mutation(SUPPORT, "if isinstance(value, str) and len(value) > 2}", "if False}", REPORTED),
-    Mutation(SUPPORT, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
-    Mutation(SUPPORT, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
-    Mutation(SUPPORT, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
-    Mutation(SUPPORT, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
+    Mutation(REPORTING, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),
+    Mutation(REPORTING, "value in own.items() if isinstance(value, int)}", "value in own.items()}", REPORTED),
+    Mutation(REPORTING, "if isinstance(value, str) and len(value) > 2}", "if False}", REPORTED),
+    Mutation(REPORTING, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
+    Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
+    Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
+    Mutation(REPORTING, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
     Mutation(FINDING, "for need in (all, any):", "for need in (any,):", ERRORS),
     Mutation(FINDING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
@@ -377,7 +377,8 @@ MUTATIONS = [
     Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows no secret.
     Mutation(APP, "(error, ConfigError):\n        return 2\n", "(error, ConfigError):\n        return 1\n", ERRORS),
-    Mutation(APP, "possibilities=COMMANDS, ", "", ERRORS),
+    Mutation(APP, ", commands=dict.fromkeys(COMMANDS)", "", ERRORS),
+    Mutation(APP, 'path.removeprefix("reflector ")', "path", ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
     Mutation(APP, "UnknownTranscript, Changed, OSError, ", "UnknownTranscript, Changed, ", ERRORS),
     Mutation(APP, "if user and project is not None:", "if False:", ("tests/sessions/test_user_playbook.py", *ERRORS)),
