@@ -313,12 +313,12 @@ MUTATIONS = [
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
     Mutation(HOOK_LIST, "return _OURSELVES.fullmatch(ourselves) is not None", "return True", INSTALLED),
-    Mutation(HOOK_LIST, "                more.append(handler)\n", "                pass\n", INSTALLED),
+    Mutation(HOOK_LIST, "event, None)) is None:", "event, 0)) is None:", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
-    Mutation(HOOK_LIST, "            handler.clear()\n", "            continue\n", INSTALLED),
+    Mutation(HOOK_LIST, "            handler.update(renewed)\n", "", INSTALLED),
     Mutation(HOOK_LIST, "                renewed |= handler ", "                pass ", INSTALLED),
-    Mutation(HOOK_LIST, ") if is_own(_command(handler))", ") if is_own(_command(handler)) and _ != 'Stop'", INSTALLED),
-    Mutation(HOOK_LIST, 'if left or not group.keys() <= {"matcher", "hooks"} else None', "", INSTALLED),
+    Mutation(HOOK_LIST, "lambda _, handler: is_own", "lambda _, handler: _ != 'Stop' and is_own", INSTALLED),
+    Mutation(HOOK_LIST, ' and group.keys() <= {"matcher", "hooks"}', "", INSTALLED),
     Mutation(HOOK_LIST, "if not isinstance(value, kind):", "if False:", INSTALLED),
     Mutation(AGENTS, " is self.off", " is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")),
     # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled, the bytes from before.

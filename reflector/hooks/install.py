@@ -15,7 +15,7 @@ import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -120,8 +120,9 @@ class HookList:
 
     def handlers(self, text: str) -> list[Handler]:
         """Return every hook that calls us, in the order of the file."""
-        found = [(event, _command(handler)) for event, handler in _handlers(parsed(text))]
-        ours = [Handler(event, command, is_own(command)) for event, command in found]
+        found = [(event, one) for event, _, group in _groups(parsed(text)) for one in group["hooks"]]
+        commands = [(event, _command(handler)) for event, handler in found if isinstance(handler, dict)]
+        ours = [Handler(event, command, is_own(command)) for event, command in commands]
         return [one for one in ours if one.own or _CALLS_US.search(one.command)]
 
     def install(self, text: str, command: str) -> str:
@@ -129,39 +130,37 @@ class HookList:
 
         A blank text becomes a document.
         """
-        settings, missing, more = parsed(text), dict(self.events), []
+        settings, missing = parsed(text), dict(self.events)
         hooks = _is(settings.get("hooks", {}), dict, "hooks")
         for event in self.events:
             _is(hooks.get(event, []), list, f"hooks.{event}")
-        for event, handler in _handlers(settings):
+
+        def is_more(event: str, handler: dict[str, Any]) -> bool:
             if not is_own(_command(handler)):
-                continue
+                return False
             if (timeout := missing.pop(event, None)) is None:
-                more.append(handler)
-                continue
+                return True
             renewed = _handler(command, timeout)
             if _command(handler) == command:
                 renewed |= handler  # a time that a person chose stays
             handler.clear()
             handler.update(renewed)
-        settings = _without(settings, more)
+            return False
+
+        _remove(settings, is_more)
         for event, timeout in missing.items():
             settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [_handler(command, timeout)]})
         return text if settings == parsed(text) else dumped(settings, text if text.strip(_BLANKS) else "{}\n")
 
     def uninstall(self, text: str) -> str:
         """Return the text without our hooks, and without the lists that held nothing else."""
-        settings = _without_ours(before := parsed(text))
-        return text if settings == before else dumped(settings, text)
+        settings = parsed(text)
+        _remove(settings, lambda _, handler: is_own(_command(handler)))
+        return text if settings == parsed(text) else dumped(settings, text)
 
     def foreign(self, text: str) -> str:
-        """Return what a text says beside our hooks, in one form, without empty lists of hooks."""
-        settings = _without_ours(parsed(text))
-        if isinstance(hooks := settings.get("hooks"), dict):
-            settings["hooks"] = {event: groups for event, groups in hooks.items() if groups != []}
-            if not settings["hooks"]:
-                del settings["hooks"]
-        return json.dumps(settings)
+        """Return what a text says beside our hooks, in one form: with them, each where it is or would be."""
+        return json.dumps(parsed(self.install(text, "")), sort_keys=True)
 
     def is_exact(self, text: str) -> bool:
         """Return whether a change leaves each line that is not about our hooks as it is."""
@@ -224,15 +223,29 @@ def dumped(settings: dict[str, Any], like: str) -> str:
     return like[:start] + written.replace("\n", "\r\n" if "\r\n" in like else "\n") + like[start + len(body) :]
 
 
-def _handlers(settings: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each hook with its event."""
+def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
+    """Yield each matcher group that has a list of hooks, with its event and the list that it is in."""
     hooks = settings.get("hooks")
-    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
-        for group in groups if isinstance(groups, list) else ():
-            inner = group.get("hooks") if isinstance(group, dict) else None
-            for handler in inner if isinstance(inner, list) else ():
-                if isinstance(handler, dict):
-                    yield event, handler
+    for event, groups in list(hooks.items()) if isinstance(hooks, dict) else ():
+        for group in list(groups) if isinstance(groups, list) else ():
+            if isinstance(group, dict) and isinstance(group.get("hooks"), list):
+                yield event, groups, group
+
+
+def _remove(settings: dict[str, Any], is_gone: Callable[[str, dict[str, Any]], bool]) -> None:
+    """Remove some hooks, and the lists that held nothing else."""
+    for event, groups, group in _groups(settings):
+        left = [one for one in group["hooks"] if not (isinstance(one, dict) and is_gone(event, one))]
+        if len(left) == len(group["hooks"]):
+            continue
+        group["hooks"] = left
+        # A group without handlers does nothing, whatever it matches.
+        if not left and group.keys() <= {"matcher", "hooks"}:
+            groups[:] = [one for one in groups if one is not group]
+        if not groups:
+            del settings["hooks"][event]
+        if not settings["hooks"]:
+            del settings["hooks"]
 
 
 def _handler(command: str, timeout: int) -> dict[str, Any]:
@@ -245,34 +258,6 @@ def _command(handler: dict[str, Any]) -> str:
     if not isinstance(command, str):
         return ""
     return shlex.join([command, *map(str, arguments)]) if isinstance(arguments, list) else command
-
-
-def _without_ours(settings: dict[str, Any]) -> dict[str, Any]:
-    return _without(settings, [handler for _, handler in _handlers(settings) if is_own(_command(handler))])
-
-
-def _without(settings: dict[str, Any], gone: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return settings without these hooks, and without the lists that held nothing else."""
-    if not gone:
-        return settings
-    hooks = {}
-    for event, groups in settings["hooks"].items():
-        left = groups
-        if isinstance(groups, list):
-            left = [kept for group in groups if (kept := _group(group, gone)) is not None]
-        if left or not groups:
-            hooks[event] = left
-    return settings | {"hooks": hooks} if hooks else {key: settings[key] for key in settings if key != "hooks"}
-
-
-def _group(group: Any, gone: list[dict[str, Any]]) -> Any:
-    """Return a matcher group without these hooks; None for one that is empty now."""
-    inner = group.get("hooks") if isinstance(group, dict) else None
-    left = [one for one in inner if not any(one is other for other in gone)] if isinstance(inner, list) else inner
-    if left == inner:
-        return group
-    # A group without handlers does nothing, whatever it matches.
-    return group | {"hooks": left} if left or not group.keys() <= {"matcher", "hooks"} else None
 
 
 def _is(value: Any, kind: type, name: str) -> Any:
@@ -327,10 +312,11 @@ def backup_path(path: Path) -> Path:
 def read_settings(path: Path, parse: Callable[[str], T]) -> T:
     """Return what `parse` makes of a settings file, "" where there is none. Raises SettingsRefused."""
     try:
-        with _refusing(path):
-            return parse(_text(_read(path)))
+        return parse(_text(_read(path)))
     except OSError as error:
         raise SettingsRefused(path, f": {error.strerror}") from None
+    except MalformedSettings as error:
+        raise SettingsRefused(path, f": {error}") from None
 
 
 def install_hooks(path: Path, form: Form, command: str, *, within: Path | None, dry_run: bool = False) -> Change:
@@ -341,10 +327,7 @@ def install_hooks(path: Path, form: Form, command: str, *, within: Path | None, 
     Raises SettingsRefused, also where a link leads out of the project, Changed, and OSError where the file cannot be
     written.
     """
-    _refuse_outside(path, within)
-    if not dry_run:
-        path.parent.mkdir(mode=0o700 if within is None else 0o777, parents=True, exist_ok=True)
-    with _held(path), _refusing(path):
+    with _changing(path, within, makes=not dry_run):
         before, backup = _read(path), backup_path(path)
         after = form.install(text := _text(before), command).encode()
         if before != after and not dry_run:
@@ -362,8 +345,7 @@ def uninstall_hooks(path: Path, form: Form, *, within: Path | None, depth: int =
     Raises SettingsRefused, also where a link leads out of the project, Changed, and OSError where the file cannot be
     written.
     """
-    _refuse_outside(path, within)
-    with _held(path), _refusing(path):
+    with _changing(path, within):
         before, backup = _read(path), backup_path(path)
         kept = _read(backup)
         after = _without_hooks(form, before, kept)
@@ -377,13 +359,6 @@ def uninstall_hooks(path: Path, form: Form, *, within: Path | None, depth: int =
                     folder.rmdir()
         reformats = after not in (None, before, kept) and not form.is_exact(_text(before))
         return Change(path, before, after, backup if backup.exists() else None, reformats)
-
-
-def _refuse_outside(path: Path, project: Path | None) -> None:
-    """Raise SettingsRefused for a project's file that lies elsewhere: links in a project are whoever made it's."""
-    real = Path(os.path.realpath(path))
-    if project is not None and not real.is_relative_to(os.path.realpath(project)):
-        raise SettingsRefused(path, f" leads out of the project, to {real}; remove the link")
 
 
 def _without_hooks(form: Form, before: bytes | None, kept: bytes | None) -> bytes | None:
@@ -451,22 +426,22 @@ def _give(path: Path, like: os.stat_result) -> None:
 
 
 @contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except MalformedSettings as error:
-        raise SettingsRefused(path, f": {error}") from None
+def _changing(path: Path, project: Path | None, *, makes: bool = False) -> Iterator[None]:
+    """Keep other commands of ours from a settings file meanwhile; leaves no lock file behind.
 
-
-@contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Keep other commands of ours from the file meanwhile; leaves no lock file behind."""
-    try:
-        folder = files.Folder(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120 - Path.resolve fails on loops
-    except OSError:  # the folder is missing, or a link leads nowhere
-        yield
-        return
-    with folder:
-        with suppress(OSError):  # some file systems lock nothing; the file is compared before it is replaced
-            files.lock(folder.fd, wait=True)
-        yield
+    Raises SettingsRefused, also for a project's file that lies elsewhere: links in a project are whoever made it's.
+    """
+    real = Path(os.path.realpath(path))
+    if project is not None and not real.is_relative_to(os.path.realpath(project)):
+        raise SettingsRefused(path, f" leads out of the project, to {real}; remove the link")
+    if makes:
+        path.parent.mkdir(mode=0o700 if project is None else 0o777, parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        # A folder may be missing, a link lead nowhere, and a file system lock nothing; the file is compared before it
+        # is replaced.
+        with suppress(OSError):
+            files.lock(stack.enter_context(files.Folder(str(real.parent))).fd, wait=True)
+        try:
+            yield
+        except MalformedSettings as error:
+            raise SettingsRefused(path, f": {error}") from None
