@@ -318,7 +318,7 @@ MUTATIONS = [
     Mutation(HOOK_LIST, "            handler.update(renewed)\n", "", INSTALLED),
     Mutation(HOOK_LIST, "                renewed |= handler ", "                pass ", INSTALLED),
     Mutation(HOOK_LIST, "lambda _, handler: is_own", "lambda _, handler: _ != 'Stop' and is_own", INSTALLED),
-    Mutation(HOOK_LIST, ' and group.keys() <= {"matcher", "hooks"}', "", INSTALLED),
+    Mutation(HOOK_LIST, ' and group.keys() <= {"matcher", "hooks"}', " and False", INSTALLED),
     Mutation(HOOK_LIST, "if not isinstance(value, kind):", "if False:", INSTALLED),
     Mutation(AGENTS, " is self.off", " is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")),
     # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled, the bytes from before.
