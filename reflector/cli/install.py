@@ -230,25 +230,21 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
     from reflector.sessions.spool import is_untouched
 
     root = place.folder()
-    setup = git_setup.share(root, out=out, dry_run=dry_run)
+    changes = git_setup.share(root, out=out, dry_run=dry_run)
     if dry_run:
-        _show(setup.attributes)
-        for sign, driver in (("-", setup.driver_before), ("+", setup.driver_after)):
-            if driver is not None and setup.driver_before != setup.driver_after:
-                click.echo(safe(f"{sign}git config merge.reflector.driver = {driver}"))
+        for change in changes:
+            _show(change)
         return
     project = place.project()
     if not is_untouched(project):
         place.write(project)
-    if setup.is_none:
+    if all(change.is_none for change in changes):
         click.echo(safe(f"{root} {'is not' if out else 'is'} set up already."))
     elif out:
         click.echo(safe(f"{project.playbook_json} holds the counters again."))
     else:
-        click.echo(
-            safe(f"{setup.attributes.path}: playbook.json is shared, and merged bullet by bullet in this clone.")
-        )
-        if not setup.attributes.is_none:
+        click.echo(safe(f"{changes[0].path}: playbook.json is shared, and merged bullet by bullet in this clone."))
+        if not changes[0].is_none:
             click.echo("Next: git add .claude/.gitattributes .claude/playbook.json && git commit")
         click.echo("In each other clone, once: reflector install --git. To undo: reflector uninstall --git")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from reflector.curation.sharing import ATTRIBUTES, ask_git, attributes_file, is_shared
@@ -24,33 +23,17 @@ class GitRefused(Exception):
     """A repository that cannot be set up; the text says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What was done, or would be: the change of the attributes, and the merge driver before and after."""
-
-    attributes: Change
-    driver_before: str | None
-    driver_after: str | None
-
-    @property
-    def is_none(self) -> bool:
-        return self.attributes.is_none and self.driver_before == self.driver_after
-
-
-def merge_driver() -> str:
-    """Return the command that git runs to merge two versions of playbook.json."""
-    command = shlex.join([Path(sys.executable).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
-    return f"{command.replace('%', '%%')} %O %A %B"
-
-
 def driver_of(root: Path) -> str | None:
     """Return the merge driver that a clone has; None where it has none."""
     found = ask_git(root, "config", "--local", "--get", f"{_SECTION}.driver")
     return found.decode("utf-8", "replace").rstrip("\n") if found is not None else None
 
 
-def share(root: Path, *, out: bool = False, dry_run: bool = False) -> Setup:
-    """Share a project's playbook.json through git, or take `out` what that set up. Raises GitRefused, OSError."""
+def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Change, Change]:
+    """Share a project's playbook.json through git, or take `out` what that set up. Raises GitRefused, OSError.
+
+    Returns the change of the attributes and that of git's configuration.
+    """
     if ask_git(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
         raise GitRefused(
             f"{root} is not a working tree that git knows; run `git init` there, or name another project with --project"
@@ -65,9 +48,12 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> Setup:
         after = b"".join(line for line in lines if line.rstrip(b"\r\n") != _LINE[:-1]) or None
     else:
         after = before if is_shared(root) else _LINE + (before or b"")
-    setup = Setup(Change(path, before, after), driver_of(root), None if out else merge_driver())
-    if dry_run or setup.is_none:
-        return setup
+    command = shlex.join([Path(sys.executable).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
+    driver, present = f"{command.replace('%', '%%')} %O %A %B", driver_of(root)
+    was, new = (one and f"{_SECTION}.driver = {one}".encode() for one in (present, None if out else driver))
+    attributes, setting = Change(path, before, after), Change(root / ".git" / "config", was, new)
+    if dry_run or (attributes.is_none and setting.is_none):
+        return attributes, setting
     # Attributes that name a driver which git does not know only make it merge line by line.
     if after is None:
         path.unlink(missing_ok=True)
@@ -75,10 +61,10 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> Setup:
         replace_file(path, after)
     if not out:
         _configure(root, f"{_SECTION}.name", "playbook.json of reflector, bullet by bullet")
-        _configure(root, f"{_SECTION}.driver", merge_driver())
-    elif setup.driver_before is not None:
+        _configure(root, f"{_SECTION}.driver", driver)
+    elif was is not None:
         _configure(root, "--remove-section", _SECTION)
-    return setup
+    return attributes, setting
 
 
 def _configure(root: Path, *words: str) -> None:
