@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -32,8 +32,6 @@ SOUND_SQLITE = (3, 51, 3)
 _LONGEST_PATH = 500
 
 BUSY_TIMEOUT_MS = 30_000
-#: Seconds between two questions for the lock: the first, and the most.
-_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 #: What the system says of a file system on which no file can be locked.
 NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
@@ -156,14 +154,31 @@ def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
 
 
 def _take(database: str, handle: int, seconds: float) -> None:
-    until, pause = time.monotonic() + seconds, _PAUSE
-    while not lock(handle, wait=False):
-        if time.monotonic() >= until:
-            raise LedgerLocked(
-                f"another process holds the ledger {database} for {seconds:g} s; see which one hangs, and try again"
-            )
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+    if not lock(handle, wait=False) and not (seconds and _wait(handle, seconds)):
+        raise LedgerLocked(
+            f"another process holds the ledger {database} for {seconds:g} s; see which one hangs, and try again"
+        )
+
+
+def _wait(handle: int, seconds: float) -> bool:
+    """Wait for the lock, and return whether it came in time.
+
+    The system gives it to those who wait, in turn. Asking again and again comes too late: whoever lets go of it wants
+    it back within a millisecond. Only a thread can be left waiting, and a lock that comes too late ends with its own
+    descriptor.
+    """
+    own = os.dup(handle)
+
+    def wait() -> None:
+        try:
+            lock(own, wait=True)
+        finally:
+            os.close(own)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive() and lock(handle, wait=False)
 
 
 def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
