@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import bench_ledger, made
 from benchmarks.harness import Row, machine, table
 from benchmarks.judgement import Case, interval, left_out, main, tables
 from benchmarks.readme_block import BEGIN, END, SHOWN, block, fill
+from reflector.ledger.store import Ledger
 from tests.reflection.api import Api, sound
 from tests.road.sessions import Session
 
@@ -98,6 +100,17 @@ def test_each_word_of_a_model_has_its_share() -> None:
 def test_a_folder_without_labels_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert "has no labels.jsonl" in capsys.readouterr().err
+
+
+def test_a_ledger_answers_what_its_benchmark_asks(tmp_path: Path) -> None:
+    with Ledger.open_file(tmp_path / "ledger.db") as ledger:
+        ledger.append([made.playbook(), *(event for number in range(120) for event in made.session(number))])
+        bench_ledger._look_up(ledger)
+        bench_ledger._counted(ledger)
+        counted = bench_ledger._core_fold(ledger)
+        assert counted[made.MARKED, "helpful"]
+        for ask in bench_ledger._GROWS_NOT.values():
+            ask(ledger)
 
 
 def test_an_interval_is_wide_where_little_was_seen() -> None:
