@@ -443,7 +443,6 @@ MUTATIONS = [
     Mutation(PROPOSALS, "        if apart is not None:\n", "        if False:\n", PROPOSED),
     Mutation(PROPOSALS, "for one in known) >= MOST_PROPOSED:", "for one in known) < 0:", PROPOSED),
     Mutation(PROPOSALS, "waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]", "waiting[:0]", PROPOSED),
-    Mutation(PROPOSALS, "_identity(proposal.change, len(before)), ", "_identity(proposal.change, 0), ", PROPOSED),
     # playbook.json: never overwritten while it says what the ledger does not know; only a person's words are theirs.
     Mutation(PLAYBOOK_FILE, "= render(ledger, project) or seen == digest(raw)", "= render(ledger, project)", KEPT_FILE),
     Mutation(PLAYBOOK_FILE, " position is None and rows and not _is_adopted(ledger, digest(raw))", " False", KEPT_FILE),

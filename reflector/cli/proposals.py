@@ -29,7 +29,7 @@ from reflector.playbook.duplicates import Pair, duplicates
 
 _Word = Literal["approve", "reject", "keep"]
 _WHO = {"person": "a person", "agent": "the agent", "tool": "a tool"}
-_MENU = "[a]pprove  [e]dit  [r]eject  [k]eep apart  [l]ater  [u]ndo  [q]uit"
+_MENU = "[a]pprove  [e]dit  [r]eject  [k]eep apart  [l]ater  [q]uit"
 
 
 @click.group(invoke_without_command=True)
@@ -127,40 +127,30 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
 def decide(place: Place) -> None:
     """Decide on what waits, with one key each and the evidence on the screen.
 
-    Each decision is written at once. `k` keeps the bullets of a merge apart for good, `u` undoes your last decision.
+    Each decision is written at once. `k` keeps the bullets of a merge apart for good.
     """
     with place.changing() as ledger:
         for gone in proposing.sweep(ledger):
             note(f"Fell away: {gone.change.line}. {gone.why}")
         waiting = [one.id for one in proposing.proposals(ledger)]
-    number, decided = 0, []  # type: int, list[str]
-    while number < len(waiting):
+    decided = 0
+    for number, id in enumerate(waiting, 1):
         with place.reading() as ledger:
-            one = proposing.find(ledger, waiting[number])
-            if one.state == "waiting":
-                click.secho(f"\n{number + 1} of {len(waiting)}", bold=True)
-                _show(ledger, one, place.project().first_number)
-        word = asked(_MENU) if one.state == "waiting" else "later"
-        try:
-            if word == "quit":
-                break
-            if word == "undo":
-                if not decided:
-                    note("You have decided nothing yet.")
-                    continue
-                with place.changing() as ledger:
-                    last = proposing.find(ledger, decided[-1])
-                    proposing.reopen(ledger, last, first=place.project().first_number)
-                    number = waiting.index(decided.pop())
-                    waiting[number] = proposing.proposals(ledger)[-1].id  # it waits again, as a new event
+            one = proposing.find(ledger, id)
+            if one.state != "waiting":
                 continue
+            click.secho(f"\n{number} of {len(waiting)}", bold=True)
+            _show(ledger, one, place.project().first_number)
+        word = asked(_MENU)
+        if word == "quit":
+            break
+        try:
             if word != "later":
                 _decide(place, *_decision(one, word))
-                decided.append(one.id)
-        except (BulletRefused, click.ClickException) as error:
-            note(error.format_message() if isinstance(error, click.ClickException) else str(error))
-        number += 1
-    note(f"{len(decided)} decided; {counted(len(waiting) - len(decided), 'proposal')} left." if waiting else
+                decided += 1
+        except click.ClickException as error:
+            note(error.format_message())
+    note(f"{decided} decided; {counted(len(waiting) - decided, 'proposal')} left." if waiting else
          "No proposal waits.")  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from itertools import combinations
 from typing import Any, Final, Literal
 
 from reflector.curation.changes import BulletRefused, Step, apply, fault, gone
-from reflector.curation.undoing import approved, undoing
 from reflector.events import event as ev
 from reflector.events.changes import MAX_QUOTE, MOST_QUOTES, TRUSTS
 from reflector.events.event import Event, NewEvent, identity
@@ -135,7 +134,8 @@ def propose(
         "evidence": [_quoted(one) for one in evidence[:MOST_QUOTES]],
         "basis": [{"name": one.name, "digest": _digest(one.text)} for one in rows if one.name in change.about],
     }
-    event = NewEvent(ev.CHANGE_PROPOSED, _identity(change, len(before)), data, actor, target_id=lesson)
+    event_id = identity(ev.CHANGE_PROPOSED, json.dumps(change.to_data(), sort_keys=True), len(before))
+    event = NewEvent(ev.CHANGE_PROPOSED, event_id, data, actor, target_id=lesson)
     waiting = [one for one in known if one.state == "waiting"]
     with suppress(Conflict):  # the same change, proposed for another reason a moment ago
         ledger.append([*first, event, *(_expiry(one) for one in waiting[: max(0, len(waiting) + 1 - MOST_WAITING)])])
@@ -199,31 +199,6 @@ def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: Sequence[st
     ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=keep, actor="human")])
 
 
-def reopen(ledger: Ledger, proposal: Proposal, *, first: int = 0) -> None:
-    """Take back a decision of a person: what was applied is undone, and the same proposal waits again, as a new event.
-
-    The playbook's lock must be held. Raises BulletRefused where a later change is in the way, LedgerError.
-    """
-    event = ledger.event(proposal.id)
-    if event is None or event.data is None or proposal.state == "waiting":
-        raise ProposalRefused(f"proposal {proposal.id[:8]} was not decided, or its text was erased")
-    before = [one for one in proposals(ledger, waiting=False) if one.change == proposal.change]
-    told = {name: value for name, value in event.data.items() if name in ("reason", "evidence", "basis")}
-    data = {"change": proposal.change.to_data(), "origin": proposal.origin, "trust": proposal.trust, **told}
-    again = NewEvent(
-        ev.CHANGE_PROPOSED, _identity(proposal.change, len(before)), data, event.actor, target_id=event.target_id
-    )
-    approval = ledger.event(proposal.approval) if proposal.approval else None
-    if approval is None:
-        ledger.append([again])
-        return
-    found = undoing(ledger, approved(ledger, approval))
-    apply(
-        ledger, found.changes, actor="human", first=first, target=found.targets, baselines=found.baselines,
-        reason="undone", again=True, lead=lambda _: again,
-    )  # fmt: skip
-
-
 def sweep(ledger: Ledger) -> list[Proposal]:
     """Let the proposals fall away that can no longer be applied, and the oldest that wait behind too many others.
 
@@ -246,27 +221,16 @@ def _swept(ledger: Ledger, rows: Sequence[BulletRow]) -> tuple[list[Proposal], l
     return known, [one for one in known if one.id in endings]
 
 
-def kept_pairs(ledger: Ledger, known: Iterable[Proposal] | None = None) -> set[frozenset[str]]:
-    """Return the pairs of bullets that a person wants to keep apart; not those whose proposal waits again since.
-
-    `known` are all proposals, where the caller has read them.
-    """
-    known = proposals(ledger) if known is None else known
-    waiting = {frozenset(one.change.names) for one in known if one.state == "waiting"}
+def kept_pairs(ledger: Ledger) -> set[frozenset[str]]:
+    """Return the pairs of bullets that a person wants to keep apart."""
     rejections = ledger.events(types=[ev.CHANGE_REJECTED])
-    kept = {frozenset(pair) for one in rejections for pair in combinations((one.data or {}).get("keep", ()), 2)}
-    return kept - waiting
+    return {frozenset(pair) for one in rejections for pair in combinations((one.data or {}).get("keep", ()), 2)}
 
 
 def may_accept(ledger: Ledger) -> bool:
     """Whether a proposal may become a bullet without a person: not after `MOST_ACCEPTED` of them within a day."""
     added = ledger.events(types=[ev.BULLET_ADDED])
     return sum(event.actor == "agent" and event.recorded_at >= _a_day_ago() for event in added) < MOST_ACCEPTED
-
-
-def _identity(change: Change, before: int) -> str:
-    """The id of a proposal: the change itself, and how often it was proposed before."""
-    return identity(ev.CHANGE_PROPOSED, json.dumps(change.to_data(), sort_keys=True), before)
 
 
 def _unwanted(
@@ -283,7 +247,7 @@ def _unwanted(
         if len(no) >= _MOST_REJECTED:
             return f"this text was rejected {len(no)} times, for the last time because: {no[-1].why}"
     if change.kind == "merge":
-        kept = kept_pairs(ledger, known)
+        kept = kept_pairs(ledger)
         apart = next((pair for pair in combinations(change.names, 2) if frozenset(pair) in kept), None)
         if apart is not None:
             return f"a person decided to keep {apart[0]} and {apart[1]} apart"

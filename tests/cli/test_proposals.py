@@ -119,14 +119,14 @@ def test_one_key_decides_and_each_decision_is_written_at_once(agent: Agent) -> N
     merge = Change("merge", names=("pat-001", "pat-003"), section="pat", text="Write the failing test first.")
     proposed(agent, add, Change("remove", "pat-002"), merge, evidence=[_SAID])
     process = agent.start("proposals", "decide", stdin=-1)
-    out, err = process.communicate("a\nr\nu\nl\nk\n")
+    out, err = process.communicate("a\nl\nk\n")
     assert process.returncode == 0
     assert "“No! Always run the linter before you commit" in out
     assert "[pat-004] helpful=0 harmful=0 :: Run the linter before you commit." in out
     assert "2 decided; 1 proposal left." in err
     assert "0 decided; 1 proposal left." in agent.start("proposals", "decide", stdin=-1).communicate("")[1]
     states = [one["state"] for one in agent.json("proposals", "--all")]
-    assert sorted(states) == ["approved", "kept", "rejected", "waiting"]
+    assert sorted(states) == ["approved", "kept", "waiting"]
     assert pairs(agent, "--dry-run") == []
 
 

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.curation.changes import BulletRefused, apply, fault
-from reflector.curation.proposals import approve, find, proposals, propose, reopen
-from reflector.curation.undoing import last_change, undoing, undone
-from reflector.events import event as ev
+from reflector.curation.undoing import last_change, undoing
 from reflector.events.event import Event
 from reflector.events.registry import fold
 from reflector.ledger.store import BulletRow, Ledger
@@ -163,16 +161,3 @@ def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
     undo(ledger)
     with pytest.raises(BulletRefused, match="no change that is not undone"):
         last_change(ledger)
-
-
-def test_a_decision_that_was_taken_back_is_undone_with_what_it_made(ledger: Ledger) -> None:
-    ledger.append([added("pat-001", "One.")])
-    change = Change("revise", "pat-001", text="Two.")
-    one = propose(ledger, change, origin="agent", trust="agent", reason="r", actor="agent")
-    approve(ledger, one)
-    approval, made = ledger.targeting(one.id)
-    assert last_change(ledger) == [made]
-    reopen(ledger, find(ledger, one.id))
-    assert [(waiting.change, waiting.id == one.id) for waiting in proposals(ledger)] == [(change, False)]
-    assert {approval.event_id, made.event_id} <= set(undone(ledger))
-    assert [event.type for event in last_change(ledger)] == [ev.BULLET_ADDED]
