@@ -94,8 +94,7 @@ CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of("reflection/rules", "citation fin
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner reflection_events gate")
 GROUNDS, PARSED, EXCERPT, CHECKING = of("reflection", "evidence answers excerpt checking")
 AGENT, AGREED, ASKED = of("reflection/backends", "agent consent model")
-OUTCOME, DRAWN, COMPARED_SESSIONS, CERTAIN = of("trials", "outcome draw status statistics")
-TRIAL, TASKS = of("trials", "running tasks")
+OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 MUTATIONS = [
     # The report.
@@ -114,11 +113,9 @@ MUTATIONS = [
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
     Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),
     Mutation(DRAWN, "* MILLION < share << 64", "* MILLION > share << 64", TRIALS),
-    Mutation(COMPARED_SESSIONS, "if not one.hooked or not", "if not", TRIALS),
-    Mutation(
-        COMPARED_SESSIONS, "for event in events if _moment(event) <= first + SETTLES]", "for event in events]", TRIALS
-    ),
-    Mutation(COMPARED_SESSIONS, "trial.began <= one.began < trial.until", "one.began < trial.until", TRIALS),
+    Mutation(TRIAL, "if not one.hooked or not", "if not", TRIALS),
+    Mutation(TRIAL, "for event in events if _moment(event) <= first + SETTLES]", "for event in events]", TRIALS),
+    Mutation(TRIAL, "trial.began <= one.began < trial.until", "one.began < trial.until", TRIALS),
     Mutation(CERTAIN, "log(1 / ALPHA)", "log(1 / ALPHA) / 2", TRIALS),
     Mutation(CERTAIN, "0.5 + difference / (2 * _most(share))", "0.5 + difference / 2", TRIALS),
     Mutation(TRIAL, 'and trial.data["key"] != key', "and False", TRIALS),

@@ -46,8 +46,8 @@ from reflector.proof.verify import verify_opening
 from reflector.sessions import locks
 from reflector.sessions.seen_head import seen
 from reflector.text.secrets import quote
-from reflector.trials.running import check as trials_wrong
-from reflector.trials.running import noted
+from reflector.trials.trial import check as trials_wrong
+from reflector.trials.trial import noted
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20

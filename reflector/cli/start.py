@@ -257,7 +257,7 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
         troubles = ((one, trouble_of(ledger.targeting(one.event_id))) for one in ledger.windows_in(*_TROUBLED))
         found.failures = [_failure(place, one, trouble, project) for one, trouble in troubles if trouble]
     if ledger.has(ev.TRIAL_OPENED):
-        from reflector.trials.status import standing
+        from reflector.trials.trial import standing
 
         if (trial := standing(ledger)) is not None and trial.state != "closed":
             found.trial = trial.sentence

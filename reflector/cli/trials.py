@@ -17,9 +17,8 @@ from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.sessions.having import exempt
 from reflector.trials.outcome import OUTCOMES
-from reflector.trials.running import Plan, noted, plan, start, stop
-from reflector.trials.status import TrialStatus, standing
 from reflector.trials.tasks import digest_of, pairs, perform, sign_test, tasks_in
+from reflector.trials.trial import Plan, TrialStatus, noted, plan, standing, start, stop
 
 _bullet = click.option("--bullet", "names", multiple=True, type=NAME, metavar="NAME", help="Withhold only this bullet.")
 _share = click.option(
@@ -180,7 +179,7 @@ def _print_plan(found: Plan) -> None:
         late = "not in a year" if one.late is None else f"in {one.late}"
         half = f"half of such trials end in {one.weeks} weeks, 9 of 10 {late}"
         click.echo(f"  {one.points:2} points: {'not in a year' if one.weeks is None else half}")
-    if found.sessions and found.lengths[-1].weeks is None:
+    if found.lengths[-1].weeks is None:
         note("Too few sessions show it; `reflector trial run` compares on tasks instead.")
 
 

@@ -42,7 +42,7 @@ from reflector.sessions import locks, spool
 from reflector.sessions.drain import drain
 from reflector.sessions.seen_head import missed
 from reflector.text.secrets import found
-from reflector.trials.status import running
+from reflector.trials.trial import running
 
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_NS = 3600 * 1_000_000_000

@@ -24,7 +24,7 @@ from reflector.ledger.usage import usage_at
 from reflector.lessons.book import lesson_book
 from reflector.playbook.bullet import context_tokens
 from reflector.playbook.evidence import HARMS, against
-from reflector.trials.status import standing
+from reflector.trials.trial import standing
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked

@@ -34,7 +34,7 @@ from reflector.locate import agent_folder, user_folder
 from reflector.project import Project
 from reflector.sessions import last_session, locks, seen_head, spool
 from reflector.sessions.injection import is_fork, keep_ranks, told_by_hook, write_injection
-from reflector.trials.running import keep_note
+from reflector.trials.trial import keep_note
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from reflector.reflection.window import names_in
 from reflector.sessions.drain import ask_model, open_pipeline
 from reflector.sessions.intake import Source
 from reflector.transcripts.reading import scan
-from reflector.trials.status import lacking
+from reflector.trials.trial import lacking
 
 if TYPE_CHECKING:
     from pathlib import Path

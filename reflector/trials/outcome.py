@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from reflector.events.event import SESSION_OUTCOME, Event, NewEvent, identity
@@ -55,15 +55,6 @@ class Outcome:
     files: int = 0
     tokens: int = 0
     last: Word = "none"
-
-    @property
-    def seconds(self) -> int:
-        """From the first record to the last; 0 where no record has a time."""
-        try:
-            first, last = (datetime.fromisoformat(str(time)) for time in (self.began, self.ended))
-            return max(0, int((last - first).total_seconds()))
-        except (ValueError, TypeError):
-            return 0
 
 
 def read_outcome(messages: Iterable[Message], *, answered: bool = False) -> Outcome:
@@ -142,7 +133,9 @@ def outcome_event(window: NewEvent | Event, root: str | None, found: Outcome) ->
 
     root  the session in which its conversation began, None where that is not known
     """
-    data = {"root": root, **asdict(found), "seconds": found.seconds, "rules": RULES}
+    first, last = time_of(found.began), time_of(found.ended)
+    seconds = max(0, int((last - first).total_seconds())) if first and last else 0
+    data = {"root": root, **asdict(found), "seconds": seconds, "rules": RULES}
     event_id, at = identity(SESSION_OUTCOME, window.event_id), window.occurred_at
     return NewEvent(SESSION_OUTCOME, event_id, data, window.actor, at, window.session_id, target_id=window.event_id)
 
@@ -162,3 +155,12 @@ def joined(windows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             elif value is not None and not (key == "last" and value == "none"):
                 whole[key] = value
     return whole
+
+
+def time_of(text: Any) -> datetime | None:
+    """Return a time as an event has it, in UTC; None for none."""
+    try:
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -91,7 +91,8 @@ def ends(
     rate    of good ends among sessions that are told the playbook
     begun   the arms that each trial goes on from
     """
-    draw, chances, weight = random.Random(28), _chances(effect, rate), _weight(share)
+    rate = min(1 + min(effect, 0.0), max(max(effect, 0.0), rate))  # as near as the effect allows
+    draw, chances, weight = random.Random(28), (rate - effect, rate), _weight(share)
     known = sum(arm.sessions for arm in begun or ())
     begins, bounds = _sum(*begun, share) if begun else 0.0, _bounds(share, most)[known:]
     found = []
@@ -105,12 +106,6 @@ def ends(
                 break
         found.append(end)
     return sorted(found)
-
-
-def _chances(effect: float, rate: float) -> tuple[float, float]:
-    """Return how often a session without, and one that is told, ends well, as near to the rate as the effect allows."""
-    rate = min(1 + min(effect, 0.0), max(max(effect, 0.0), rate))
-    return rate - effect, rate
 
 
 def _sum(told: Arm, without: Arm, share: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -31,6 +32,7 @@ from reflector.reflection.backends import consent
 _READ: Final = ("CLAUDE.md", "AGENTS.md")
 _OURS: Final = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
 _LONGEST: Final = 3600
+_COST: Final = re.compile(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,6 @@ class Task:
 class Run:
     """One attempt at a task. `cost` is in US dollars, None where the command does not print it as Claude Code does."""
 
-    task: str
     told: bool
     passed: bool
     seconds: float
@@ -98,37 +99,26 @@ def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[
         before = file.read_text("utf-8") + "\n" if file.exists() else ""
         file.write_text(before + advice, "utf-8")
 
-    def run(script: str, given: str) -> tuple[int | None, str]:
+    def run(script: str, given: str) -> tuple[int, str]:
         with subprocess.Popen(
             ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             errors="replace", cwd=folder, env=environ, start_new_session=True,
         ) as begun:  # fmt: skip
             try:
                 printed, _ = begun.communicate(given, _LONGEST)
-                return begun.returncode, printed
             except subprocess.TimeoutExpired:
-                return None, ""
+                printed = ""
             finally:
                 with suppress(ProcessLookupError):  # what it started would be waited for
                     os.killpg(begun.pid, signal.SIGKILL)
+        return begun.returncode, printed
 
     began = time.monotonic()
     _, printed = run(command, task.prompt)
     seconds = time.monotonic() - began
     code, _ = run(task.check, "")
-    return Run(task.name, bool(advice), code == 0, seconds, _cost(printed))
-
-
-def _cost(printed: str) -> float | None:
-    """Return what the last line of JSON says that the work cost."""
-    for line in reversed(printed.strip().splitlines()[-50:]):
-        try:
-            cost = json.loads(line).get("total_cost_usd")
-        except (ValueError, AttributeError, RecursionError):
-            continue
-        if isinstance(cost, int | float):
-            return float(cost)
-    return None
+    costs = _COST.findall(printed)
+    return Run(bool(advice), code == 0, seconds, float(costs[-1]) if costs else None)
 
 
 def sign_test(better: int, worse: int) -> float:

@@ -28,8 +28,8 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from reflector.playbook.counting import Verdict
 from reflector.reflection import standing
-from reflector.trials.running import start
-from reflector.trials.status import standing as trial_standing
+from reflector.trials.trial import standing as trial_standing
+from reflector.trials.trial import start
 from tests.ledger.events import changed, lesson, merged, outcome, told
 from tests.road.agent import Agent
 

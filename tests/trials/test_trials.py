@@ -26,13 +26,12 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify_opening
 from reflector.sessions.intake import Source, take_in
-from reflector.trials import status as of_sessions
+from reflector.trials import trial as of_sessions
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
-from reflector.trials.running import check, plan, start, stop
-from reflector.trials.status import lacking, standing
-from reflector.trials.status import sessions as sessions_of
 from reflector.trials.tasks import Run, pairs, perform, sign_test, tasks_in
+from reflector.trials.trial import check, lacking, plan, standing, start, stop
+from reflector.trials.trial import sessions as sessions_of
 from tests.conftest import examples
 from tests.ledger.events import added, window
 from tests.proof.forger import forging
@@ -472,5 +471,5 @@ def test_the_sign_test_is_exact_and_of_both_sides(better: int, worse: int, chanc
 
 def test_a_pair_is_one_run_of_each_arm() -> None:
     passed = [True, False, False, False, False, True, True, True]
-    runs = [Run("t", told, ok, 1.0, None) for told, ok in zip([True, False, False, True] * 2, passed, strict=True)]
+    runs = [Run(told, ok, 1.0, None) for told, ok in zip([True, False, False, True] * 2, passed, strict=True)]
     assert pairs(runs) == (1, 1)

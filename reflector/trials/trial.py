@@ -1,0 +1,466 @@
+"""A trial: what one would take here, its opening and closing, the sessions of each arm, and where it stands.
+
+Invariant: a session is one conversation, whatever resumes, forks or compacts it, and its outcome is settled a day after
+its first window was recorded. Which sessions a trial compares depends on what was known before each began: that it
+began after the opening, and that a hook of ours reported it. Every session that was drawn counts in its arm, whatever
+it was really told. The answer follows from the ledger up to a position, whose last event says how late it is.
+
+The key of a trial is the chain of the event before its opening, taken while nobody else appends. The hook withholds by
+a note in the person's own folder, which says what the ledger's trial says, and is not there without one. A plan is
+measured on trials that are simulated with this project's own figures and decided as `trial status` decides, so half of
+the real ones end by what it calls the half, if the difference is the true one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from math import ceil
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from reflector.events import event as ev
+from reflector.events.event import HUMAN, Event, NewEvent, first_moment, identity
+from reflector.files import write_durably
+from reflector.handover import TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
+from reflector.ledger.append import append, prepare, utc_now
+from reflector.ledger.canonical import CHAIN, genesis
+from reflector.ledger.reader import Reader
+from reflector.ledger.rows import Anchor
+from reflector.ledger.store import Ledger
+from reflector.locate import own_folder
+from reflector.mistakes import Finding, Mistake
+from reflector.reflection.window import names_in, own_messages
+from reflector.transcripts.reading import UnknownTranscript
+from reflector.trials.draw import MILLION, is_withheld
+from reflector.trials.outcome import OUTCOMES, joined, outcome_event, read_outcome, time_of
+from reflector.trials.statistics import ALPHA, LEAST, MARGIN, Arm, Verdict, ends, interval, verdict
+
+#: After this long an outcome is settled.
+SETTLES: Final = timedelta(days=1)
+#: A trial that nobody stops is over after a year.
+_LONGEST: Final = timedelta(days=365)
+#: How often the head is noted while a trial runs.
+_NOTED: Final = timedelta(days=7)
+_HEAD: Final = re.compile(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
+_MOST_HEADS: Final = 1 << 20
+#: What decides when a trial ends, as its opening says it.
+_STOP: Final = {"alpha": str(ALPHA), "least": LEAST, "margin": str(MARGIN), "method": "beta-binomial"}
+
+#: The differences that a plan speaks of, in points.
+POINTS: Final = (5, 10, 20, 30)
+#: Beyond so many sessions nothing is simulated: a year of 100 a week.
+_MOST: Final = 5_200
+_WEEKS: Final = 52
+#: The sessions that a plan looks at, the last ones.
+_LAST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A session and what came of it. `hooked` says whether a hook reported it."""
+
+    root: str
+    first: datetime
+    facts: dict[str, Any]
+    hooked: bool
+
+    @property
+    def began(self) -> datetime:
+        """When its first record was written, as far as one says; else when its first window was recorded."""
+        return time_of(self.facts.get("began")) or self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A trial as its events say. `closed` is the event that ended it, None while it is open."""
+
+    opened: Event
+    closed: Event | None = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return dict(self.opened.data or {})
+
+    @property
+    def began(self) -> datetime:
+        return _moment(self.opened)
+
+    @property
+    def until(self) -> datetime:
+        """When it ends at the latest."""
+        return time_of(self.data["until"]) or datetime.max.replace(tzinfo=UTC)
+
+    @property
+    def share(self) -> float:
+        return float(self.data["share"]) / MILLION
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether this version can compare it: a newer one may ask another outcome."""
+        is_key = CHAIN.fullmatch(str(self.data.get("key"))) is not None
+        return is_key and self.data.get("outcome") in OUTCOMES and 0 < self.data.get("share", 0) < MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStatus:
+    """A trial and what it shows. Differences are told minus without, from -1 to 1.
+
+    state        open, over (its end has come, and nothing is withheld any more), closed
+    bullets      that are withheld; none of them for the whole playbook
+    exempt       that every session is told all the same
+    share        of sessions that go without
+    outcome      what a good session is
+    told, without   the arms
+    unsettled    sessions of less than a day, which count tomorrow
+    unknown      sessions that were told something since the opening and have no outcome, in neither arm
+    difference   of the rates; null without sessions in both arms
+    low, high    the interval that stands; null while it is early
+    verdict      early (fewer than 40 sessions), helps, harms, no-difference (within 15 points either way), undecided
+    sentence     the same in words
+    sessions_sha256  over the sessions that count, each with its arm and whether it ended well
+    weeks        in which half of such trials would end from here on; null where more than a year
+    """
+
+    id: str
+    state: Literal["open", "over", "closed"]
+    bullets: list[str]
+    exempt: list[str]
+    share: float
+    outcome: str
+    opened_at: str
+    until: str
+    told: Arm
+    without: Arm
+    unsettled: int
+    unknown: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    sentence: str
+    weeks: int | None
+    sessions_sha256: str
+
+
+def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()) -> list[Ended]:
+    """Return the sessions up to a position, by their beginning; `more` are windows with outcomes that it lacks."""
+    windows: dict[str, list[Event]] = {}
+    for event in (*more, *ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)):
+        if root := (event.data or {}).get("root"):
+            windows.setdefault(root, []).append(event)
+    found = []
+    for root, events in windows.items():
+        first = min(map(_moment, events))
+        within = [event for event in events if _moment(event) <= first + SETTLES]
+        hooked = any(event.actor.startswith("hook:") for event in within)
+        found.append(Ended(root, first, joined(event.data or {} for event in within), hooked))
+    return sorted(found, key=lambda one: (one.began, one.root))
+
+
+def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
+    """Return the trials up to a position, in the order in which they were opened anywhere."""
+    if not ledger.has(ev.TRIAL_OPENED):
+        return []
+    events = [*ledger.events(types=(ev.TRIAL_OPENED, ev.TRIAL_CLOSED), upto=upto)]
+    closed = {event.target_id: event for event in events if event.type == ev.TRIAL_CLOSED}
+    opened = [Trial(event, closed.get(event.event_id)) for event in events if event.type == ev.TRIAL_OPENED]
+    return sorted((one for one in opened if one.is_sound), key=lambda one: (one.began, one.opened.event_id))
+
+
+def running(ledger: Reader, upto: int | None = None) -> Trial | None:
+    """Return the trial that decides what sessions are told; of several that a merge brought, the first."""
+    return next((one for one in trials(ledger, upto) if one.closed is None), None)
+
+
+def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> tuple[Arm, Arm, int, str]:
+    """Return a trial's sessions up to a position, as they are at a time: those that were told, those without, how many
+    are of less than a day, and the digest over all that count."""
+    lines, counts, unsettled = list[str](), {True: [0, 0], False: [0, 0]}, 0
+    is_good, key, share = OUTCOMES[trial.data["outcome"]], trial.data["key"], trial.data["share"]
+    for one in sessions(ledger, upto):
+        if not one.hooked or not trial.began <= one.began < trial.until:
+            continue
+        if one.first + SETTLES > now:
+            unsettled += 1
+            continue
+        withheld, good = is_withheld(key, share, one.root), is_good(one.facts)
+        counts[withheld][0] += 1
+        counts[withheld][1] += good
+        lines.append(f"{one.root}\t{withheld:d}\t{good:d}\n")
+    digest = sha256("".join(sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
+    return Arm(*counts[False]), Arm(*counts[True]), unsettled, digest
+
+
+def lacking(ledger: Reader, newest: int = 0) -> Iterator[tuple[Event, NewEvent]]:
+    """Yield each window of a root session that an earlier version recorded without an outcome, and its outcome, where
+    its transcript is still there: of the `newest` windows, 0 for all. Raises LedgerError."""
+    have = {event.target_id for event in ledger.events(types=(ev.SESSION_OUTCOME,))}
+    for event in [*ledger.events(types=(ev.SESSION_RECORDED,))][-newest:]:
+        data = event.data or {}
+        window = data.get("window") or {}
+        if event.event_id in have or not event.session_id or data.get("agent_id") or window.get("mode") != "new":
+            continue
+        try:
+            came = read_outcome(own_messages(event), answered=bool(window.get("after")))
+        except (OSError, UnknownTranscript):
+            continue
+        yield event, outcome_event(event, event.session_id, came)
+
+
+def _moment(event: Event) -> datetime:
+    recorded, _, _ = first_moment(event.meta, (event.recorded_at, "", event.position))
+    return time_of(recorded) or datetime.min.replace(tzinfo=UTC)
+
+
+def standing(ledger: Reader, upto: int | None = None) -> TrialStatus | None:
+    """Return where the open trial stands, else the last one; None where there never was one. Raises LedgerError."""
+    found = trials(ledger, upto)
+    trial = next((one for one in found if one.closed is None), found[-1] if found else None)
+    return status_of(ledger, trial, upto) if trial is not None else None
+
+
+def status_of(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialStatus:
+    """Return where a trial stands, at a position or now; a closed one as it was when it was closed."""
+    if trial.closed is not None:
+        upto = trial.closed.position - 1
+    upto = ledger.head().position if upto is None else upto
+    last = ledger.at([upto])
+    now = (time_of(last[0].recorded_at) if last else None) or trial.began
+    told, without, unsettled, digest = _compared(ledger, trial, upto, now)
+    low, high = interval(told, without, trial.share)
+    what = verdict(told, without, low, high)
+    difference = None if told.rate is None or without.rate is None else told.rate - without.rate
+    weeks = _weeks(told, without, trial, now, difference) if what == "undecided" else None
+    return TrialStatus(
+        id=trial.opened.event_id,
+        state="closed" if trial.closed else "over" if now >= trial.until else "open",
+        bullets=[*trial.data["bullets"]],
+        exempt=[*trial.data["exempt"]],
+        share=trial.share,
+        outcome=trial.data["outcome"],
+        opened_at=trial.opened.recorded_at,
+        until=trial.data["until"],
+        told=told,
+        without=without,
+        unsettled=unsettled,
+        unknown=_unknown(ledger, trial, upto),
+        difference=None if difference is None else round(difference, 4),
+        low=None if what == "early" else round(low, 4),
+        high=None if what == "early" else round(high, 4),
+        verdict=what,
+        sentence=_sentence(what, told.sessions + without.sessions, difference or 0.0, low, high, weeks),
+        weeks=weeks,
+        sessions_sha256=digest,
+    )
+
+
+def _sentence(what: Verdict, n: int, difference: float, low: float, high: float, weeks: int | None) -> str:
+    low, high = round(100 * low), round(100 * high)
+    if what == "early":
+        return f"{n} of {LEAST} sessions: nothing is said before"
+    if what in ("helps", "harms"):
+        least, most = sorted((abs(low), abs(high)))
+        return f"{what} by {round(100 * abs(difference))} points, {least} to {most}"
+    if what == "no-difference":
+        return f"no difference of more than {max(-low, high)} points either way"
+    more = f"end in about {weeks} more week{'s' if weeks != 1 else ''}" if weeks else "would not end within a year"
+    return f"not decided, {low:+d} to {high:+d} points; half of such trials {more}"
+
+
+def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime, difference: float | None) -> int | None:
+    """Return in how many more weeks half of the trials end that stand like this one, if what it saw is true."""
+    n = told.sessions + without.sessions
+    weekly = n / max(1.0, (min(now, trial.until) - trial.began).days / 7)
+    most = n + ceil(weekly * _WEEKS)
+    lengths = ends(difference or 0.0, told.rate or 0.0, trial.share, most, 200, begun=(told, without))
+    half = lengths[len(lengths) // 2]
+    return None if half > most else max(1, ceil((half - n) / weekly))
+
+
+def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
+    """Return how many sessions were told something since the opening, and have no outcome of a known root."""
+    after = trial.opened.position
+    told = {event.session_id for event in ledger.events(types=(ev.ADVICE_TOLD,), after=after, upto=upto)} - {None}
+    if not told:
+        return 0
+    known = {e.session_id for e in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto) if (e.data or {}).get("root")}
+    return len(told - known)
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long trials take where the sessions that use what is withheld differ by so many points: half of them end
+    after so many `sessions` or `weeks`, nine of ten after `late` weeks; null where that is more than a year."""
+
+    points: int
+    sessions: int | None
+    weeks: int | None
+    late: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a trial here can find out, and when.
+
+    sessions  that were looked at, `weekly` so many a week
+    rate      of them that ended well, and `known` the share of which anything is known
+    used      the share of sessions that use what is withheld: a difference in one of ten is a tenth of it in all
+    """
+
+    sessions: int
+    weekly: float
+    rate: float
+    known: float
+    used: float
+    share: float
+    outcome: str
+    lengths: list[Length]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether half of the trials take more than half a year even where the difference is 20 points."""
+        (weeks,) = (one.weeks for one in self.lengths if one.points == 20)
+        return weeks is None or weeks > _WEEKS // 2
+
+
+def plan(ledger: Reader, *, bullets: Sequence[str] = (), share: float = 0.5, outcome: str = "correction-free") -> Plan:
+    """Return how long a trial would take in a ledger's project; `bullets` of it are withheld, none for all of them.
+
+    Sessions that an earlier version recorded are read from their transcripts, where these are still there.
+    Raises LedgerError.
+    """
+    more = (replace(window, data=dict(new.data)) for window, new in lacking(ledger, _LAST))
+    last = sessions(ledger, more=more)[-_LAST:]
+    facts = [one.facts for one in last]
+    weeks = (last[-1].began - last[0].began).total_seconds() / (7 * 86_400) if last else 0.0
+    weekly = len(last) / max(weeks, 1.0)
+    rate = sum(map(OUTCOMES[outcome], facts)) / len(facts) if facts else 0.5
+    said = ("words", "refusals", "interruptions", "tests", "build")
+    known = sum(any(one.get(key) for key in said) for one in facts) / len(facts) if facts else 0.0
+    used = _used(ledger, last, bullets) if bullets else 1.0
+    most = min(_MOST, ceil(weekly * _WEEKS))
+    lengths = [_length(points, used, rate, share, most, weekly) for points in POINTS]
+    return Plan(len(last), round(weekly, 1), round(rate, 3), round(known, 3), round(used, 3), share, outcome, lengths)
+
+
+def _length(points: int, used: float, rate: float, share: float, most: int, weekly: float) -> Length:
+    found = ends(points / 100 * used, rate, share, most) if most else []
+    half, late = (at if found and (at := found[len(found) * tenths // 10]) <= most else None for tenths in (5, 9))
+    in_weeks = [None if at is None else max(1, ceil(at / weekly)) for at in (half, late)]
+    return Length(points, half, *in_weeks)
+
+
+def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> float:
+    """Return the share of the last sessions that cite one of these bullets."""
+    roots = {one.root for one in last}
+    cite = {
+        event.session_id
+        for event in ledger.events(types=(ev.SESSION_RECORDED,))
+        if event.session_id in roots and not {*bullets}.isdisjoint(names_in(event, "cited"))
+    }
+    return len(cite) / len(roots) if roots else 0.0
+
+
+def start(ledger: Ledger, *, bullets: Sequence[str], exempt: Sequence[str], share: float, outcome: str) -> None:
+    """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones.
+
+    Raises Mistake while one runs, LedgerError.
+    """
+    if running(ledger) is not None:
+        raise Mistake("a trial runs already: see `reflector trial status`, end it with `reflector trial stop`")
+    data = {
+        "bullets": [*bullets],
+        "exempt": [*exempt],
+        "share": round(share * MILLION),
+        "outcome": outcome,
+        "stop": _STOP,
+        "until": (datetime.now(UTC) + _LONGEST).isoformat(timespec="seconds"),
+    }
+    with ledger.writing() as writing:
+        key = writing.chain
+        event = NewEvent(ev.TRIAL_OPENED, identity(ev.TRIAL_OPENED, key), data | {"key": key}, HUMAN)
+        append(writing, [prepare(event)])
+
+
+def stop(ledger: Ledger) -> TrialStatus:
+    """Close the trial that runs, and return what it shows. Raises Mistake where none runs, LedgerError."""
+    trial = running(ledger)
+    if trial is None:
+        raise Mistake("no trial runs; `reflector trial plan` says what one would take")
+    with ledger.writing() as writing:
+        status = status_of(ledger, trial)
+        opened, data = trial.opened.event_id, result_of(status)
+        event = NewEvent(ev.TRIAL_CLOSED, identity(ev.TRIAL_CLOSED, opened), data, HUMAN, target_id=opened)
+        append(writing, [prepare(event)])
+    return replace(status, state="closed")
+
+
+def result_of(status: TrialStatus) -> dict[str, Any]:
+    """Return what a closing records of where a trial stands."""
+    low, high, difference = (
+        None if one is None else f"{one:.4f}" for one in (status.low, status.high, status.difference)
+    )
+    arms = {"told": status.told, "without": status.without}
+    return {
+        "verdict": status.verdict,
+        **{name: {"sessions": arm.sessions, "good": arm.good} for name, arm in arms.items()},
+        "difference": difference,
+        "interval": {"low": low, "high": high},
+        "sessions": status.sessions_sha256,
+    }
+
+
+def keep_note(root: Path, ledger: Reader) -> None:
+    """Leave the trial that runs to the hook, or take the note away, and note the ledger's head once a week.
+
+    Raises LedgerError, OSError.
+    """
+    trial = running(ledger)
+    if trial is None:
+        for name in (TRIAL, WITHOUT):  # the text may hold what is erased later
+            Path(own_folder(os.fspath(root)), name).unlink(missing_ok=True)
+        return
+    data, until = trial.data, int(trial.until.timestamp() * 1_000_000_000)
+    names = [*(data["bullets"] or ["*"]), *(f"-{name}" for name in data["exempt"])]
+    note = " ".join([data["key"], str(data["share"]), str(until), *names]).encode() + b"\n"
+    if read_own(os.fspath(root), TRIAL, len(note) + 1) != note:
+        write_durably(open_own(os.fspath(root)), note, TRIAL)
+    now, kept = utc_now(), noted(root)
+    last = time_of(kept[-1][1]) if kept else None
+    if last is None or last < trial.began or last + _NOTED <= (time_of(now) or last):
+        lines = "".join(f"{anchor}  # {at}\n" for anchor, at in [*kept, (ledger.head(), now)])
+        write_durably(open_own(os.fspath(root)), lines.encode(), TRIAL_HEADS)
+
+
+def noted(root: Path) -> list[tuple[Anchor, str]]:
+    """Return the heads that were noted in a project while trials ran, each with its time, oldest first."""
+    text = read_own(os.fspath(root), TRIAL_HEADS, _MOST_HEADS).decode("ascii", "replace")
+    return [(Anchor(int(found[1]), found[2]), found[3]) for found in _HEAD.finditer(text)]
+
+
+def check(ledger: Reader) -> list[Finding]:
+    """Return what is wrong with the trials of a ledger: a key that was chosen, a result that does not follow.
+
+    What a merge brought was checked where it was appended. Raises LedgerError.
+    """
+    found = []
+    for trial in trials(ledger):
+        at = trial.opened.position
+        before, head = ledger.at([at - 1]), ledger.head()
+        key = before[0].chain if before else genesis(head.playbook, head.origin)
+        if not trial.opened.meta and trial.data["key"] != key:
+            what = "the trial's key is not the chain of the event before it, so its draw may have been chosen"
+            found.append(Finding("trial", at, what, "do not rely on this trial; open another"))
+        closed = trial.closed
+        if closed is None or closed.meta or closed.data is None:
+            continue
+        by_this = trial.data["stop"] == _STOP  # a later version may decide otherwise
+        if by_this and dict(closed.data) != result_of(status_of(ledger, trial)):
+            what = "the trial's result does not follow from the key, the sessions and their outcomes before it"
+            found.append(Finding("trial", closed.position, what, "see `reflector trial status` for the true one"))
+    return found
