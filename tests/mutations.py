@@ -86,7 +86,7 @@ CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
 BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of("transcripts", "claude_code codex copilot gemini opencode pi")
-BUILDING, ORIGINS, CITATIONS = of("transcripts", "building origins citations")
+BUILDING, CITATIONS = of("transcripts", "building citations")
 APP, ARGUMENTS, REPORTING, FINDING = of("cli", "app options doctor finding")
 HTML = "reflector/report/html.py"
 UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES = of("curation", "undoing proposals playbook_file watching")
@@ -361,15 +361,17 @@ MUTATIONS = [
     Mutation(PI, 'if message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
     Mutation(PI, "human = without_spans(said, _SPAN).strip()", "human = said", READERS[1:]),
     Mutation(BUILDING, "    if exit_code:\n", "    if False:\n", READERS),
-    Mutation(ORIGINS, "    if interrupted:\n        return", "    if False:\n        return", READERS[:1]),
+    Mutation(CLAUDE, "    if interrupted:\n        return", "    if False:\n        return", READERS[:1]),
     Mutation(CITATIONS, "if _BULLET_LINE.match(plain) or _is_link_target(plain):", "if _is_link_target(plain):", CITED),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
     # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
     Mutation(INJECTION, "[bullet for bullet in beside.bullets if bullet.name not in names]", "beside.bullets", TOLD),
-    Mutation(INJECTION, " b.name in loaded.uncounted else ", " False else ", ("tests/curation/test_sharing.py", *TOLD)),
-    Mutation(INJECTION, "name not in known.removed or", "name or", ("tests/curation/test_sharing.py", *TOLD)),
+    Mutation(INJECTION, " if one.name in loaded.uncounted", " if False", ("tests/curation/test_sharing.py", *TOLD)),
+    Mutation(
+        INJECTION, ", *(known.removed if known is not None else ())}", "}", ("tests/curation/test_sharing.py", *TOLD)
+    ),
     Mutation(INJECTION, 'len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2', "len(text)", TOLD),
     Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows no secret.

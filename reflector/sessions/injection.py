@@ -278,20 +278,18 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
     if known is not None and known.found.kind == "another's":
         what = f"{shown} was written by another ledger, and these are not its bullets"
         return _Playbook(state, known.bullets, ((what, "Tell the user to run `reflector doctor`."),))
-    bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
-    if known is not None:
-        counted = {(b.name, b.text): b for b in known.bullets}
-        bullets = [counted.get((b.name, b.text), b) if b.name in loaded.uncounted else b for b in bullets]
-        # A name means one bullet forever: one that git brought back is shown once it has its own.
-        named = {bullet.text: bullet for bullet in known.bullets}
-        bullets = [
-            named.get(bullet.text, bullet) if bullet.name in known.removed else bullet
-            for bullet in bullets
-            if bullet.name not in known.removed or bullet.text in named
-        ]
-        # An entry without a name was given one when a command took it in, and the file is written later.
-        bullets += [named[one.text] for one in loaded.bullets if one.name in loaded.named_here and one.text in named]
-    return _Playbook(state, bullets)
+    named = {bullet.text: bullet for bullet in known.bullets} if known is not None else {}
+    counted = {(bullet.name, bullet.text): bullet for bullet in named.values()}
+    # A name means one bullet forever: one that git brought back is shown once it has its own. An entry without a name
+    # was given one when a command took it in, and the file is written later.
+    nameless = {*loaded.named_here, *(known.removed if known is not None else ())}
+    bullets = (
+        named.get(one.text) if one.name in nameless
+        else counted.get((one.name, one.text), one) if one.name in loaded.uncounted
+        else one
+        for one in loaded.bullets
+    )  # fmt: skip
+    return _Playbook(state, [one for one in bullets if one is not None])
 
 
 def _of_ledger(folder: Path) -> Known | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +29,7 @@ from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
 from reflector.transcripts.discovery import find_transcript
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import Place, Scan, UnknownTranscript, read_messages, scan
-from reflector.trials.outcome import outcome_event, read_outcome
+from reflector.trials.outcome import outcome_event, read_outcome, time_of
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = _MAX_WHY = 200
@@ -362,10 +361,5 @@ def _sha(text: str) -> str:
 
 def iso_time(stamp: str | None) -> str | None:
     """Return a time that is ISO 8601, None for any other text: an event keeps it for ever."""
-    if not stamp or not stamp.isascii() or not stamp.isprintable() or len(stamp) > 40 or stamp[4:5] != "-":
-        return None
-    try:
-        datetime.fromisoformat(stamp).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-    return stamp
+    is_plain = stamp and stamp.isascii() and stamp.isprintable() and len(stamp) <= 40 and stamp[4:5] == "-"
+    return stamp if is_plain and time_of(stamp) else None

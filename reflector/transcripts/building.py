@@ -8,6 +8,7 @@ names and arguments that Claude Code gives them. A reader is a `Format`, which s
 from __future__ import annotations
 
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -276,3 +277,21 @@ def instant(milliseconds: Any) -> str:
 def joined(parts: Iterable[str]) -> str:
     """Texts, one after the other on lines of their own."""
     return "\n".join(part for part in parts if part)
+
+
+def without_spans(text: str, opening: re.Pattern[str]) -> str:
+    """`text` without every `<tag>…</tag>` that `opening` finds the start of; the tag's name is its first group."""
+    # By hand: a pattern that looks for each end is quadratic in a text full of starts.
+    kept: list[str] = []
+    position, search_from = 0, 0
+    unclosed: set[str] = set()
+    while start := opening.search(text, search_from):
+        tag = start[1]
+        end = -1 if tag in unclosed else text.find(f"</{tag}>", start.end())
+        if end < 0:
+            unclosed.add(tag)
+            search_from = start.end()
+            continue
+        kept.append(text[position : start.start()])
+        position = search_from = end + len(tag) + 3
+    return "".join([*kept, text[position:]]) if kept else text

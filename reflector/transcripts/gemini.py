@@ -13,8 +13,8 @@ from typing import Any
 
 from reflector.transcripts import building
 from reflector.transcripts.building import Conversation, Format, Place, fields, joined, objects, short, whole
+from reflector.transcripts.claude_code import typed
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.origins import typed, without_spans
 from reflector.transcripts.records import count_type
 
 _KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
@@ -88,7 +88,7 @@ class _Chat(Conversation):
 def _typed(record: dict[str, Any], said: str) -> str:
     # `displayContent` is what stood in the prompt before files that it names were read into it.
     shown = joined(building.texts(record.get("displayContent"))) or said
-    shown = without_spans(shown, _SPAN).strip()
+    shown = building.without_spans(shown, _SPAN).strip()
     return "" if shown.startswith(("/", "?", "<session_context>", "<hook_context>")) else typed(shown)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from reflector.transcripts import building
 from reflector.transcripts.building import Conversation, Format, Place, digest, fields, joined, objects, short, whole
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.origins import without_spans
 from reflector.transcripts.records import count_type
 
 _WORDLESS = frozenset("model_change thinking_level_change custom label session_info leaf usage context_edit".split())
@@ -75,7 +74,7 @@ def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
         yield building.by_tool(uuid, place, message.get("toolCallId"), said, is_error=failed)
     elif role == "user":
         if said:
-            human = without_spans(said, _SPAN).strip()
+            human = building.without_spans(said, _SPAN).strip()
             yield building.by_user(uuid, place, "human" if human else "injected", human or said)
     elif role in _SUMMARIES:
         yield building.by_user(uuid, place, "summary", whole(message.get("summary")))

@@ -162,12 +162,6 @@ def read_messages(path: str | PathLike[str], *, limit: int | None = None, start:
         yield from reading
 
 
-def agent_of(path: str | PathLike[str]) -> str:
-    """Return the name of the agent that wrote a transcript. Raises as `scan` does."""
-    with _opened(path) as reading:
-        return reading.format.agent
-
-
 def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
     """Return the messages of a transcript of any agent, each `{"role": str, "content": str}`, in file order, all in
     memory; [] without a path or a file. Malformed lines are skipped. Raises OSError for what exists and cannot be read,
@@ -179,9 +173,10 @@ def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
 
 
 def _said(path: str | PathLike[str]) -> list[dict[str, str]]:
-    with suppress(UnknownTranscript):  # the classic list is made of lines that look like messages, whoever wrote them
-        if agent_of(path) != CLAUDE_CODE.agent:
-            said = (message for message in read_messages(path) if message.text and message.origin in _SAID)
+    # The classic list is made of lines that look like messages, whoever wrote them.
+    with suppress(UnknownTranscript), _opened(path) as reading:
+        if reading.format is not CLAUDE_CODE:
+            said = (message for message in reading if message.text and message.origin in _SAID)
             return [{"role": message.role, "content": message.text} for message in said]
     tally = Tally()
     try:
