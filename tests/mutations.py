@@ -359,7 +359,7 @@ MUTATIONS = [
     Mutation(OPENCODE, 'if not text or not (ended or "end" in fields(part.get("time"))):', "if not text:", READERS[1:]),
     Mutation(OPENCODE, 'refused = text[feedback.end() :].strip() if feedback else ""', 'refused = ""', READERS[1:]),
     Mutation(PI, 'if message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
-    Mutation(PI, "human = without_spans(said, _SPAN).strip()", "human = said", READERS[1:]),
+    Mutation(PI, "human = building.without_spans(said, _SPAN).strip()", "human = said", READERS[1:]),
     Mutation(BUILDING, "    if exit_code:\n", "    if False:\n", READERS),
     Mutation(CLAUDE, "    if interrupted:\n        return", "    if False:\n        return", READERS[:1]),
     Mutation(CITATIONS, "if _BULLET_LINE.match(plain) or _is_link_target(plain):", "if _is_link_target(plain):", CITED),
