@@ -105,8 +105,8 @@ MUTATIONS = [
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
     Mutation("reflector/report/page.py", "steps[-MOST_COUNTS:][::-1]", "steps[:MOST_COUNTS]", PAGE),
     Mutation("reflector/report/page.py", "one.session_id), one.tag) != one.tag", "one.session_id)) is not None", PAGE),
-    Mutation("reflector/audit/weeks.py", "standing.stands(verdict) is None", "True", PAGE),
-    Mutation("reflector/audit/weeks.py", 'data.get("corrections", 0), True', "0, True", PAGE),
+    Mutation("reflector/audit/stats.py", "standing.stands(verdict) is None", "True", PAGE),
+    Mutation("reflector/audit/stats.py", 'data.get("corrections", 0), True', "0, True", PAGE),
     Mutation(STANDING, "if is_out(ledger, recorded.event_id):", "if False:", JUDGE),
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),

@@ -161,13 +161,6 @@ def _same_lists(
         yield from (("D3", one, other) for one, other in permutations(reflections, 2))
 
 
-def record_keys(sql: Statements, upto: int) -> Iterator[tuple[str, str, Sequence[int]]]:
-    """Yield (event id, session, keys of its records) of each window of a transcript, up to a position."""
-    for event in between(sql, (SESSION_RECORDED,), 0, upto):
-        keys = (event.data or {}).get("window", {}).get("keys")
-        yield event.event_id, event.session_id or "", unpack_keys(keys) if keys else ()
-
-
 def _sharing(
     sql: Statements, upto: int, completions: Sequence[tuple[str, str | None, str]]
 ) -> Iterator[tuple[str, str, str]]:
@@ -177,10 +170,11 @@ def _sharing(
         reflections[target].append(reflection)
     first: dict[int, tuple[str, str]] = {}
     holders: dict[int, dict[str, str]] = {}
-    for event_id, session, keys in record_keys(sql, upto):
-        for key in keys:
-            if (before := first.setdefault(key, (event_id, session))) != (event_id, session):
-                holders.setdefault(key, dict([before]))[event_id] = session
+    for event in between(sql, (SESSION_RECORDED,), 0, upto):
+        keys, this = (event.data or {}).get("window", {}).get("keys"), (event.event_id, event.session_id or "")
+        for key in unpack_keys(keys) if keys else ():
+            if (before := first.setdefault(key, this)) != this:
+                holders.setdefault(key, dict([before, this])).update([this])
     for shared in {tuple(of.items()) for of in holders.values()}:
         for (one, of_one), (other, of_other) in permutations(shared, 2):
             class_ = "D6" if of_one == of_other else "D5"

@@ -1,6 +1,6 @@
 """Events chosen by what they are about and when they happened; what each says in a line.
 
-Invariant: an event is chosen by its facts alone, so the same filter chooses the same events of the same positions,
+Invariant: an event is chosen by its facts alone, so the same conditions choose the same events of the same positions,
 all at once, the newest only, or while they are appended. Sessions, types and a bullet's tags are looked up
 by index; which sessions cite a bullet takes a pass over the events in question.
 """
@@ -8,7 +8,7 @@ by index; which sessions cite a bullet takes a pass over the events in question.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -16,49 +16,42 @@ from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, names_in
 from reflector.ledger.reader import NOT_A_TAG, conditions
 
 if TYPE_CHECKING:
-    from reflector.ledger.statements import Statements
     from reflector.ledger.store import BulletRow, Ledger
 
 
-class Filter(NamedTuple):
-    """Which events: all that meet every condition. `after` and `upto` are positions, the first not included.
+def select(
+    ledger: Ledger,
+    *,
+    types: Collection[str] = (),
+    session_id: str | None = None,
+    bullet: str | None = None,
+    after: int = 0,
+    upto: int | None = None,
+    begin: str = "",
+    end: str = "",
+    newest: int | None = None,
+) -> list[Event]:
+    """Return the events that meet every condition, in order: all, or the newest so many. Raises LedgerError.
 
-    begin    events from this time on, by the session's own clock: an old session may be recorded today; `end` the same
-
-    bullet   events that add, change, remove, cite or tag the bullet of this name
+    bullet      events that add, change, remove, cite or tag the bullet of this name
+    after       a position, which is not included; `upto` one that is
+    begin, end  times by the session's own clock: an old session may be recorded today
     """
-
-    types: Collection[str] = ()
-    session_id: str | None = None
-    bullet: str | None = None
-    after: int = 0
-    upto: int | None = None
-    begin: str = ""
-    end: str = ""
-
-
-def select(ledger: Ledger, chosen: Filter, newest: int | None = None) -> list[Event]:
-    """Return the events of a filter in order: all, or the newest so many. Raises LedgerError."""
-    positions = _about(ledger, chosen.bullet) if chosen.bullet is not None else None
-    with ledger.asking() as sql:
-        found = _positions(sql, chosen, positions, newest)
-    return ledger.at(found, unreadable=True)
-
-
-def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, newest: int | None) -> list[int]:
-    asked, values = conditions(chosen.types or None, chosen.session_id, chosen.after, chosen.upto)
-    for limit, compared in ((chosen.begin, ">="), (chosen.end, "<=")):
+    asked, values = conditions(types or None, session_id, after, upto)
+    for limit, compared in ((begin, ">="), (end, "<=")):
         if limit:
             asked.append(f"occurred_at {compared} ?")
             values.append(limit)
-    if among is not None:
+    if bullet is not None:
         asked.append("position IN ?")
-        values.append(among)
+        values.append(_about(ledger, bullet))
     # Of one type they are in order; of several, the plus keeps the planner from walking through all events for that.
-    several = len(chosen.types) > 1 and NOT_A_TAG in asked and chosen.session_id is None
-    limit = f" LIMIT {newest:d}" if newest is not None else ""
-    where = f"{' AND '.join(asked)} ORDER BY {'+' if several else ''}position DESC{limit}"
-    return [row[0] for row in sql.run(f"SELECT position FROM event WHERE playbook_id = ? AND {where}", *values)]  # noqa: S608
+    several = len(types) > 1 and NOT_A_TAG in asked and session_id is None
+    most = f" LIMIT {newest:d}" if newest is not None else ""
+    where = f"{' AND '.join(asked)} ORDER BY {'+' if several else ''}position DESC{most}"
+    with ledger.asking() as sql:
+        found = sql.run(f"SELECT position FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
+    return ledger.at([position for (position,) in found], unreadable=True)
 
 
 def _about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TYPES) -> list[int]:

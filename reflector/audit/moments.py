@@ -46,8 +46,6 @@ class UnknownSession(Mistake):
 def session_named(ledger: Ledger, session_id: str) -> str:
     """Return a session's whole id, from it or from the unique beginning of it. Raises UnknownSession."""
     candidates = _sessions_like(ledger, session_id)
-    if session_id in candidates:
-        return session_id
     if len(candidates) != 1:
         could = f"; it could be {', '.join(candidates[:5])}" if candidates else ""
         raise UnknownSession(f"no session {session_id!r:.80} is recorded{could}. See 'reflector log'.")
@@ -83,7 +81,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
     text = text.strip()
     if text.isascii() and text.isdecimal() and len(text) < 16 and (at := ledger.at([int(text)])):
         return Target("event", at[0].event_id, at)
-    found = [*(("session", id) for id in _sessions_like(ledger, text)), *_like(ledger, text)]
+    found: list[tuple[Kind, str]] = [("session", id) for id in _sessions_like(ledger, text)] + _like(ledger, text)
     chosen = [one for one in found if one[1] == text] or found
     if not chosen:
         raise UnknownTarget(
@@ -93,17 +91,14 @@ def target_named(ledger: Ledger, text: str) -> Target:
     if len(chosen) > 1:
         could = ", ".join(f"{kind} {id}" for kind, id in chosen[:_CANDIDATES])
         raise UnknownTarget(f"{text[:80]!r} could be {could}; write more of it")
-    return _target(ledger, *chosen[0])
-
-
-def _target(ledger: Ledger, kind: Kind, id: str) -> Target:
+    kind, id = chosen[0]
     if kind == "session":
         events = list(ledger.events(types=WINDOW_TYPES, session_id=id))
         if not events:
             raise UnknownTarget(f"session {id} has no window, so nothing of it counts; see `reflector show {id}`")
         return Target(kind, id, events)
-    found = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)
-    return Target(kind, id, [found] if found is not None else [])
+    event = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)
+    return Target(kind, id, [event] if event is not None else [])
 
 
 def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:

@@ -1,23 +1,33 @@
-"""Tokens, cost and tags of reflections, by model, by template and by day.
+"""Figures over time: tokens, cost and tags of reflections by model, by template and by day, and sessions by week.
 
 Invariant: each answer and each tag is in one group of every kind, so the groups of a kind add up to the whole. A tag
 belongs to the answer that it was read from; days are those of UTC, as the ledger writes time.
+
+A session is in one week, that of its last window by the session's own clock, and so is all that is said of it, whenever
+that was recorded. Weeks begin on Monday, in UTC, and none is left out between two with a session but where years are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from reflector.audit.weeks import monday
+from reflector.audit.standing import Standing, verdicts_in
+from reflector.events import event as ev
+from reflector.events.registry import WINDOW_TYPES
 from reflector.ledger.answers import Group, take_out
 from reflector.ledger.as_of import Past
+from reflector.ledger.reader import one_of
 from reflector.ledger.usage import answers_at
+from reflector.prices import spent_on
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 KINDS = ("model", "template", "day")
+_STEP, _MOST_GAP = timedelta(days=7), timedelta(days=5 * 365)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +64,76 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     }
     spent = {key: group for key, group in sorted(spent.items()) if group.answers}
     return Stats(upto, tally.sessions, tally.windows, ledger.window_states(), whole, ordered, spent)
+
+
+@dataclass(slots=True)
+class OneSession:
+    """A session: the verdicts of it that count, how often a person corrected the agent, the tokens of its judges;
+    `known` says whether its outcome is recorded, without which corrections are 0."""
+
+    session_id: str | None
+    helpful: int = 0
+    harmful: int = 0
+    corrections: int = 0
+    known: bool = False
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """The sessions of a week, the last to end first; `begins` is its Monday."""
+
+    begins: str
+    sessions: list[OneSession]
+
+    def sum(self, of: str) -> int:
+        """Return the sum of a field over the sessions."""
+        return sum(getattr(one, of) for one in self.sessions)
+
+
+def monday(time: str) -> str:
+    """Return the Monday of the week of a time (ISO 8601); "" of what is not a time."""
+    try:
+        day = date.fromisoformat(time[:10])
+        return str(day - timedelta(days=day.weekday()))
+    except (ValueError, OverflowError):  # of a forged ledger, or of the first week of all
+        return ""
+
+
+def weeks(ledger: Ledger, then: Past) -> list[Week]:
+    """Return the weeks from the first to the last with a session, as of a moment. Raises LedgerError."""
+    of: dict[str, Week] = {}
+    sessions: dict[str | None, OneSession] = {}
+    query = (
+        "SELECT session_id, max(event_id), max(occurred_at) FROM event WHERE playbook_id = ? AND position <= ?"  # noqa: S608
+        f" AND {one_of(WINDOW_TYPES)} GROUP BY coalesce(session_id, event_id), session_id ORDER BY 3 DESC"
+    )
+    with ledger.asking() as sql:
+        for session, window, time in sql.run(query, then.position).fetchall():
+            sessions[session or window] = one = OneSession(session)
+            of.setdefault(monday(time), Week(monday(time), [])).sessions.append(one)
+        verdicts = verdicts_in(sql, then.position)
+    standing = Standing(then)
+    for verdict in verdicts:
+        found = sessions.get(verdict.session_id) if verdict.tag and standing.stands(verdict) is None else None
+        if found is not None:
+            found.helpful += verdict.tag > 0
+            found.harmful += verdict.tag < 0
+    for event in ledger.events(types=(ev.REFLECTION_ANSWERED, ev.SESSION_OUTCOME), upto=then.position):
+        data, found = event.data or {}, sessions.get(event.session_id or event.target_id)
+        if found is not None and event.type == ev.SESSION_OUTCOME:
+            found.corrections, found.known = found.corrections + data.get("corrections", 0), True
+        elif found is not None:
+            found.tokens += spent_on(event.meta, str(data.get("model") or "")).tokens
+    return list(_without_gaps(of))
+
+
+def _without_gaps(of: dict[str, Week]) -> Iterator[Week]:
+    last = ""
+    for begins in sorted(filter(None, of)):
+        day = date.fromisoformat(begins)
+        while last and _MOST_GAP > day - (before := date.fromisoformat(last)) > _STEP:
+            last = str(before + _STEP)
+            yield Week(last, [])
+        last = begins
+        yield of[begins]

@@ -15,7 +15,7 @@ import click
 from reflector.audit.blame import Step
 from reflector.audit.blame import blame as steps_of
 from reflector.audit.citations import observed, use
-from reflector.audit.log import Filter, about, select, summary
+from reflector.audit.log import about, select, summary
 from reflector.audit.moments import (
     Target,
     UnknownTarget,
@@ -260,9 +260,17 @@ def log(
         ends, begins = (period(one) if one is not None else None for one in (until, since))
         upto = min(head, position_of(ledger, until)) if until is not None and ends is None else head
         after = position_before(ledger, since) if since is not None and begins is None else 0
-        times = (begins[0] if begins else "", ends[1] if ends else "")
-        chosen = Filter(types, session_id, bullet, after, upto, *times)
-        events = select(ledger, chosen, last or None)
+        events = select(
+            ledger,
+            types=types,
+            session_id=session_id,
+            bullet=bullet,
+            after=after,
+            upto=upto,
+            begin=begins[0] if begins else "",
+            end=ends[1] if ends else "",
+            newest=last or None,
+        )
         from reflector.curation.undoing import undo_of, undone
 
         gone = undone(ledger)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reflector.audit.blame import Step, blames
 from reflector.audit.difference import difference
 from reflector.audit.moments import span_of
-from reflector.audit.stats import stats
-from reflector.audit.weeks import weeks
+from reflector.audit.stats import stats, weeks
 from reflector.events import event as ev
 from reflector.events.state import REDACTED
 from reflector.ledger.answers import Group

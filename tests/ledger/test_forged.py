@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reflector.audit.log import Filter, select
+from reflector.audit.log import select
 from reflector.events import event as ev
 from reflector.events.registry import fold
 from reflector.exchange.transfer import exported
@@ -143,7 +143,7 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(ledger: Ledge
     else:
         add_bullet(ledger, "pat", "It goes on.")
     assert len(list(exported(ledger))) == ledger.head().position + 1
-    shown = select(ledger, Filter())[position - 1]
+    shown = select(ledger)[position - 1]
     assert (shown.position, bool(shown.fault)) == (position, shown.data is None)
     ledger.rebuild()
     assert [bullet for bullet in ledger.bullets() if bullet in bullets] == list(bullets)
