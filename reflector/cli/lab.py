@@ -20,9 +20,9 @@ from reflector.reflection.backends.fixtures import Recording
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES, Backend, reply_of
 from reflector.reflection.reflection_events import Recorder
-from reflector.reflection.truth.agent import run_recorded
 from reflector.reflection.truth.asking import Case, ReflectorPromptBuilder
 from reflector.reflection.truth.models import Entry, entries_in
+from reflector.reflection.truth.running import run_recorded
 from reflector.sessions import locks
 
 _MOST_PROBLEMS = 20

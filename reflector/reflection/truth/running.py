@@ -1,20 +1,27 @@
-"""Trajectories in the ledger: recorded once, judged by the runner, and read back.
+"""Trajectories: recorded once in a ledger, judged by the runner and read back; or judged by any model, with any store
+of playbooks.
 
 Invariant: a trajectory is a window. It is known by what was asked, answered and reported, so running it again adds
 nothing and asks nobody. Each answer is appended before it is read, and what the answers come to (lessons, verdicts,
 what could not be read) in one transaction. A question that failed is asked again as long as the trajectory is open, and
-the others are not.
+the others are not. `ReflectorAgent.run` returns a result whatever the model does; what went wrong is logged on the
+logger `reflector`. It raises for what the caller can mend (a dataset's name, a trajectory that is too long) and for the
+ledger.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-from reflector.config import ConfigError
+from reflector.config import ConfigError, load_config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MAX_LESSON
@@ -23,18 +30,28 @@ from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
-from reflector.project import DatasetRefused
+from reflector.project import DatasetRefused, Project, checked_dataset
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
+from reflector.reflection.backends import backend_of
 from reflector.reflection.excerpt import estimate_tokens
-from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, reply_of
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, Backend, BackendError, Replies, Request, reply_of
 from reflector.reflection.reflection_events import Recorder, Reflected
 from reflector.reflection.truth.asking import Case, Question, ReflectorPromptBuilder, Talk, Unanswered, talk
-from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
+from reflector.reflection.truth.models import (
+    Bullet,
+    BulletEvaluation,
+    Insight,
+    Playbook,
+    ReflectionResult,
+    Trajectory,
+)
 from reflector.reflection.window import tags_of
 from reflector.text.bounds import encodable
 from reflector.text.secrets import quote, redact
 
+_log = logging.getLogger("reflector")
 #: The fields of an insight besides its key sentence.
 _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
 
@@ -255,3 +272,135 @@ def judged(ledger: Ledger, recorded: Event) -> Talk | None:
         list(data.get("problems", ())),
         _iterations(recorded),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlaybooks:
+    """Playbooks of datasets in a project, each a ledger below its `.claude/reflector/datasets/`: a run with this store
+    is recorded."""
+
+    project: Path
+
+    def load(self, dataset: str) -> Playbook:
+        """Return the live bullets of a dataset. Raises LedgerError, and ValueError for a name it cannot have."""
+        with self.ledger(dataset) as ledger:
+            return playbook_of(ledger)
+
+    @contextmanager
+    def ledger(self, dataset: str) -> Iterator[Ledger]:
+        """Open the ledger of a dataset. Raises as `load` does."""
+        with Project.of_dataset(self.project, dataset).open_ledger() as ledger:
+            yield ledger
+
+
+def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> Backend:
+    """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`), with `settings` of the
+    configuration, such as `model`. Raises ConfigError."""
+    root = project or Path.cwd()
+    made = backend_of(load_config(root, flags={"backend": backend, **settings}), root)
+    reply_of(made)
+    return made
+
+
+class _Foreign:
+    """A caller's own model: an object with `invoke_with_template(prompt)`, or a callable."""
+
+    is_model = rereads = quotes = False
+
+    def __init__(self, llm_client: Any) -> None:
+        self.call = getattr(llm_client, "invoke_with_template", llm_client)
+        if not callable(self.call):
+            raise TypeError("llm_client needs a method invoke_with_template(prompt), or to be callable")
+        self.name = quote(str(getattr(llm_client, "name", "") or type(llm_client).__name__), 60)
+
+    def answer(self, request: Request) -> Answer:
+        raise BackendError(f"{self.name} judges no sessions", stage="backend", attempts=0, final=True)
+
+    def reply(self, question: Question) -> Answer:
+        """Answer a question with the caller's model."""
+        sent = question.prompt
+        text = self.call(sent)
+        if not isinstance(text, str):
+            raise BackendError(f"the model answered with {type(text).__name__}, not with text", stage="answer")
+        return Answer(text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256)
+
+
+class ReflectorAgent:
+    """Reflects on trajectories.
+
+    llm_client      anything with `invoke_with_template(prompt: str) -> str`, a callable, or a backend of ours
+    prompt_builder  anything with `build` and `build_evaluation_prompt`, such as a `ReflectorPromptBuilder`
+    playbook_store  anything with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, every run is recorded
+    """
+
+    def __init__(self, llm_client: Any, prompt_builder: Any, playbook_store: Any) -> None:
+        self.llm_client = llm_client
+        self.prompt_builder = prompt_builder
+        self.playbook_store = playbook_store
+
+    def run(
+        self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
+    ) -> ReflectionResult:
+        """Return what a trajectory teaches; empty where the model could not be asked. The insights are those of the
+        last iteration that could be read. Raises ValueError, LedgerError and what the prompt builder raises."""
+        case = Case(trajectory, ground_truth, test_report, checked_dataset(dataset), max_iterations)
+        # A mock has every attribute, also those of our backends.
+        ours = isinstance(self.llm_client, Replies) and not hasattr(self.llm_client, "invoke_with_template")
+        backend: Backend = self.llm_client if ours else _Foreign(self.llm_client)
+        if case.iterations < 1:
+            said = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
+        elif isinstance(self.playbook_store, LedgerPlaybooks):
+            project = self.playbook_store.project
+            with self.playbook_store.ledger(dataset) as ledger:
+                recorder = Recorder(ledger, backend, gate=Gate(load_config(project), project))
+                said, _ = run_recorded(recorder, self.prompt_builder, case)
+        else:
+            said = self._unrecorded(backend, case)
+        for problem in said.problems:
+            _log.warning("%s", quote(problem, 500))
+        return ReflectionResult(
+            insights=said.insights,
+            bullet_evaluations=said.evaluations,
+            trajectory_query=trajectory.query,
+            trajectory_dataset=trajectory.dataset,
+            iteration_count=said.iterations,
+        )
+
+    def _unrecorded(self, backend: Backend, case: Case) -> Talk:
+        """Judge by a playbook that may have any bullets, which no ledger could hold."""
+        try:
+            known = {bullet.id: bullet for bullet in self.playbook_store.load(case.dataset).bullets}
+        except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
+            return Talk(problems=[f"the playbook cannot be loaded: {type(error).__name__}: {error}"])
+        used = list(dict.fromkeys(case.trajectory.used_bullet_ids))
+
+        def ask(question: Question) -> str:
+            try:
+                return reply_of(backend)(question).text
+            except Exception as error:  # requirement B-16: a model's failure is never the caller's
+                raise Unanswered(f"{type(error).__name__}: {error}") from error
+
+        said = talk(replace(case, bullets=[known[id_] for id_ in used if id_ in known]), self.prompt_builder, ask)
+        said.problems[:0] = _unknown(id_ for id_ in used if id_ not in known)
+        return said
+
+
+def run_recorded(recorder: Recorder, builder: Any, case: Case, *, ask: bool = True) -> tuple[Talk, Reflected | None]:
+    """Record a trajectory and judge it, unless nobody is to `ask`; return what its answers say, and how it ended, None
+    where it had ended before. Raises Mistake for one that is too long, and LedgerError."""
+    window, recorded = record(recorder.ledger, case)
+    reflected, said = None, Talk()
+    if not ask and window.state != "completed":
+        away = "the API is away; it is recorded, run the same command again"
+        reflected = Reflected(window.session_id, window.event_id, "failed", away, "transport", again=True)
+    elif window.state != "completed" and recorded.data is not None:
+        reflected, said = finish(recorder, window, recorded, builder=builder)
+    said = judged(recorder.ledger, recorded) or said
+    if reflected is not None and not said.problems and reflected.outcome != "completed":
+        said.problems.append(reflected.detail)
+    said.problems[:0] = _unknown((recorded.data or {}).get("unknown", ()))
+    return said, reflected
+
+
+def _unknown(ids: Iterable[str]) -> list[str]:
+    return [f"no bullet is called {quote(id_, 80)}; it was skipped" for id_ in ids]
