@@ -39,7 +39,7 @@ _MOST_OUT = 4 * MOST_ANSWER
 _CUE = "Answer with an empty JSON object."
 #: Seconds for a client's version, and for it to show its request.
 _BRIEF = 60.0
-#: How long a client rests that hit its limit twice in a row and does not say until when.
+#: How long a client rests that hit its limit twice in a row, in seconds.
 _REST = 3_600.0
 _LIMITED = re.compile(r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b", re.I)
 _LOGGED_OUT = re.compile(r"log(?:ged)? ?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I)
@@ -49,8 +49,6 @@ _AWAY = re.compile(
     r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket|fetch failed|\bE[A-Z]{4,}\b|stream",
     re.I,
 )
-_AGAIN_IN = re.compile(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
-_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +107,8 @@ class AgentClient:
                     said = await self._asked(client, agreed, state, "".join(texts))
                 except Limited as error:
                     state.limits += 1
-                    if state.limits > 1:  # none until it is over
-                        error.retry_after = error.retry_after or _REST
-                        state.until = time.time() + error.retry_after
+                    if state.limits > 1:
+                        error.retry_after, state.until = _REST, time.time() + _REST
                     raise
                 else:
                     state.limits = 0
@@ -206,7 +203,7 @@ def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> B
         return BackendError(what + SHORTER, stage="request")
     if _LIMITED.search(words):
         what = f"{client.title} hit its limit ({said.error or words[-300:]}); it is asked again by itself"
-        return Limited(what, stage="access", retry_after=_seconds_until(words))
+        return Limited(what, stage="access")
     if _LOGGED_OUT.search(words):
         return _refusal(f"{client.title} is logged out: {client.names[2]} ({said.error or words[-300:]})", "access")
     if _NO_MODEL.search(words):
@@ -216,7 +213,7 @@ def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> B
 
 
 class Limited(BackendError):
-    """A client's limit is reached; `retry_after` where it says for how long."""
+    """A client's limit is reached."""
 
 
 def _refusal(said: str, stage: str, rest: float = 0.0) -> BackendError:
@@ -224,14 +221,6 @@ def _refusal(said: str, stage: str, rest: float = 0.0) -> BackendError:
     if rest > 0:
         said += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
     return BackendError(said, stage=stage, attempts=0, retry_after=rest)
-
-
-def _seconds_until(words: str) -> float:
-    """Return for how long a limit lasts, as a client says it: a time, or a span; 0.0 where it says neither."""
-    if at := re.search(r"\b(1[6-9]\d{8}|[2-9]\d{9})\b", words):
-        return min(max(60.0, int(at[1]) - time.time()), 8 * 86_400)
-    spans = _AGAIN_IN.findall(words.rpartition(" in ")[2])
-    return float(min(sum(int(number) * _SECONDS[unit[0].lower()] for number, unit in spans), 8 * 86_400))
 
 
 async def _version(client: JudgeClient, agreed: consent.Agreed, environ: Mapping[str, str], ours: Ours) -> str:

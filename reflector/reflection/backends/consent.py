@@ -46,10 +46,9 @@ class State:
     until: float = 0.0
 
 
-def found(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
+def found() -> dict[str, Agreed]:
     """Return the clients that are installed here, as they would be started."""
-    environ = os.environ if environ is None else environ
-    path = environ.get("PATH", "")
+    environ, path = os.environ, os.environ.get("PATH", "")
     node = shutil.which("node", path=path)
     clients = {}
     for client in JUDGES.values():
@@ -63,10 +62,10 @@ def found(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
     return clients
 
 
-def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
+def read() -> dict[str, Agreed]:
     """Return the clients that the person lets judge; none without consent, or where its record is damaged."""
     try:
-        known = {name: one for name, one in _object(environ, _FILE).items() if name in JUDGES}
+        known = {name: one for name, one in _object(_FILE).items() if name in JUDGES}
         return {name: Agreed(str(one["path"]), dict(one["environ"])) for name, one in known.items()}
     except (KeyError, TypeError, ValueError):
         return {}
@@ -87,23 +86,23 @@ def withdraw() -> bool:
     return was
 
 
-def state_of(name: str, environ: Mapping[str, str] | None = None) -> State:
+def state_of(name: str) -> State:
     try:
-        return State(**_object(environ, _STATE).get(name, {}))
+        return State(**_object(_STATE).get(name, {}))
     except TypeError:
         return State()
 
 
-def rest_words(name: str, environ: Mapping[str, str] | None = None) -> str:
+def rest_words(name: str) -> str:
     """Return until when a client rests that hit its limit, in words; "" for one that does not."""
-    until = state_of(name, environ).until
+    until = state_of(name).until
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
     return f"(hit its limit; asked again after {at})" if until > time.time() else ""
 
 
 def keep_state(name: str, state: State) -> None:
     """Record what is known of a client; the judge's lock must be held. Raises OSError."""
-    states = {**_object(None, _STATE), name: asdict(state)}
+    states = {**_object(_STATE), name: asdict(state)}
     files.write_durably(open_folder(), json.dumps(states).encode(), _STATE)
 
 
@@ -117,9 +116,9 @@ def open_folder(below: str = "") -> str:
     return files.private_folder(f"{folder}/{below}") if below else folder
 
 
-def _object(environ: Mapping[str, str] | None, name: str) -> dict[str, dict]:  # type: ignore[type-arg]
+def _object(name: str) -> dict[str, dict]:  # type: ignore[type-arg]
     try:
-        value = json.loads(files.read_bounded(Path(judge_folder(environ), name), _MOST_BYTES))
+        value = json.loads(files.read_bounded(Path(judge_folder(), name), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
