@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isinf
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from reflector.events.event import MAX_INT
 from reflector.events.state import MAX_TAGS
@@ -30,6 +30,7 @@ from reflector.playbook.counting import VERDICTS
 from reflector.playbook.names import is_name
 from reflector.text.secrets import quote
 
+#: Ways in which JSON is found, from sound to damaged.
 Strategy = Literal["whole", "fence", "bare_fence", "braces", "repaired", "none"]
 
 #: Raised when the same text would give another result; it is written beside each result.
@@ -226,13 +227,9 @@ def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
     ), said
 
 
-#: Ways in which JSON is found, from sound to damaged.
-_DAMAGE: tuple[Strategy, ...] = ("whole", "fence", "bare_fence", "braces", "repaired")
-
-
 def worst(strategies: Iterable[Strategy]) -> Strategy:
     """Return the way of finding JSON that says the least for it; none where there is none."""
-    return max((one for one in strategies if one in _DAMAGE), key=_DAMAGE.index, default="none")
+    return max((one for one in strategies if one != "none"), key=get_args(Strategy).index, default="none")
 
 
 def extract_json_object(text: str) -> dict[str, Any] | None:
@@ -271,12 +268,6 @@ def _no_constant(literal: str) -> NoReturn:
     raise ValueError(f"{literal} is not JSON")
 
 
-def _integer(literal: str) -> int:
-    if len(literal) > 4000:  # converting longer ones takes quadratic time
-        raise ValueError("an integer of more than 4000 digits")
-    return int(literal)
-
-
 def _float(literal: str) -> float:
     value = float(literal)
     if isinf(value):
@@ -285,7 +276,7 @@ def _float(literal: str) -> float:
 
 
 #: Models break lines inside of strings.
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant, parse_int=_integer, parse_float=_float)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant, parse_float=_float)
 
 
 def _whole_object(text: str) -> dict[str, Any] | None:
