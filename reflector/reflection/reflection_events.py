@@ -300,10 +300,6 @@ class Recorder:
             if self.backend.is_model:
                 self.gate.settle(self.ledger)
 
-    def completed(self, window: WindowRow, detail: str) -> Reflected:
-        """Return how a window ended whose reflection was appended."""
-        return Reflected(window.session_id, window.event_id, "completed", detail)
-
     def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         """Record that the gate is closed."""
         if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason

@@ -195,7 +195,7 @@ class Runner(Recorder):
         ]
         decided = {tag["name"] for tag in tagged if tag["disposition"] == "counted"}
         undecided = tuple(name for name in names_in(recorded, "cited") if name in counting and name not in decided)
-        return replace(self.completed(window, ", ".join(verdicts)), undecided=undecided)
+        return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), undecided=undecided)
 
 
 def _unread(parsed: Parsed, answer: Event) -> str:

@@ -170,7 +170,7 @@ def finish(
     ledger.append(_events(recorded, said, asking.given, window, ledger))
     count, verdicts = len(said.insights), [f"{one.bullet_id} {one.tag}" for one in said.evaluations]
     detail = ", ".join([f"{count} insight{'' if count == 1 else 's'}", *verdicts])
-    return recorder.completed(window, detail), said
+    return Reflected(window.session_id, window.event_id, "completed", detail), said
 
 
 @dataclass(slots=True)
