@@ -28,7 +28,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 #: transcripts, at whose expense.
 USERS_OWN = (
     *("api_key", "base_url", "judge_client", "judge_measured", "off", "projects", "wrong_counts"),
-    "checked_counts",
+    *("checked_counts", "fixtures"),
 )
 
 #: With which command a person lets their own agents judge.
@@ -189,8 +189,13 @@ def load_config(
     if own.get("backend") == "agent":
         raise ConfigError(f"{projects}: only you may let your agent judge; remove backend and run: {CONSENT}")
     config = _within(config, _over(config, own, "project", projects), projects, users)
-    if project.resolve() != Path(user_folder(environ)).resolve():
-        config = _fenced(config, project, projects, users)
+    if project.resolve() != Path(user_folder(environ)).resolve() and not config.lists(project):
+        at_whose = {"model": "decides what a request costs"}
+        if config.layer("ledger_url") == "user":
+            at_whose["playbook"] = "names a playbook of a ledger that you named"
+        for key in at_whose.keys() & own:
+            way_out = f'if that is as you want it, put projects = ["{project}"] into {users}'
+            raise ConfigError(f"{projects}: {key} {at_whose[key]}; {way_out}")
     ours = {name: value for name, value in environ.items() if name.startswith("REFLECTOR_") and value}
     others = {name for name in ours if name.startswith("REFLECTOR_TEST_")} | _OTHER_VARIABLES
     variables = {name.removeprefix("REFLECTOR_").lower(): ours[name] for name in ours if name not in others}
@@ -215,38 +220,8 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
     return projects
 
 
-def _fenced(config: Config, project: Path, path: Path, home: Path) -> Config:
-    """Return the settings where a repository's own file says nothing of what is outside it. Raises ConfigError."""
-    at_whose = {
-        "model": "decides what a request costs",
-        "playbook": "names a playbook of a ledger that you named" if config.layer("ledger_url") == "user" else "",
-    }
-    for key, why in at_whose.items():
-        if why and config.layer(key) == "project" and not config.lists(project):
-            raise ConfigError(
-                f'{path}: {key} {why}; if that is as you want it, put projects = ["{project}"] into {home}'
-            )
-    if config.fixtures and config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
-        raise ConfigError(f"{path}: fixtures is {config.fixtures!r}, which is not below {project}; put it there")
-    return config
-
-
 def is_server(url: str) -> bool:
     return bool(url) and not url.lower().startswith("sqlite")
-
-
-def _below(project: Path, file: str) -> Path | None:
-    """A file's path where it is below the project, not git's, and no link is on the way from there; else None."""
-    if "\0" in file:
-        return None
-    root = project.absolute()
-    path = Path(os.path.abspath(project / file))  # noqa: PTH100 - resolve() below shows the links
-    if not path.is_relative_to(root) or path == root:
-        return None
-    below = path.relative_to(root)
-    # What git keeps in its own folder is not part of a clone, and a file there can end the repository.
-    is_gits = any(part.casefold() == ".git" for part in below.parts)
-    return path if not is_gits and path.resolve() == project.resolve() / below else None
 
 
 def variable(key: str) -> str:
@@ -321,22 +296,23 @@ _KINDS: dict[type, str] = {
     bool: "true or false",
     tuple: "a list of texts",
 }
-#: Whole numbers and the least that makes sense.
-_LEAST = {
-    "idle_minutes": 1,
-    "max_attempts": 1,
-    "request_tokens": 8_000,
-    "monthly_tokens": 0,
-    "daily_requests": 0,
-    "deadline_seconds": 1,
-    "judgement_precision": 50,
-    "prune_after": 0,
-}
 #: Of every whole number: what is more means "no limit", which is 0, and could be neither counted nor printed.
 _MOST = 10**12
+#: The least and the most that makes sense.
+_BOUNDS = {
+    "idle_minutes": (1, _MOST),
+    "max_attempts": (1, _MOST),
+    "request_tokens": (8_000, _MOST),
+    "monthly_tokens": (0, _MOST),
+    "daily_requests": (0, _MOST),
+    "deadline_seconds": (1, _MOST),
+    "judgement_precision": (50, 99),
+    "prune_after": (0, _MOST),
+}
 _MOST_DIGITS = 1_000
 _MEASURED = re.compile(r"(?<!\S)(sure|likely|unsure)=(100|[1-9]?[0-9])(?!\S)", re.ASCII)
 _CHOICES: dict[str, Iterable[str]] = {
+    "backend": BACKENDS,
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": ("ask", "accept"),
     "worktrees": ("main", "own"),
@@ -346,16 +322,13 @@ _CHOICES: dict[str, Iterable[str]] = {
 
 
 def _check(key: str, value: Any, where: str) -> None:
-    if key == "backend" and value not in BACKENDS:
-        raise ConfigError(f"{where} is {value!r}, which is not a backend; {_hint(value, 'backends', BACKENDS)}")
     if key in _CHOICES and value not in _CHOICES[key]:
-        raise ConfigError(f"{where} is {value!r}; {key} is one of {', '.join(_CHOICES[key])}")
-    if key in _LEAST and not _LEAST[key] <= value <= _MOST:
+        raise ConfigError(f"{where} is {value!r}; {_hint(value, 'choices', _CHOICES[key])}")
+    least, most = _BOUNDS.get(key, (value, value))
+    if not least <= value <= most:
         shown = value if abs(value) < 10**30 else "a number of more than 30 digits"
-        bound = f"least {_LEAST[key]}" if value < _LEAST[key] else f"most {_MOST:,}"
+        bound = f"least {least}" if value < least else f"most {most:,}"
         raise ConfigError(f"{where} is {shown}; it must be at {bound}")
-    if key == "judgement_precision" and value > 99:
-        raise ConfigError(f"{where} is {value}; it is how many of 100 verdicts are to be right, at most 99")
     if key == "judge_measured" and _MEASURED.sub("", value).strip():
         said = "it is how many of 100 verdicts are right by how sure the judge is"
         raise ConfigError(f"{where} is {value!r}; {said}, such as 'sure=95 likely=80'")

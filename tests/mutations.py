@@ -328,8 +328,7 @@ MUTATIONS = [
     # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's to say.
     Mutation(CONFIG, "if most and not 0 < asked <= most:", "if most and not asked <= most:", CONFIGURED),
     Mutation(CONFIG, "        if key in own:\n", "        if False:\n", CONFIGURED),
-    Mutation(CONFIG, "not _LEAST[key] <= value <= _MOST:", "value > _MOST:", CONFIGURED),
-    Mutation(CONFIG, "not is_gits and path.resolve()", "path.resolve()", CONFIGURED),
+    Mutation(CONFIG, "not least <= value <= most:", "value > most:", CONFIGURED),
     # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
     Mutation(FAST, ".is_project(project) or not locate.exists(project) or", ".is_project(project) or", HOOK),
     Mutation(FAST, 'event in handover.STOPS and "parent_agent_id" in payload', "False", ("tests/cli/test_install.py",)),

@@ -66,8 +66,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         ('model = "the-dearest-1"', "what a request costs"),
         ("request_tokens = 10000000", "lowered"),
         ("monthly_tokens = 0", "lowered"),
-        ('fixtures = "../x.json"', "not below"),
-        ('fixtures = ".git/x.json"', "not below"),
+        ('fixtures = "x.json"', "belongs in the user's own file only"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_the_right_one(tmp_path: Path, text: str | bytes, wanted: str) -> None:
