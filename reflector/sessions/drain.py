@@ -98,13 +98,11 @@ def _drain_patiently(project: Project) -> Drained | None:
     return drain(project)
 
 
-def drain(
-    project: Project, *, wait: bool = False, retry: Retry = "due", confirmed: int | None = None
-) -> Drained | None:
+def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drained | None:
     """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
 
     `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
-    otherwise are tried when their pause is over. `confirmed` is as `ask_model` has it.
+    otherwise are tried when their pause is over.
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
@@ -124,7 +122,7 @@ def drain(
         if all(one.path in met for one in spool.pending_for(project.root)):
             break
     for one in asking:
-        asked = ask_model(one, retry=retry, wait=wait, confirmed=confirmed)
+        asked = ask_model(one, retry=retry, wait=wait)
         last_session.leave(one.root, asked.reflected)
         done.reflected += asked.reflected
         done.notes += asked.notes
