@@ -57,8 +57,8 @@ THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
 
 
 def examples(thorough: int) -> int:
-    """How many examples a generated test plays: all in the slow suite, a fifth of them in the fast one."""
-    return thorough if THOROUGH else max(thorough // 5, 5)
+    """How many examples a generated test plays: all in the slow suite, a tenth of them in the fast one."""
+    return thorough if THOROUGH else max(thorough // 10, 4)
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:

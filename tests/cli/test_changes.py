@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def edits(agent: Agent, tmp_path: Path, script: str) -> None:
     """Make the editor a script of Python, which has the text in `text` and writes it back."""
     editor = tmp_path / "editor"
     body = f"import sys, pathlib, subprocess\nfile = pathlib.Path(sys.argv[1])\ntext = file.read_text()\n{script}\n"
-    editor.write_text(f"#!/usr/bin/env python3\n{body}file.write_text(text)\n")
+    editor.write_text(f"#!{sys.executable} -IS\n{body}file.write_text(text)\n")
     editor.chmod(0o755)
     agent.environ["EDITOR"] = str(editor)
 

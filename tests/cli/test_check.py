@@ -311,7 +311,7 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
     path.write_bytes(text)
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_narrow_terminal_shows_each_result_whole(fresh: Agent, columns: int) -> None:
     assert "Never mock the database" in fresh.sent(columns, "check", "--dry-run")
     fresh.call("check", "--yes")

@@ -91,25 +91,30 @@ def test_an_answer_comes_with_its_tokens_from_a_start_in_an_empty_folder(played:
 @pytest.mark.parametrize(
     ("mode", "stage", "said"),
     [
-        ("absent", "access", f"is not at .* any more; install it, and run: {CONSENT}"),
         ("out", "access", "is logged out: (run|set) "),
         ("limit", "access", "hit its limit .*it is asked again by itself"),
-        ("hanging", "transport", "did not answer within . s and was ended; .*raise deadline_seconds"),
-        ("talkative", "answer", "printed more than 64 KB"),
     ],
 )
 def test_a_failure_has_a_name_and_says_what_to_do(played: Played, mode: str, stage: str, said: str) -> None:
-    played.send()
     played.mode(mode)
-    if mode == "absent":
-        played.binary.unlink()
-    error = played.fails(deadline=2.0)
+    error = played.fails()
     assert error.stage == stage
     assert JUDGES[played.name].title in str(error)
     assert re.search(said, str(error)), error
-    assert (stage in OUTAGES) == (mode != "talkative")
+    assert (stage in OUTAGES, error.usage.total) == (True, 0)
+
+
+@only_claude
+def test_an_agent_that_is_gone_or_says_too_much_has_a_name_and_a_way_out(played: Played) -> None:
+    played.mode("talkative")
+    error = played.fails()
     # What was sent and came to nothing may have been paid for.
-    assert (error.usage.total > 0) == (mode in ("hanging", "talkative"))
+    assert (error.stage, error.stage in OUTAGES, error.usage.total > 0) == ("answer", False, True)
+    assert "Claude Code printed more than 64 KB" in str(error)
+    played.binary.unlink()
+    error = played.fails()
+    assert (error.stage, error.usage.total) == ("access", 0)
+    assert re.search(f"Claude Code is not at .* any more; install it, and run: {CONSENT}", str(error)), error
 
 
 @only_claude
@@ -123,7 +128,6 @@ def test_a_failure_has_a_name_and_says_what_to_do(played: Played, mode: str, sta
     ],
 )
 def test_only_what_is_the_apis_doing_keeps_other_sessions_waiting(played: Played, said: str, stage: str) -> None:
-    played.send()
     played.mode(f"says {said}")
     error = played.fails()
     assert (error.stage, "lower request_tokens" in str(error)) == (stage, stage == "request")
@@ -131,9 +135,10 @@ def test_only_what_is_the_apis_doing_keeps_other_sessions_waiting(played: Played
 
 @only_claude
 def test_with_the_time_limit_ends_all_that_the_agent_started(played: Played) -> None:
-    played.send()
     played.mode("hanging")
-    played.fails(deadline=2.0)
+    error = played.fails(deadline=2.0)
+    assert (error.stage, error.usage.total > 0) == ("transport", True)
+    assert re.search("Claude Code did not answer within . s and was ended; .*raise deadline_seconds", str(error))
     child = Path("/proc", (played.folder / "child").read_text())
     end = time.monotonic() + 5
     while child.exists() and "Z" not in (child / "stat").read_text().split()[2]:

@@ -241,8 +241,8 @@ def take(home: str, origin: str) -> None:
 
 
 def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    workers = [spawn.Process(target=take, args=(str(tmp_path), f"ledger-{number}")) for number in range(4)]
+    fork = multiprocessing.get_context("fork")
+    workers = [fork.Process(target=take, args=(str(tmp_path), f"ledger-{number}")) for number in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
@@ -170,21 +171,32 @@ class Agent:
         command = [*options.pop("program", REFLECTOR), *map(str, arguments)]
         return subprocess.Popen(command, text=True, cwd=self.project, **options)
 
-    def sent(self, columns: int, *arguments: str, typed: bytes = b"", **options: Any) -> str:
+    def sent(self, columns: int, *arguments: str, typed: bytes = b"", code: int | None = 0, errors: bool = True) -> str:
         """All that a command sends to a terminal of so many columns, on which a person typed something."""
-        master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        # A process of its own: the size is that of the terminal which the process was started on.
-        ends = {"stdin": slave, "stdout": slave, "stderr": slave, "env": {"TERM": "xterm", **self.env()}}
-        process = self.start(*arguments, **ends | options)
-        os.close(slave)
+        child, master = pty.fork()
+        if child == 0:
+            try:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+                if not errors:
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
+                os.chdir(self.project)
+                with patch.dict(os.environ, {"TERM": "xterm", **self.env()}, clear=True):
+                    ended = run([*arguments])
+                sys.stdout.flush()
+                os._exit(ended)
+            except BaseException:  # noqa: BLE001 - it goes to the terminal, as an error does
+                traceback.print_exc()
+                sys.stderr.flush()
+            os._exit(99)
         os.write(master, typed)
         read = b""
         with suppress(OSError):  # the last one closed its end
             while piece := os.read(master, 65536):
                 read += piece
         os.close(master)
-        assert process.wait() == 0
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code is None or ended == code, (ended, read)
         return read.decode().replace("\r\n", "\n")
 
     def run(self, *arguments: str | Path, code: int | None = 0, **options: Any) -> Ran:

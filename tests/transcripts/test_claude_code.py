@@ -93,7 +93,7 @@ def test_glued_and_torn_records_are_found(path: Path) -> None:
 
 
 def test_a_file_that_shrinks_while_it_is_read_ends(path: Path) -> None:
-    write(path, [user(1, "x" * 3_000_000), *(assistant(n, "y" * 1000) for n in range(2, 50))])
+    write(path, [user(1, "x" * 1_000_000), *(assistant(n, "y" * 1000) for n in range(2, 50))])
     messages = read_messages(path)
     assert next(messages).text.startswith("x")
     os.truncate(path, 100)
@@ -277,7 +277,7 @@ def test_a_long_result_keeps_head_errors_and_tail_and_a_files_text_is_not_search
 
 
 def test_injected_texts_thinking_and_arguments_are_bounded(path: Path) -> None:
-    big = "word " * 300_000
+    big = "word " * 100_000
     deep: Any = big
     for _ in range(20):
         deep = {"k": [deep, big[:100_000]]}
@@ -308,12 +308,12 @@ def test_hostile_texts_cost_linear_time(path: Path) -> None:
     refused = REJECTED + "The user provided the following reason for the rejection: "
     read(
         path,
-        user(1, "<system-reminder>" * 300_000),
-        user(2, [result(refused + " " * 3_000_000 + "x", is_error=True)]),
-        user(3, "[Request interrupted by user" * 100_000),
-        assistant(4, "[pat-1]:" + "/" * 900_000 + " x"),
-        assistant(5, "[pat-1]" + "- " * 400_000),
-        assistant(6, "[pat-1][" * 100_000),
+        user(1, "<system-reminder>" * 100_000),
+        user(2, [result(refused + " " * 1_000_000 + "x", is_error=True)]),
+        user(3, "[Request interrupted by user" * 40_000),
+        assistant(4, "[pat-1]:" + "/" * 300_000 + " x"),
+        assistant(5, "[pat-1]" + "- " * 150_000),
+        assistant(6, "[pat-1][" * 40_000),
     )
     assert [citations_of(message) for message in read_messages(path)][3:] == [["pat-1"]] * 3
 
