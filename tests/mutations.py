@@ -529,7 +529,7 @@ def tried(number: int, mutation: Mutation, copies: SimpleQueue[Path]) -> bool:
 
 def run(copy: Path, tests: tuple[str, ...]) -> int:
     """The exit code of the fast tests in some modules, which stop at the first failure."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0"]
     command += ["-m", "not slow and not client and not scale and not browser and not postgres", *tests]
     # As CI does, with the same examples each time.
     env = {**os.environ, "CI": "true", "PYTHONPATH": str(copy)}
