@@ -318,8 +318,7 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
     """
     from tempfile import TemporaryDirectory
 
-    from reflector.exchange.cloudevents import Header, header_line
-    from reflector.exchange.transfer import load
+    from reflector.exchange.transfer import Header, header_line, load
     from reflector.ledger.store import Ledger
 
     end, own = copied(place.root), Path(own_folder(str(place.root)))

@@ -20,7 +20,7 @@ from benchmarks import lessons
 from reflector.cli.app import run
 from reflector.cli.table import COMMANDS, GROUPS
 from reflector.config import SETTINGS, USERS_OWN
-from reflector.exchange.cloudevents import Stored, event_line
+from reflector.exchange.transfer import Stored, event_line
 from reflector.gated import _SECTIONS as SECTIONS
 from reflector.sessions import locks
 from reflector.transcripts.reading import formats

@@ -41,8 +41,7 @@ from reflector.exchange.agreement import (
     restated_bullets,
     restated_counters,
 )
-from reflector.exchange.cloudevents import Header
-from reflector.exchange.transfer import Checked, Erased, WrongLine, checked, write
+from reflector.exchange.transfer import Checked, Erased, Header, WrongLine, checked, write
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError

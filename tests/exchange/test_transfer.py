@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.exchange.cloudevents import NotALine, header_of, line_of
 from reflector.exchange.merge import merge
-from reflector.exchange.transfer import WrongLine, copy, exported, lines_of, load
+from reflector.exchange.transfer import NotALine, WrongLine, copy, exported, header_of, line_of, lines_of, load
 from reflector.ledger.canonical import MAX_DEPTH, next_chain, plain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
