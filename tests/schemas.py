@@ -60,7 +60,6 @@ ANSWERS = {
     "reflect": "drain.Drained",
     "reflect --reparse": "list[standing.Reparsed]",
     "judge": "list[standing.OpenCitation]",
-    "redact --where": "transfer.RedactedJson",
     "import FILE": "transfer.ImportedJson",
     "import EXPORT": "transfer.LoadedJson | transfer.Merged",
     "verify": "ledger.VerifiedJson",

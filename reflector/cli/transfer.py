@@ -23,7 +23,7 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, shaped, table
+from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, table
 from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
 from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
@@ -249,49 +249,14 @@ def export(place: Place, form: str, moment: str | None) -> None:
             print_lines(exported(ledger, then.position if then else None))
 
 
-@dataclass(frozen=True, slots=True)
-class HeldJson:
-    """An event that holds a text, and the texts of it that do."""
-
-    position: int
-    event_id: str
-    type: str
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RedactedJson:
-    """Where a text is, and what was erased.
-
-    stays        positions of events that hold it outside of their prose
-    copies       files of ours, `files` other ones
-    redacted_at  positions of the erasures
-    """
-
-    events: list[HeldJson]
-    stays: list[int]
-    copies: list[Path]
-    files: list[Path]
-    redacted_at: list[int]
-
-
 @click.command()
 @click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
 @click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; - reads it from standard input.")
 @click.option("--session", metavar="ID", help="Erase what all events of a session say.")
 @why_option
 @yes_option
-@click.option("--json", "as_json", is_flag=True, help="With --where: print JSON; erase only with --yes.")
 @click.pass_obj
-def redact(
-    place: Place,
-    what: str | None,
-    text: str | None,
-    session: str | None,
-    why: str | None,
-    yes: bool,
-    as_json: bool,
-) -> None:
+def redact(place: Place, what: str | None, text: str | None, session: str | None, why: str | None, yes: bool) -> None:
     """Erase prose for ever; the counts stay.
 
     Name an event: an id, its beginning, or a position from `reflector log`; a reflection means its analysis. With
@@ -299,10 +264,9 @@ def redact(
     deliveries; sessions that wait there are still recorded. With --session, erases what a session's events say, and
     names its transcript. The chain still verifies. Later exports and backups do not hold the text; earlier ones do.
     """
-    if [what, text, session].count(None) != 2 or (as_json and text is None):
-        raise click.UsageError("name an event, a text with --where, or a --session; --json is for --where")
-    only_shows = as_json and not yes
-    if why is None and not only_shows:
+    if [what, text, session].count(None) != 2:
+        raise click.UsageError("name an event, a text with --where, or a --session")
+    if why is None:
         raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
     with place.pipeline() as pipeline:
         ledger, folder, state = pipeline.ledger, pipeline.project.root / ".claude", pipeline.project.state_dir
@@ -314,28 +278,23 @@ def redact(
         files = copies(folder, erasure)
         waiting = [path for path in files if text is not None and path.is_relative_to(state / "spool")]
         ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
-        if text is not None and not as_json:
+        if text is not None:
             _print_found(erasure, files, ours)
         done, gone, others = list[Appended](), list[Path](), list[Event]()
-        if not only_shows and (erasure.events or files or erasure.stays):
+        if erasure.events or files or erasure.stays:
             _ask(erasure, where, yes=yes)
-            done = erase(ledger, erasure, why or "")
+            done = erase(ledger, erasure, why)
             pipeline.write()
             for path in waiting:
                 drop_words(path)
             gone = forget(path for path in copies(folder, erasure) if path in ours)
             files = copies(folder, erasure)
             others = echoes(ledger, erasure) if what is not None else []
-    new = [one.position for one in done if one.added]
-    if as_json:
-        held = [shaped(HeldJson, event, texts=texts) for event, texts in erasure.events]
-        left = [path for path in files if path not in ours]
-        print_json(RedactedJson(held, [event.position for event in erasure.stays], ours, left, new))
-        return
+    new = sum(one.added for one in done)
     if new or ours:
         kept = sum(path not in gone for path in waiting)
         without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
-        click.echo(f"{counted(len(new), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
+        click.echo(f"{counted(new, 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
     elif done:
         click.echo(f"redacted already, at position {done[0].position}; the ledger's files were swept again")
     for transcript in transcripts:

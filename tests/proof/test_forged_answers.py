@@ -56,7 +56,7 @@ QUESTIONS = {
     "trial": ["status", "status --json", "plan"],
     "report": ["--share --out /dev/null"],
     "sql": ["SELECT*FROM(bullets)", "SELECT*FROM(tags)"],
-    "redact": ["--where error --json --why x"],
+    "redact": ["--where error --why x"],
     "rebuild": ["--check"],
     "verify": ["", "--json"],
     "ledger": ["head", "policy"],
@@ -97,7 +97,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     with closing(forger.connect(agent.ledger)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for words in _ASKED:
-        assert agent.call(*words, code=None).code in (0, 1), words
+        # Without a terminal, `redact` shows what it would erase, and asks for --yes.
+        assert agent.call(*words, code=None).code in ((2,) if words[0] == "redact" else (0, 1)), words
     return agent
 
 
