@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -24,8 +23,9 @@ from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, print_json, progress, safe, table
 from reflector.cli.sessions import in_project
 from reflector.config import CONSENT
-from reflector.curation.watching import Line, watching
+from reflector.curation.watching import watching
 from reflector.hooks.agents import AGENTS
+from reflector.ledger.store import Ledger
 from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet, context_tokens
 from reflector.playbook.duplicates import Pair, duplicates
@@ -135,11 +135,11 @@ def check(
     if not advice.lines:
         looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md and rules, none of which is there"
         raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
-    with project.open_ledger() if project.has_ledger() else nullcontext() as ledger:
-        known = checking.recorded(project, ledger) if ledger else {}
+    with _ledger(project) as ledger:
+        known = checking.recorded(project, ledger)
         found = _sessions(project, known, most, since)
-        names = list(watching(ledger, advice.lines, first=project.first_number).lines) if ledger else []
-        left = checking.questions(ledger, found, names, known) if ledger else [(one, 1) for one in found]
+        names = [*watching(ledger, advice.lines, first=project.first_number).lines]
+        left = checking.questions(ledger, found, names, known)
     sessions = Counter(AGENTS[_agent_of(one)].title for one in found)
     plan, ran = _planned(project, advice, left), checking.Ran()
     if not as_json:
@@ -154,6 +154,11 @@ def check(
         _print(place, answer, plan, ran)
     if ran.failed:
         raise click.exceptions.Exit(1)
+
+
+def _ledger(project: Project) -> Ledger:
+    """Return the project's ledger; of a project without one an empty one, which leaves nothing behind."""
+    return project.open_ledger() if project.has_ledger() else Ledger.open("sqlite://")
 
 
 def _with_judge(place: Place, named: str | None) -> Project:
@@ -263,17 +268,13 @@ def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> check
 def _answer(
     place: Place, project: Project, advice: Advice, sessions: Mapping[str, int], plan: _Plan, ran: checking.Ran
 ) -> LinesJson:
-    names: dict[Line, str] = {}
-    judged = Checked(())
-    if project.has_ledger():
-        with project.open_ledger() as ledger:
-            watched = watching(ledger, advice.lines, first=project.first_number).lines
-            judged = checked(ledger, names=watched)
-            names = {line: name for name, line in watched.items()}
-    known = {one.name: one for one in judged.lines}
+    with _ledger(project) as ledger:
+        watched = watching(ledger, advice.lines, first=project.first_number).lines
+        judged = checked(ledger, names=watched)
+    known = {watched[one.name]: one for one in judged.lines}
     lines = []
     for line in advice.lines:
-        at, of = f"{line.file}:{line.number}", known.get(names.get(line, ""))
+        at, of = f"{line.file}:{line.number}", known.get(line)
         act = place.command("revise", of.name) if of and of.status == "live" else f"edit {at}"
         quotes = place.command("blame", of.name) if of and of.relevant else None
         lines.append(LineJson(at, of.name if of else None, line.text, context_tokens(line.text), of, quotes, act))
@@ -338,7 +339,7 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> N
         note(f"{asked}, {spent.tokens:,} tokens{price}. {_FOOT}")
         if dropped := sum(one.dropped for one in spent.lines):
             note(f"{counted(dropped, 'answer')} dropped: the quote is not where it was said to be.")
-    for text in [*ran.notes, *(f"reflector: {one}" for one in ran.failed), *filter(None, [ran.stopped])]:
+    for text in [*(f"reflector: {one}" for one in ran.failed), *ran.notes]:
         note(text)
     if not answer.sessions:
         note(_NO_SESSION)

@@ -27,7 +27,7 @@ from reflector.cli.output import counted, note, print_csv, print_json, print_lin
 from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
 from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
-from reflector.curation.erasure import Erasure, copies, echoes, erase, forget, holding, of_session, planned
+from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
 from reflector.curation.playbook_file import settle
 from reflector.curation.watching import adopting
 from reflector.events.event import Appended, Event
@@ -287,7 +287,9 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
             pipeline.write()
             for path in waiting:
                 drop_words(path)
-            gone = forget(path for path in copies(folder, erasure) if path in ours)
+            gone = [path for path in copies(folder, erasure) if path in ours]
+            for path in gone:
+                path.unlink()
             files = copies(folder, erasure)
             others = echoes(ledger, erasure) if what is not None else []
     new = sum(one.added for one in done)

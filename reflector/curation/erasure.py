@@ -133,14 +133,6 @@ def copies(folder: Path, erasure: Erasure) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if forms and _holds(path, forms)]
 
 
-def forget(files: Iterable[Path]) -> list[Path]:
-    """Remove copies that still hold a text that went, and return them."""
-    found = list(files)
-    for path in found:
-        path.unlink()
-    return found
-
-
 def brought_back(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str]:
     """Return the bullets (text by name) that would be given the very text again that was erased up to a position.
 

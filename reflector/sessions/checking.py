@@ -37,12 +37,11 @@ _COPIES = "copies"
 @dataclass(slots=True)
 class Ran:
     """What a check did: `asked` windows, and USD `spent` as far as prices are known; `failed` are those without an
-    answer, by why; `stopped` says why it ended before its end, "" where it did not."""
+    answer, by why."""
 
     asked: int = 0
     spent: Decimal = Decimal(0)
     failed: list[str] = field(default_factory=list)
-    stopped: str = ""
     notes: list[str] = field(default_factory=list)
 
 
@@ -112,12 +111,12 @@ def check(
             gate.confirmed = most - ran.asked
             checker = Checker(ledger, judge, gate, learns=learns)
             left = list(todo(ledger, session, names))
-            _ask(checker, left, ran, away)
+            goes_on = _ask(checker, left, ran, away)
             if not left and any(row.state in ("pending", "failed") for row in ledger.windows(session)):
                 ran.notes.append(f"session {session[:8]} waits for the verdicts on what it cites; then it is checked")
         ran.spent += checker.spent
         advance(ran.spent)
-        if ran.stopped or ran.asked >= most:
+        if not goes_on or ran.asked >= most:
             break
     if learns:
         with _pipeline(project) as pipeline:
@@ -132,7 +131,8 @@ def _pipeline(project: Project) -> Iterator[Pipeline]:
         yield pipeline
 
 
-def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) -> None:
+def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) -> bool:
+    """Ask about windows; return whether more can be asked."""
     for one in windows:
         judge = checker.backend
         who = judge.who(str((one.window.data or {}).get("agent") or "")) if isinstance(judge, Asks) else ""
@@ -145,7 +145,8 @@ def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) ->
         except BackendError as error:
             if error.stage == "budget":
                 ran.asked -= 1
-                ran.stopped = str(error)
-                return
+                ran.notes.append(str(error))
+                return False
             away.add(who)
             ran.failed.append(str(error))
+    return True
