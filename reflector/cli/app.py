@@ -37,7 +37,7 @@ class _Commands(click.Group):
     """The commands of the table, imported when they are used."""
 
     def __init__(self, **attrs: Any) -> None:
-        super().__init__(**attrs, commands=dict.fromkeys(COMMANDS))  # type: ignore[arg-type] - names to suggest
+        super().__init__(**attrs, commands=dict.fromkeys(COMMANDS))  # type: ignore[arg-type]  # to suggest one
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

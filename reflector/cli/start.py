@@ -56,23 +56,6 @@ class UserJson:
 
 
 @dataclass
-class SpoolJson:
-    """The deliveries of hooks: those that wait, and those that cannot be recorded or read.
-
-    waiting    for their session's end
-    silent     sessions that ended without a word or a transcript
-    elsewhere  kept with the user because the project could not be written
-    """
-
-    pending: int
-    waiting: int
-    silent: int
-    failed: list[spool.Failure]
-    broken: list[str]
-    elsewhere: int
-
-
-@dataclass
 class MonthJson:
     """What models took this month over all of the person's projects; `limit` is null for any number."""
 
@@ -131,7 +114,7 @@ class StatusJson:
     problems: list[str]
     windows: Mapping[str, int] = field(default_factory=dict)
     proposals: int = 0
-    spool: SpoolJson
+    spool: spool.Spool
     month: MonthJson | None = None
     waiting_for_budget: int = 0
     failures: list[FailureJson] = field(default_factory=list)
@@ -184,7 +167,7 @@ def _own() -> Iterator[OwnJson]:
         root, copy = Path(one.root), Path(own_folder(one.root), "events.ndjson")
         at = datetime.fromtimestamp(copy.stat().st_mtime, UTC).isoformat()[:19] + "Z" if copy.exists() else None
         state = root / ".claude" / "reflector"
-        waiting = spool.counts(state / "spool").pending
+        waiting = spool.look(state / "spool").pending
         yield OwnJson(one.root, (state / "ledger.db").exists(), entries.copied(root).position, waiting, at)
 
 
@@ -200,13 +183,7 @@ def status_of(place: Place) -> StatusJson:
         told=StartJson(len(told_names(text)), len(text), context_tokens(text)) if text else None,
         user=UserJson(*beside) if beside else None,
         problems=list(_problems(project)),
-        spool=shaped(
-            SpoolJson,
-            spool.counts(project.spool_dir),
-            failed=spool.failed(project.spool_dir),
-            broken=[path.name for path in spool.broken(project.spool_dir)],
-            elsewhere=sum(_elsewhere().values()),
-        ),
+        spool=spool.look(project.spool_dir),
     )
     if project.has_ledger():
         try:
@@ -233,12 +210,6 @@ def _problems(project: Project) -> Iterator[str]:
     if not project.config.ledger_url and (reason := locks.why_none(project.state_dir)):
         what = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
         yield f"{what}; see `reflector doctor`"
-
-
-def _elsewhere() -> dict[Path, int]:
-    """Deliveries kept with the user because their project could not be written, of whatever project, by spool."""
-    found = {state / "spool": spool.counts(state / "spool") for state in locks.stand_ins()}
-    return {where: one.pending + one.waiting + one.failed + one.broken for where, one in found.items()}
 
 
 def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJson) -> None:
@@ -333,11 +304,9 @@ def _print(place: Place, found: StatusJson) -> None:
     left = found.spool
     silent = f", {left.silent} ended without a word or a transcript" if left.silent else ""
     lines.append(("spool", f"{left.pending} pending, {left.waiting} waiting for their session's end{silent}"))
-    lines += [
-        ("", f"{count} kept elsewhere, of folders that are gone or cannot be written: {where}")
-        for where, count in _elsewhere().items()
-        if count
-    ]
+    if left.elsewhere:
+        where = ", ".join(map(str, locks.stand_ins()))
+        lines.append(("", f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot be written: {where}"))
     lines += [("problem", problem) for problem in found.problems]
     for one in left.failed:
         tried = f"tried {counted(one.attempts, 'time')}{', given up' if one.given_up else ''}"

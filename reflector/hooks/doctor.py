@@ -285,15 +285,15 @@ def _spool(project: Project) -> Iterator[Check]:
 
 
 def _waiting(project: Project, fix: str | None = None, apply: Callable[[], object] | None = None) -> Iterator[Check]:
-    counts = spool.counts(project.spool_dir)
-    if counts.failed or counts.broken:
-        text = f"{_counted(counts.failed, 'delivery')} failed, {counts.broken} could not be understood"
+    left = spool.look(project.spool_dir)
+    if left.failed or left.broken:
+        text = f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be understood"
         yield Check("spool", text, "reflector status")
-    elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_NS:
-        text = f"{_counted(counts.pending, 'delivery')} waiting for over an hour"
+    elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
+        text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
         yield Check("spool", text, "reflector reflect", fix, apply)
     else:
-        yield Check("spool", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
+        yield Check("spool", f"{left.pending} pending, {_counted(left.waiting, 'session')} open")
 
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:

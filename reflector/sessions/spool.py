@@ -100,15 +100,22 @@ class Failure:
     failed_at_ns: int = field(repr=False)
 
 
-class Counts(NamedTuple):
-    """How many files lie in each part of a spool, and when the oldest pending delivery came (None: none)."""
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """The deliveries of hooks: those that wait, and those that cannot be recorded or read.
+
+    waiting    for their session's end
+    silent     sessions that ended without a word or a transcript
+    elsewhere  kept with the user because the project could not be written
+    """
 
     pending: int
     waiting: int
-    failed: int
-    broken: int
     silent: int
-    oldest_ns: int | None
+    failed: list[Failure]
+    broken: list[str]
+    elsewhere: int
+    oldest_ns: int | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +143,19 @@ def failed(spool_dir: Path) -> list[Failure]:
     return [_failure(path) for path in _records(spool_dir / "failed")]
 
 
-def broken(spool_dir: Path) -> list[Path]:
-    """Payloads and records that could not be understood, verbatim as they came, oldest first."""
-    return _records(spool_dir / "broken")
-
-
-def counts(spool_dir: Path) -> Counts:
-    """Return how much lies where. Reads no file and moves none."""
+def look(spool_dir: Path) -> Spool:
+    """Return what lies where, and when the oldest pending delivery came. Moves no file."""
     names = [path.name for path in _records(spool_dir)]
-    others = {part: len(_records(spool_dir / part)) for part in ("waiting", "failed", "broken", "silent")}
     oldest = next((int(name[:20]) for name in names if name[:20].isdecimal()), None)
-    return Counts(pending=len(names), oldest_ns=oldest, **others)
+    waiting, silent, broken = (_records(spool_dir / part) for part in ("waiting", "silent", "broken"))
+    parts = [state / "spool" / part for state in stand_ins() for part in ("", "waiting", "failed", "broken")]
+    return Spool(
+        *(len(names), len(waiting), len(silent)),
+        failed=failed(spool_dir),
+        broken=[path.name for path in broken],
+        elsewhere=sum(len(_records(part)) for part in parts),
+        oldest_ns=oldest,
+    )
 
 
 def claim(delivery: Delivery) -> Delivery | None:

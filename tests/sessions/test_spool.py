@@ -68,7 +68,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(project: Proj
     project.hook(event("SessionEnd"))
     (project.spool / "00000000000000000001-1-0.json").write_bytes(content)
     assert [delivery.event for delivery in pending(project.spool)] == ["SessionEnd"]
-    assert [path.read_bytes() for path in spool.broken(project.spool)] == [content]
+    assert [(project.spool / "broken" / name).read_bytes() for name in spool.look(project.spool).broken] == [content]
     assert len(pending(project.spool)) == 1
 
 
@@ -106,7 +106,7 @@ def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(proj
     (path,) = files(project.spool) + files(project.spool / "waiting")
     old = path.read_bytes()
     path.write_bytes(old.replace(b'"v":1', b'"v":2'))
-    assert pending(project.spool) == pending(project.spool, "waiting") == spool.broken(project.spool) == []
+    assert pending(project.spool) == pending(project.spool, "waiting") == spool.look(project.spool).broken == []
     (failure,) = spool.failed(project.spool)
     assert "newer reflector" in failure.error
     spool.retry(project.spool)  # its pause is not over
@@ -132,7 +132,7 @@ def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project
 
 
 def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(project: Project) -> None:
-    assert spool.counts(project.spool) == spool.Counts(0, 0, 0, 0, 0, None)
+    assert spool.look(project.spool) == spool.Spool(0, 0, 0, [], [], 0, None)
     for session in ("c", "a", "b"):
         project.hook(event("Stop", session_id=session))
     project.hook(b"{")
@@ -143,7 +143,8 @@ def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(projec
     assert claimed is not None
     assert (pending(project.spool), claimed.payload) == ([claimed], stops[0].payload)
     assert spool.claim(stops[0]) is None
-    assert spool.counts(project.spool) == spool.Counts(1, 2, 0, 1, 0, int(claimed.path.name[:20]))
+    (broken,) = spool.look(project.spool).broken
+    assert spool.look(project.spool) == spool.Spool(1, 2, 0, [], [broken], 0, int(claimed.path.name[:20]))
 
 
 def test_a_stop_that_comes_while_one_is_settled_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
