@@ -143,7 +143,7 @@ MUTATIONS = [
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
     Mutation(REPORTING, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
-    Mutation(FINDING, "for need in (all, any):", "for need in (any,):", ERRORS),
+    Mutation(FINDING, "wanted) == most]", "wanted)]", ERRORS),
     Mutation(FINDING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),

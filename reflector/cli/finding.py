@@ -23,7 +23,7 @@ _MOST = 12
 def help_(words: tuple[str, ...]) -> None:
     """Find a word in the help and in the pages; without one, list the commands.
 
-    What has all the words comes alone, else what has any of them; whatever their case. The best is above.
+    What has most of the words comes alone, whatever their case. The best is above.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:
@@ -31,21 +31,17 @@ def help_(words: tuple[str, ...]) -> None:
         return
     wanted = [re.compile(rf"(?<![a-z]){re.escape(word)}", re.IGNORECASE) for word in words]
     places = {"help": list(_helps(whole)), "pages": list(_parts())}
-    for need in (all, any):
-        found = {
-            title: [one for one in parts if need(word.search(" ".join(one)) for word in wanted)]
-            for title, parts in places.items()
-        }
-        if any(found.values()):
-            break
-    else:
+    most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)
+    if not most:
         raise click.ClickException(f"neither help nor pages have {' '.join(words)!r}; `reflector help` lists all")
-    for title, parts in found.items():
-        parts.sort(key=lambda part: -_count(part[0], wanted))
-        rows = [(name, _line(text, wanted)) for name, text in parts[:_MOST]]
+    left = 0
+    for title, parts in places.items():
+        found = [one for one in parts if _count(" ".join(one), wanted) == most]
+        found.sort(key=lambda part: -_count(part[0], wanted))
+        rows = [(name, _line(text, wanted)) for name, text in found[:_MOST]]
         click.echo(f"{title}:{'' if rows else ' nothing'}")
         print_facts(rows, max((len(name) for name, _ in rows), default=0), 2)
-    left = sum(len(parts[_MOST:]) for parts in found.values())
+        left += len(found) - len(rows)
     note(f"{f'{left} more; ' if left else ''}the pages are in {resource_dir('docs')}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,7 +13,7 @@ from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
 from reflector.gated import GatedConfig, canonical_line, measure, read_config
 from reflector.mistakes import Mistake
-from reflector.project import Project, checked_dataset
+from reflector.project import checked_dataset
 from reflector.reflection.backends import backend_of
 from reflector.reflection.backends.fixtures import Recording
 from reflector.reflection.gate import Gate
@@ -79,17 +78,25 @@ def trajectory(
                 failed += [f"{where}: {mistake}" for where, _ in of_one]
                 continue
             place.write(own)
-            for (where, case), talk in zip(of_one, _judged(own, judge, builder, of_one), strict=True):
-                bar.update(1)
-                if isinstance(talk, Mistake):
-                    failed.append(f"{where}: {talk}")
-                    continue
-                asked, outcome = talk
-                into = failed if outcome == "failed" else notes
-                into += [f"{where}: {problem}" for problem in asked.problems[:_MOST_PROBLEMS] if outcome]
-                verdicts = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in asked.evaluations)
-                verdicts = verdicts or outcome if outcome else f"recorded before{verdicts and ': '}{verdicts}"
-                rows.append((Path(where).name, case.dataset, len(asked.insights), verdicts))
+            is_away = False
+            with locks.held(own.make_state_dir(), "model.lock", wait=True), own.open_ledger() as ledger:
+                recorder = Recorder(ledger, judge, gate=Gate(own.config, own.root))
+                for where, case in of_one:
+                    bar.update(1)
+                    try:
+                        asked, reflected = run_recorded(recorder, builder, case, ask=not is_away)
+                    except Mistake as mistake:
+                        failed.append(f"{where}: {mistake}")
+                        continue
+                    verdicts = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in asked.evaluations)
+                    if reflected is None:
+                        verdicts = f"recorded before{verdicts and ': '}{verdicts}"
+                    else:
+                        verdicts = verdicts or reflected.outcome
+                        is_away = is_away or reflected.stage in OUTAGES
+                        into = failed if reflected.outcome == "failed" else notes
+                        into += [f"{where}: {problem}" for problem in asked.problems[:_MOST_PROBLEMS]]
+                    rows.append((Path(where).name, name, len(asked.insights), verdicts))
             place.write(own)
     if rows:
         table(("trajectory", "dataset", "insights", "verdicts"), rows)
@@ -97,24 +104,6 @@ def trajectory(
         note(f"reflector: {line}")
     if failed:
         raise click.exceptions.Exit(1)
-
-
-def _judged(
-    project: Project, judge: Backend, builder: ReflectorPromptBuilder, cases: list[tuple[str, Case]]
-) -> Iterator[Mistake | tuple[Any, str]]:
-    """Yield what was asked and answered about each trajectory of a dataset, and what came of it, "" where it was
-    recorded before."""
-    is_away = False
-    with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
-        recorder = Recorder(ledger, judge, gate=Gate(project.config, project.root))
-        for _, case in cases:
-            try:
-                talk, reflected = run_recorded(recorder, builder, case, ask=not is_away)
-            except Mistake as mistake:
-                yield mistake
-            else:
-                is_away = is_away or (reflected is not None and reflected.stage in OUTAGES)
-                yield talk, reflected.outcome if reflected else ""
 
 
 def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Entry]]:
