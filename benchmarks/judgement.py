@@ -35,7 +35,7 @@ from reflector.reflection.backends.fixtures import Recording, read_fixtures, req
 from reflector.reflection.evidence import grounds
 from reflector.reflection.protocol import Backend, BackendError, Request
 from reflector.reflection.rules.findings import FINDINGS
-from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
+from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import read_messages
 
@@ -82,7 +82,7 @@ def sessions_of(folder: Path) -> Iterator[Session]:
         cited = tuple(row["bullet"] for row in rows)
         messages = partial(list[Message], _messages(folder / "transcripts" / name))
         playbook = tuple(bullets[one] for one in cited)
-        yield Session(Request(name, playbook, cited, messages, CLAUDE_CODE.agent), rows)
+        yield Session(Request(name, playbook, cited, messages, ClaudeCode.agent), rows)
 
 
 def _messages(path: Path) -> list[Message]:
@@ -117,7 +117,7 @@ def judged(backend: Backend, session: Session) -> list[Case]:
 
 def price(backend: Any, sessions: Sequence[Session]) -> str:
     """Return what it takes to ask a model about these sessions, in words."""
-    client = backend.client.of(CLAUDE_CODE.agent)
+    client = backend.client.of(ClaudeCode.agent)
     given = sum(backend.prompt(session.request).tokens + client.overhead for session in sessions)
     answers = sum(TOKENS_OF_ANALYSIS + TOKENS_A_BULLET * len(session.rows) for session in sessions)
     model = getattr(client, "settings", client).model

@@ -2,7 +2,7 @@
 
 Invariant: whatever a reader hands over, the message that comes out keeps the limits of `bounds` and has one
 shape for every agent: a failed command shows its exit code, a refusal its reason, shells and editors the
-names and arguments that Claude Code gives them. A reader is a `Format`, which starts a `Conversation` for each file.
+names and arguments that Claude Code gives them. A reader is a `Conversation`, one of which reads each file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -61,12 +61,15 @@ _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
 class Conversation(ABC):
     """One reading of one file: turns records into messages, and knows what earlier records said.
 
+    agent, name  the name that sessions are recorded under, and the one that the agent's users know
     session_id, agent_id, version   of the file, as far as its records said by now; "" otherwise
     heard        what our hook told, until the model's next message takes it
     brief        whether calls may come without their arguments, and results without their text
     rested_at    the offset of the last line at which nothing was remembered of those before it
     """
 
+    agent: str
+    name: str
     brief = False
     rested_at = -1
 
@@ -77,6 +80,11 @@ class Conversation(ABC):
     def hear(self, texts: Iterable[str]) -> None:
         """Keep what a hook's output told, where it is our hook's."""
         self.heard += filter(None, map(telling_of, texts))
+
+    @staticmethod
+    @abstractmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        """Return whether a record can be of this format and of no other."""
 
     @abstractmethod
     def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
@@ -90,21 +98,6 @@ class Conversation(ABC):
     def is_at_rest(self) -> bool:
         """Whether the records so far do not bear on how later ones are read: a reading could begin here."""
         return False
-
-
-class Format(NamedTuple):
-    """One agent's transcripts.
-
-    agent        the name that sessions are recorded under
-    name         the name that its users know
-    recognises   whether a record can be of this format and of no other
-    converse     starts a reading, which gets every record of a file
-    """
-
-    agent: str
-    name: str
-    recognises: Callable[[dict[str, Any]], bool]
-    converse: Callable[[], Conversation]
 
 
 class Place(NamedTuple):

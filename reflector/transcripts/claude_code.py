@@ -16,7 +16,7 @@ from typing import Any
 
 from reflector.text import bounds
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, fields, joined, objects, short, whole
+from reflector.transcripts.building import Conversation, Place, fields, joined, objects, short, whole
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import count_type, record_key, record_uuid
 
@@ -88,8 +88,21 @@ _CLARIFIES = "The user wants to clarify these questions."
 _ADVICE = "\n\nNote: The user's next message may contain a correction"
 
 
-class _Session(Conversation):
+class ClaudeCode(Conversation):
     """Holds what one record says about later ones: chains and queued prompts."""
+
+    agent, name = "claude-code", "Claude Code"
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        kind = record.get("type")
+        if kind in ("user", "assistant"):
+            return isinstance(record.get("message"), dict) or ("uuid" in record and "sessionId" in record)
+        if kind in ("system", "attachment", "progress"):
+            return "parentUuid" in record or "sessionId" in record
+        if kind == "summary":
+            return "leafUuid" in record
+        return isinstance(kind, str) and (kind in _OWN_TYPES or (kind == "mode" and "sessionId" in record))
 
     def __init__(self) -> None:
         super().__init__()
@@ -322,18 +335,6 @@ def _kind(record: dict[str, Any]) -> str:
     return building.kind(fields(record.get("origin")), "kind")
 
 
-def is_claude_code(record: dict[str, Any]) -> bool:
-    """Return whether a record can be of Claude Code and of no other agent that is read."""
-    kind = record.get("type")
-    if kind in ("user", "assistant"):
-        return isinstance(record.get("message"), dict) or ("uuid" in record and "sessionId" in record)
-    if kind in ("system", "attachment", "progress"):
-        return "parentUuid" in record or "sessionId" in record
-    if kind == "summary":
-        return "leafUuid" in record
-    return isinstance(kind, str) and (kind in _OWN_TYPES or (kind == "mode" and "sessionId" in record))
-
-
 def is_interrupt(text: str) -> bool:
     """True for the client's note that a person interrupted the model."""
     return _INTERRUPT.match(text) is not None
@@ -384,6 +385,3 @@ def refusal_reason(result: str) -> str:
         return ""
     reason = result[match.end() :].partition(_ADVICE)[0].strip().removesuffix("</tool_use_error>").strip()
     return "" if reason.startswith(_CLARIFIES) else reason
-
-
-FORMAT = Format("claude-code", "Claude Code", is_claude_code, _Session)

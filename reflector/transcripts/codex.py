@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, digest, fields, joined, short, whole
+from reflector.transcripts.building import Conversation, Place, digest, fields, joined, short, whole
 from reflector.transcripts.message import Message, Tally, ToolCall
 from reflector.transcripts.records import count_type
 
@@ -56,7 +56,13 @@ _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,400})$", re.MUL
 _SCRIPTED = re.compile(r"""\bcmd\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)""")
 
 
-class _Rollout(Conversation):
+class Codex(Conversation):
+    agent, name = "codex", "Codex CLI"
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        return building.kind(record) in _TYPES and isinstance(record.get("payload"), dict)
+
     def __init__(self) -> None:
         super().__init__()
         self._root = ""
@@ -221,10 +227,3 @@ def _outcome(output: Any) -> tuple[str, int | None, bool]:
     if found or head.startswith(_HEADERS):
         text = text[len(head) + len(mark) :]
     return text, building.code(int(found[1])) if found else None, failed or head.startswith("Script failed")
-
-
-def _recognises(record: dict[str, Any]) -> bool:
-    return building.kind(record) in _TYPES and isinstance(record.get("payload"), dict)
-
-
-FORMAT = Format("codex", "Codex CLI", _recognises, _Rollout)

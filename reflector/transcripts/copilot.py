@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, fields, objects, short, whole
+from reflector.transcripts.building import Conversation, Place, fields, objects, short, whole
 from reflector.transcripts.message import Message, Tally, ToolCall
 from reflector.transcripts.records import count_type, record_uuid
 
@@ -31,7 +31,13 @@ _EXIT_SPAN = 400
 _KEPT = 4096
 
 
-class _Events(Conversation):
+class Copilot(Conversation):
+    agent, name = "copilot-cli", "Copilot CLI"
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        return building.kind(record) in _OWN and isinstance(record.get("data"), dict)
+
     def __init__(self) -> None:
         super().__init__()
         self._asked: dict[str, None] = {}
@@ -116,10 +122,3 @@ def _remember(kept: dict[str, Any], key: str, value: Any) -> None:
     kept[key] = value
     if len(kept) > _KEPT:
         del kept[next(iter(kept))]
-
-
-def _recognises(record: dict[str, Any]) -> bool:
-    return building.kind(record) in _OWN and isinstance(record.get("data"), dict)
-
-
-FORMAT = Format("copilot-cli", "Copilot CLI", _recognises, _Events)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, fields, joined, objects, short, whole
+from reflector.transcripts.building import Conversation, Place, fields, joined, objects, short, whole
 from reflector.transcripts.claude_code import typed
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
@@ -38,7 +38,17 @@ _NOTHING = "(empty)"
 _FOOTER = re.compile(r"(?:\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]{0,200}){1,4}\s*\Z")
 
 
-class _Chat(Conversation):
+class Gemini(Conversation):
+    agent, name = "gemini-cli", "Gemini CLI"
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        if isinstance(record.get("sessionId"), str):
+            first = objects(record.get("messages"))[:50]
+            said = any(building.kind(each) in _KINDS and "content" in each for each in first)
+            return said or isinstance(record.get("projectHash"), str)
+        return building.kind(record) in _KINDS and isinstance(record.get("id"), str) and "content" in record
+
     def __init__(self) -> None:
         super().__init__()
         self._asked: set[str] = set()
@@ -137,14 +147,3 @@ def _unfenced(text: str) -> str:
     if not (text.startswith(_FENCE) and text.rstrip().endswith(_FENCE_END)):
         return text
     return text.rstrip()[len(_FENCE) : -len(_FENCE_END)].replace(_ESCAPED_END, _FENCE_END.strip())
-
-
-def _recognises(record: dict[str, Any]) -> bool:
-    if isinstance(record.get("sessionId"), str):
-        first = objects(record.get("messages"))[:50]
-        said = any(building.kind(each) in _KINDS and "content" in each for each in first)
-        return said or isinstance(record.get("projectHash"), str)
-    return building.kind(record) in _KINDS and isinstance(record.get("id"), str) and "content" in record
-
-
-FORMAT = Format("gemini-cli", "Gemini CLI", _recognises, _Chat)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, fields, instant, objects, short, whole
+from reflector.transcripts.building import Conversation, Place, fields, instant, objects, short, whole
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
 
@@ -22,7 +22,16 @@ _REFUSED = re.compile(r"(?:Error: )?The user (?:rejected permission|dismissed th
 _FEEDBACK = re.compile(r"feedback: ?")
 
 
-class _Export(Conversation):
+class OpenCode(Conversation):
+    agent, name = "opencode", "OpenCode"
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        info, messages = record.get("info"), record.get("messages")
+        if not isinstance(info, dict) or not isinstance(messages, list) or not isinstance(info.get("id"), str):
+            return False
+        return all(isinstance(message, dict) and "info" in message and "parts" in message for message in messages[:50])
+
     def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         info = record.get("info")
         if isinstance(info, dict):
@@ -90,13 +99,3 @@ def _tool(uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
         refused = text[feedback.end() :].strip() if feedback else ""
     own = (f"{uuid}:result", place, part.get("callID"), text)
     yield building.by_tool(*own, is_error=failed, exit_code=code, refused=refused)
-
-
-def _recognises(record: dict[str, Any]) -> bool:
-    info, messages = record.get("info"), record.get("messages")
-    if not isinstance(info, dict) or not isinstance(messages, list) or not isinstance(info.get("id"), str):
-        return False
-    return all(isinstance(message, dict) and "info" in message and "parts" in message for message in messages[:50])
-
-
-FORMAT = Format("opencode", "OpenCode", _recognises, _Export)

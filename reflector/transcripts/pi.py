@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Format, Place, digest, fields, joined, objects, short, whole
+from reflector.transcripts.building import Conversation, Place, digest, fields, joined, objects, short, whole
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
 
@@ -22,7 +22,16 @@ _ROLES = _SUMMARIES | {"user", "assistant", "toolResult", "bashExecution", "cust
 _SPAN = re.compile(r"<(skill)\b[^>]{0,400}>")
 
 
-class _Session(Conversation):
+class Pi(Conversation):
+    agent, name = "pi", "pi or OpenClaw"
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        kind = building.kind(record)
+        if kind == "session":
+            return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
+        return kind == "message" and building.kind(fields(record.get("message")), "role") in _ROLES
+
     def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         kind = building.kind(record)
         place = Place("", short(record.get("timestamp")), offset)
@@ -82,13 +91,3 @@ def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
         # A command that a person ran by hand, or a message of an extension.
         said = said or joined((whole(message.get("command")), whole(message.get("output"))))
         yield building.by_user(uuid, place, "injected", said)
-
-
-def _recognises(record: dict[str, Any]) -> bool:
-    kind = building.kind(record)
-    if kind == "session":
-        return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
-    return kind == "message" and building.kind(fields(record.get("message")), "role") in _ROLES
-
-
-FORMAT = Format("pi", "pi or OpenClaw", _recognises, _Session)

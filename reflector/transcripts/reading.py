@@ -31,9 +31,9 @@ from io import BufferedReader, FileIO
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.transcripts.building import Format, fields, objects, whole
+from reflector.transcripts.building import Conversation, fields, objects, whole
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
-from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
+from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
 
@@ -175,7 +175,7 @@ def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
 def _said(path: str | PathLike[str]) -> list[dict[str, str]]:
     # The classic list is made of lines that look like messages, whoever wrote them.
     with suppress(UnknownTranscript), _opened(path) as reading:
-        if reading.format is not CLAUDE_CODE:
+        if reading.format is not ClaudeCode:
             said = (message for message in reading if message.text and message.origin in _SAID)
             return [{"role": message.role, "content": message.text} for message in said]
     tally = Tally()
@@ -219,7 +219,7 @@ class _Reading:
     def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
         self.format, self.is_document = _sniffed(file)
         self.given = _Input(file, start, None if self.is_document else limit)
-        self.conversation = self.format.converse()
+        self.conversation = self.format()
         self.tally = Tally()
 
     def __iter__(self) -> Iterator[Message]:
@@ -256,7 +256,7 @@ def _opened(path: str | PathLike[str], start: int = 0, limit: int | None = None)
         yield _Reading(file, start, limit)
 
 
-def _sniffed(file: FileIO) -> tuple[Format, bool]:
+def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
     """Return the format of the first record that one recognises, and whether the file is one document."""
     tally = Tally()
     is_document: bool | None = None
@@ -269,7 +269,7 @@ def _sniffed(file: FileIO) -> tuple[Format, bool]:
                 is_document = not records
             for record, _ in records:
                 if format := _format_of(record):
-                    return format, format is not CLAUDE_CODE and isinstance(record.get("messages"), list)
+                    return format, format is not ClaudeCode and isinstance(record.get("messages"), list)
             if tally.lines >= _SNIFF_LINES:
                 break
     finally:
@@ -279,22 +279,22 @@ def _sniffed(file: FileIO) -> tuple[Format, bool]:
     if is_document and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
         file.seek(0)
         for record in _document(file, Tally()):
-            if (format := _format_of(record)) and format is not CLAUDE_CODE:
+            if (format := _format_of(record)) and format is not ClaudeCode:
                 return format, True
     raise UnknownTranscript(f"{str(file.name)!r} {_refusal(tally)}")
 
 
-def formats() -> tuple[Format, ...]:
+def formats() -> tuple[type[Conversation], ...]:
     """Return every format but Claude Code's. They are loaded when they are needed: a drain waits for none of them."""
     from reflector.transcripts import codex, copilot, gemini, opencode, pi
 
-    return (codex.FORMAT, gemini.FORMAT, copilot.FORMAT, pi.FORMAT, opencode.FORMAT)
+    return (codex.Codex, gemini.Gemini, copilot.Copilot, pi.Pi, opencode.OpenCode)
 
 
-def _format_of(record: dict[str, Any]) -> Format | None:
+def _format_of(record: dict[str, Any]) -> type[Conversation] | None:
     """Return the format of a record. None is recognised by two of them, so their order decides nothing."""
-    if CLAUDE_CODE.recognises(record):
-        return CLAUDE_CODE
+    if ClaudeCode.recognises(record):
+        return ClaudeCode
     return next((format for format in formats() if format.recognises(record)), None)
 
 
@@ -322,7 +322,7 @@ def _document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
 def _refusal(tally: Tally) -> str:
     if tally.lines == 0:
         return f"contains no records yet ({tally.unfinished_bytes} bytes of an unfinished line); try again later"
-    looked_for = f"looked for records of {', '.join(format.name for format in (CLAUDE_CODE, *formats()))}"
+    looked_for = f"looked for records of {', '.join([ClaudeCode.name, *(format.name for format in formats())])}"
     if tally.records:
         return f"is not a known transcript: none of its first {tally.records} records is one; {looked_for}"
     return (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
+from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.discovery import find_transcript, find_transcripts, look_at
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import (
@@ -155,7 +155,7 @@ def test_a_limit_cuts_lines_and_leaves_documents_whole(begin: Callable[..., Sess
 def test_each_record_belongs_to_one_agent(begin: Callable[..., Session]) -> None:
     session = work(begin())
     records = [json.loads(session.content())] if session.is_document else session.records
-    found = {format.agent for record in records for format in (CLAUDE_CODE, *formats()) if format.recognises(record)}
+    found = {format.agent for record in records for format in (ClaudeCode, *formats()) if format.recognises(record)}
     assert found == {session.agent}
 
 
