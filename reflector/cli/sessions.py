@@ -152,10 +152,12 @@ def import_history(place: Place, since: date | None, name: str, dry_run: bool, y
         _show_plan(project, files, dry_run=dry_run)
     if not dry_run:
         _confirm(project, files, yes=yes)
-    done = [_history(project, files, None if dry_run else _record(project, files))] if files else []
+    done = _record(project, files) if files and not dry_run else None
+    failed = [UnreadableJson(at, _error_words(at, error)) for at, error in (done.failed if done else ())]
     if as_json:
-        print_json(done)
-    failed = [one for history in done for one in history.failed]
+        what = project.root, len(files), sum(one.bytes for one in files)
+        recorded = done.taken if done else None
+        print_json([HistoryJson(*what, *_days(files), recorded, failed)] if files else [])
     for one in failed:
         note(f"reflector: {one.error}")
     if failed:
@@ -181,12 +183,6 @@ class HistoryJson:
     to: str
     recorded: int | None
     failed: list[UnreadableJson]
-
-
-def _history(project: Project, files: Sequence[Found], done: Imported | None) -> HistoryJson:
-    failed = [UnreadableJson(at, _error_words(at, error)) for at, error in (done.failed if done else ())]
-    what = project.root, len(files), sum(one.bytes for one in files)
-    return HistoryJson(*what, *_days(files), done.taken if done else None, failed)
 
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
@@ -242,14 +238,9 @@ def _record(project: Project, files: Sequence[Found]) -> Imported:
     )
     note(f"{project.root.name}: {found}")
     if done.taken:
-        note(f"Next: {_next(project, done)}")
+        step = first_step(project.root) if done.is_empty else "reflector list"
+        note(f"Next: {'reflector proposals' if done.wishes else step}")
     return done
-
-
-def _next(project: Project, done: Imported) -> str:
-    if done.wishes:
-        return "reflector proposals"
-    return first_step(project.root) if done.is_empty else "reflector list"
 
 
 @click.command()

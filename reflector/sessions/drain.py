@@ -33,7 +33,7 @@ from reflector.ledger.errors import LedgerError
 from reflector.locate import agent_folder, user_folder
 from reflector.project import Project
 from reflector.sessions import last_session, locks, seen_head, spool
-from reflector.sessions.injection import is_fork, keep_ranks, told_by_hook, write_injection
+from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
 from reflector.trials.trial import keep_note
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
@@ -264,8 +264,7 @@ class Pipeline:
         the user's ledger."""
         from reflector.sessions.intake import take_in
 
-        root = self.project.root
-        source = replace(source, told=partial(told_by_hook, root), is_fork=partial(is_fork, root))
+        source = replace(source, project=self.project.root)
         taken = take_in(self.ledger, source, window=window)
         if taken.event_id is not None:
             self.heard[taken.event_id] = taken.found.people
@@ -366,7 +365,7 @@ class Users:
                 )
             return
         given_id = source.session_id or found.session_id
-        told = [*(telling for _, telling in found.told), *(source.told(given_id) if given_id else ())]
+        told = [*(telling for _, telling in found.told), *told_by_hook(source.project, given_id or "")]
         names = {name for _, names in found.cited for name in names}.union(*(one.bullets for one in told))
         try:
             with self._held() as pipeline:

@@ -233,11 +233,11 @@ def _in_short(text: str) -> str:
     return " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons)) if telling else ""
 
 
-def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
+def told_by_hook(project: Path | None, session_id: str) -> tuple[Telling, ...]:
     """Return what the start hook told a session, by its own record, oldest first; () where it has none."""
     beginning = f"{session_id}\t".encode("utf-8", "replace")
     found = []
-    for line in handover.read_own(os.fspath(project), handover.TOLD, 2 * handover.MAX_TOLD).splitlines():
+    for line in _noted(project, handover.TOLD):
         if line.startswith(beginning):
             digest, seed, *names = line[len(beginning) :].decode("utf-8", "replace").split(" ")
             bullets, lessons = [n for n in names if not _ID.fullmatch(n)], [n for n in names if _ID.fullmatch(n)]
@@ -245,10 +245,13 @@ def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
     return tuple(found)
 
 
-def is_fork(project: Path, session_id: str) -> bool:
+def is_fork(project: Path | None, session_id: str) -> bool:
     """Return whether the hook saw a session begin as a fork of another one, while a trial ran."""
-    noted = handover.read_own(os.fspath(project), handover.FORKS, 2 * handover.MAX_TOLD).splitlines()
-    return session_id.encode("utf-8", "replace") in noted
+    return session_id.encode("utf-8", "replace") in _noted(project, handover.FORKS)
+
+
+def _noted(project: Path | None, name: str) -> list[bytes]:
+    return handover.read_own(os.fspath(project), name, 2 * handover.MAX_TOLD).splitlines() if project else []
 
 
 class _Playbook(NamedTuple):

@@ -8,7 +8,7 @@ do not count one citation four times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,7 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.lessons.recording import lessons_beginning, told_at_start
 from reflector.reflection.window import keys_of, last_line, transcript_of
+from reflector.sessions.injection import is_fork, told_by_hook
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
@@ -51,8 +52,7 @@ class Source:
     """What to record: a transcript and what is known about how it came.
 
     limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
-    told returns what the hook printed for a session by its own record, for a transcript that has no echo of it.
-    is_fork returns whether the hook saw a session begin as another one's fork.
+    project is the one whose start hook noted what it told, and which sessions began as forks.
     """
 
     path: Path
@@ -61,8 +61,7 @@ class Source:
     session_id: str | None = None
     agent_id: str | None = None
     reason: str | None = None
-    told: Callable[[str], Sequence[Telling]] = lambda _: ()
-    is_fork: Callable[[str], bool] = lambda _: False
+    project: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +283,7 @@ def _told(
     own_id = source.session_id or found.session_id
     if not own_id or found.agent_id or found.answered not in keys:
         return [], "hook"
-    printed = source.told(own_id)
+    printed = told_by_hook(source.project, own_id)
     events = [event.data or {} for event in ledger.events(session_id=session_id, types=(ev.ADVICE_TOLD,)) if printed]
     if any(data.get("source") == "transcript" for data in events):
         return [], "hook"  # the echo is in what was read before
@@ -313,7 +312,7 @@ def _root(ledger: Ledger, source: Source, found: Scan, session_id: str, seen: Co
         outcome = next(ledger.events(session_id=of, types=(ev.SESSION_OUTCOME,)), None) if of else None
         if of != session_id and (root := (outcome.data or {}).get("root") if outcome else of):
             return str(root)
-    return None if source.is_fork(session_id) else session_id
+    return None if is_fork(source.project, session_id) else session_id
 
 
 def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:

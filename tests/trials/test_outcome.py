@@ -135,13 +135,13 @@ def test_each_window_of_a_root_session_has_one_and_a_subagent_none(ledger: Ledge
     ("known", "is_noted", "root"), [(True, False, "s-1"), (True, True, "s-1"), (False, True, None)]
 )
 def test_a_fork_is_of_the_session_that_it_was_forked_from(
-    ledger: Ledger, tmp_path: Path, known: bool, is_noted: bool, root: str | None
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool, is_noted: bool, root: str | None
 ) -> None:
+    monkeypatch.setattr("reflector.sessions.intake.is_fork", lambda _, id: is_noted and id == "s-2")
     session = Session("s-1").user("Fix the total.").agent("Done.")
     original, fork = session.write(tmp_path / "1.jsonl"), session.fork("s-2").user("And the tax?").agent("Done, too.")
     if known:
         take_in(ledger, Source(original, "SessionEnd"))
-    source = Source(fork.write(tmp_path / "2.jsonl"), "SessionEnd", is_fork=lambda id: is_noted and id == "s-2")
-    take_in(ledger, source)
+    take_in(ledger, Source(fork.write(tmp_path / "2.jsonl"), "SessionEnd"))
     take_in(ledger, Source(session.user("Thanks, perfect!").write(tmp_path / "1.jsonl"), "SessionEnd"))
     assert {id: data["root"] for id, data in outcomes(ledger)} == {"s-1": "s-1", "s-2": root}
