@@ -56,7 +56,7 @@ PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py"
 KEPT_FILE = tuple(f"tests/curation/test_{name}.py" for name in ("file_in_any_hands", "playbook_file", "sharing"))
 LESSONS = ("tests/lessons/test_book.py",)
 JUDGED = ("tests/reflection/test_agent.py",)
-LINED = ("tests/cli/test_check.py", "tests/audit/test_checked.py", "tests/sessions/test_having.py")
+LINED = ("tests/cli/test_check.py", "tests/audit/test_checked.py", "tests/curation/test_watching.py")
 PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
 JUDGE = ("tests/cli/test_judge.py",)
 REPORTED = ("tests/cli/test_doctor.py",)
@@ -79,7 +79,7 @@ def of(room: str, names: str) -> Iterator[str]:
 STATE, EFFECTS, BULLETS = of("events", "state effects bullets")
 STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection counters")
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
-SPOOLED, TAKEN, PIPED, INJECTION, HAVING = of("sessions", "spool intake drain injection having")
+SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
 PROVEN, COMPARED, RECONCILED = *of("proof", "verify tables"), "reflector/exchange/agreement.py"
 STEP = "reflector/gated/__init__.py"
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
@@ -133,7 +133,7 @@ MUTATIONS = [
     Mutation(LINES, '_WATCHED if change.kind in ("add", "restore")', '_WATCHED if change.kind == "add"', LINED),
     Mutation(CHECKED, "and then.is_active(done)", "", LINED),
     Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
-    Mutation(HAVING, "inside[:1] if by", "inside if by", LINED),
+    Mutation(LINES, "inside[:1] if by", "inside if by", LINED),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
     Mutation(REPORTING, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),

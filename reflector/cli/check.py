@@ -23,7 +23,7 @@ from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, print_json, progress, safe, table
 from reflector.cli.sessions import in_project
 from reflector.config import CONSENT
-from reflector.curation.watching import watching
+from reflector.curation.watching import Advice, advice_of, watching
 from reflector.hooks.agents import AGENTS
 from reflector.ledger.store import Ledger
 from reflector.locate import user_folder
@@ -36,7 +36,6 @@ from reflector.reflection.backends.agent_clients import JUDGES
 from reflector.reflection.backends.model import model_settings
 from reflector.reflection.checking import ROOM
 from reflector.sessions import checking
-from reflector.sessions.having import Advice, advice_of, sessions_of
 from reflector.transcripts.discovery import Found
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
@@ -187,7 +186,7 @@ def _agent_of(one: Found) -> str:
 
 def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
-    found = sessions_of(project.root, _folders().values(), at_home, since.timestamp() if since else 0.0)
+    found = checking.sessions_of(project.root, _folders().values(), at_home, since.timestamp() if since else 0.0)
     return [*islice((one for one in found if in_project(project, one)), most)]
 
 

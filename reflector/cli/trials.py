@@ -12,10 +12,10 @@ from reflector.cli.app import Place
 from reflector.cli.options import NAME, READ_FILE, agreed, find_bullet, json_option, yes_option
 from reflector.cli.output import counted, note, print_facts, print_json, progress, safe, short_time, table
 from reflector.curation.mirrors import mirrors
+from reflector.curation.watching import exempt
 from reflector.handover import open_own
 from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
-from reflector.sessions.having import exempt
 from reflector.trials.outcome import OUTCOMES
 from reflector.trials.tasks import digest_of, pairs, perform, sign_test, tasks_in
 from reflector.trials.trial import Plan, TrialStatus, noted, plan, standing, start, stop

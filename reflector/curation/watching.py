@@ -1,22 +1,33 @@
-"""The lines of a person's files as watched bullets: judged and listed, but neither in playbook.json nor told.
+"""The advice that a person's agents load in a project, line by line, and these lines as watched bullets: judged and
+listed, but neither in playbook.json nor told.
 
-Invariant: the same text is the same bullet, whichever file holds it, and one that the playbook has already is that
+Invariant: nothing of a repository leads outside of it. A file of the project is read where it lies in it; an import
+(`@docs/style.md`) is followed below the project and below the agents' own folders of the person, and named where it is
+not. A file that the person names is read wherever it is. Nothing is written to a file.
+
+The same text is the same bullet, whichever file holds it, and one that the playbook has already is that
 bullet. A line that was reworded keeps its name and its evidence; one that is gone is removed, and watched again when it
 comes back. Nothing here makes a bullet live: that is for `import`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from reflector.curation.changes import bullet_event
+from reflector.curation.changes import advice_fault, bullet_event
 from reflector.events import event as ev
+from reflector.files import read_bounded
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.locate import AGENT_FILES, agent_folder, agent_folders
 from reflector.playbook.admissible import same_words
+from reflector.playbook.bullet import Bullet, context_tokens
 from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import is_markdown, load_markdown
@@ -27,6 +38,13 @@ _GONE: Final = "gone from "
 _WATCHED: Final = {"watched": True}
 #: The share of words in order from which on one text is another one reworded.
 _REWORDED: Final = 0.6
+#: What the agents load in a project besides `AGENT_FILES`, below its folder.
+_RULES: Final = (".claude/CLAUDE.md", ".claude/rules/**/*.md", ".github/instructions/**/*.instructions.md")
+_MOST_BYTES: Final = 1 << 20
+#: As often Claude Code follows an import of an import.
+_HOPS: Final = 5
+_IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:~?/)?[\w.][\w./-]*\.\w+)", re.M)
+_CODE: Final = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.M | re.S)
 
 
 class Line(NamedTuple):
@@ -37,6 +55,101 @@ class Line(NamedTuple):
     section: str
     text: str
     name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The advice of a project's files.
+
+    files     with the tokens of each
+    left      what in them is no advice, stands there twice, or is an import that leads out of the project, in words
+    """
+
+    lines: tuple[Line, ...]
+    files: Mapping[str, int]
+    left: tuple[str, ...]
+
+
+def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
+    """Return the advice of the files that a person names, else of those that agents load in a project. Each text
+    stands once. Raises OSError for a named file that cannot be read."""
+    lines: dict[str, Line] = {}
+    files: dict[str, int] = {}
+    left: list[str] = []
+    unfollowed: list[str] = []
+    for shown, raw in _texts(root, named, unfollowed):
+        text = raw.decode("utf-8-sig", "replace")
+        loaded = load_markdown(text, every=True)
+        files[shown] = context_tokens(text)
+        left += [f"{shown}: {one.removeprefix('left out: ')}" for one in loaded.notes]
+        for bullet in sorted(loaded.bullets, key=lambda one: _number(loaded.places[one.name])):
+            if what := advice_fault(bullet.text):
+                left.append(f"{shown}: {loaded.places[bullet.name]}: {what}")
+                continue
+            own = None if bullet.name in loaded.named_here else bullet.name
+            line = Line(shown, _number(loaded.places[bullet.name]), bullet.section, bullet.text, own)
+            first = lines.setdefault(same_words(bullet.text), line)
+            if first is not line and first.file == line.file:
+                left.append(f"{shown}: line {line.number} repeats line {first.number}")
+    return Advice(tuple(lines.values()), files, (*left, *(f"not followed: {one}" for one in unfollowed)))
+
+
+def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
+    """Return by name the bullets that no trial can withhold, each with the file that an agent loads by itself, the
+    person's CLAUDE.md as well: all words of the bullet stand in a row there, whatever is between them."""
+    texts, users = list(_texts(root, (), [])), Path(agent_folder()).expanduser() / "CLAUDE.md"
+    with suppress(OSError):
+        texts += _texts(root, [users], [])
+    plain = [(shown, _in_a_row(raw.decode("utf-8", "replace"))) for shown, raw in texts]
+    named = [(one.name, _in_a_row(one.text)) for one in bullets]
+    return {name: shown for shown, text in plain for name, words in named if words.strip() and words in text}
+
+
+def _in_a_row(text: str) -> str:
+    return " ".join(["", *re.findall(r"\w+", text.lower()), ""])
+
+
+def _number(place: str) -> int:
+    return int(place.split()[1])
+
+
+def _texts(root: Path, named: Sequence[Path], unfollowed: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield (path as it is shown, content) of each file and of what it imports, each once."""
+    inside = [root.resolve(), *(Path(one).resolve() for one in agent_folders())]
+    seen: set[Path] = set()
+    wanted: list[tuple[Path, int, str]] = []
+    if named:
+        wanted = [(path.absolute(), 0, "") for path in named]
+    else:
+        found = [root / name for name in AGENT_FILES] + sorted(path for one in _RULES for path in root.glob(one))
+        wanted = [(path, 0, "?") for path in found if path.exists()]
+    while wanted:
+        path, hops, by = wanted.pop(0)
+        real = path.resolve()
+        if real in seen:
+            continue
+        shown = _shown(path, root)
+        if by and not any(real.is_relative_to(one) for one in (inside[:1] if by == "?" else inside)):
+            unfollowed.append(f"{shown}, a link" if by == "?" else f"@{shown} in {by}")
+            continue
+        try:
+            raw = read_bounded(real, _MOST_BYTES)
+        except OSError:
+            if not by:
+                raise
+            if by != "?":
+                unfollowed.append(f"@{shown} in {by}, which cannot be read")
+            continue
+        seen.add(real)
+        yield shown, raw
+        if hops < _HOPS:
+            plain = _CODE.sub("", raw.decode("utf-8", "replace"))
+            with suppress(RuntimeError):  # there is no home
+                wanted += [(path.parent / Path(one).expanduser(), hops + 1, shown) for one in _IMPORT.findall(plain)]
+
+
+def _shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 class Watching(NamedTuple):

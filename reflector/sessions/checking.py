@@ -7,10 +7,11 @@ has not grown since is not opened. No file of the project is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.curation.watching import Line, watch, watching
@@ -24,11 +25,11 @@ from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import Pipeline, open_pipeline
 from reflector.sessions.intake import Source
+from reflector.transcripts.discovery import Found, find_transcripts, project_hash
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
     from reflector.project import Project
-    from reflector.transcripts.discovery import Found
 
 #: The file in the state folder of transcripts in which nothing was new: no event names them.
 _COPIES = "copies"
@@ -57,6 +58,26 @@ def recorded(project: Project, ledger: Ledger) -> dict[tuple[str, int], str]:
             of = transcript_of(window)
             found[of["path"]] = of["bytes"], window.session_id or ""
     return {(path, size): session for path, (size, session) in found.items()}
+
+
+def sessions_of(
+    root: Path, folders: Iterable[tuple[Path, str]], known: Mapping[tuple[str, int], str], since: float
+) -> list[Found]:
+    """Return the transcripts in the agents' folders, newest first, each with its `started_at` as a sortable time.
+
+    folders  with the pattern of the files in it; `known` as for `find_transcripts`
+    since    a time before which a file was not written any more
+    The files of subagents are left out: their sessions tell what they were for.
+    """
+    hashes = {project_hash(root): str(root)}
+    found: list[tuple[float, Found]] = []
+    for folder, pattern in folders:
+        for one in find_transcripts(folder, pattern, known) if folder.is_dir() else ():
+            with suppress(OSError):
+                at = one.path.stat().st_mtime
+                if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
+                    found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
+    return [one for _, one in sorted(found, key=lambda pair: (-pair[0], str(pair[1].path)))]
 
 
 def questions(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reflector.curation.watching import advice_of
 from reflector.playbook.markdown import load_markdown
-from reflector.sessions.having import advice_of, sessions_of
+from reflector.sessions.checking import sessions_of
 from tests.road.sessions import Session
 
 
