@@ -18,8 +18,8 @@ from reflector.project import find_project
 
 def git(folder: Path, *arguments: str | Path) -> None:
     """Run git as nobody in particular."""
-    who = ("-c", "user.name=N", "-c", "user.email=n@example.org", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+    who = [f"-c{one}" for one in ("user.name=N", "user.email=n@example.org", "init.defaultBranch=main")]
+    subprocess.run(["git", *who, "-cmaintenance.auto=false", *arguments], cwd=folder, check=True, capture_output=True)
 
 
 def playbook(folder: Path) -> Path:

@@ -26,6 +26,7 @@ from tests.oracle.histories import live
 from tests.reflection.api import Api
 from tests.reflection.api import sound as answering
 from tests.reflection.truth.cases import insights, verdict
+from tests.report.test_page import undrawn
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -96,9 +97,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     agent.call("proposals", "find")
     with closing(forger.connect(agent.ledger)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    for words in _ASKED:
-        # Without a terminal, `redact` shows what it would erase, and asks for --yes.
-        assert agent.call(*words, code=None).code in ((2,) if words[0] == "redact" else (0, 1)), words
+    with undrawn():
+        for words in _ASKED:
+            # Without a terminal, `redact` shows what it would erase, and asks for --yes.
+            assert agent.call(*words, code=None).code in ((2,) if words[0] == "redact" else (0, 1)), words
     return agent
 
 
@@ -118,7 +120,8 @@ def _again(sound: Agent, folder: Path) -> Agent:
 
 def asked(agent: Agent, words: list[str]) -> str:
     """Ask, and return what was said of an error; no other end of a question is allowed."""
-    ran = agent.call(*words, code=None)
+    with undrawn():
+        ran = agent.call(*words, code=None)
     assert ran.code in (0, 1, 2), (words, ran)
     assert "Traceback" not in ran.err
     return ran.err

@@ -46,7 +46,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def file(agent: Agent) -> Path:
-    report(agent)
+    report(agent, drawn=True)
     return agent.project.parent / "report.html"
 
 
@@ -161,7 +161,7 @@ def test_it_reads_without_its_script_and_prints(chromium: Any, file: Path) -> No
 
 @pytest.mark.parametrize("share", [[], ["--share"]])
 def test_sixty_hostile_texts_run_nothing_and_load_nothing(chromium: Any, attacked: Agent, share: list[str]) -> None:
-    html = report(attacked, *share)
+    html = report(attacked, *share, drawn=True)
     with shown(chromium, attacked.project.parent / "report.html") as page:
         page.evaluate(_OPEN_ALL)
         for one in range(0, 6000, 600):
@@ -181,7 +181,7 @@ def test_the_picture_of_the_demo(chromium: Any, tmp_path: Path) -> None:
     agent = Agent(tmp_path / "shop", tmp_path / "home")
     agent.home.mkdir()
     agent.call("demo", "--keep", agent.project)
-    report(agent)
+    report(agent, drawn=True)
     with shown(chromium, tmp_path / "report.html", 1000, device_scale_factor=1.25) as page:
         page.locator("summary.row", has_text="pat-002").click()
         page.set_viewport_size({"width": 1000, "height": 930})
