@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,13 +96,25 @@ def _tell(
     note(f"Undo: {undo}" if undo else otherwise)
 
 
-def _change(place: Place, *changes: Change, why: str | None = None, dry_run: bool, as_json: bool) -> None:
-    """Make changes of live bullets, or show what they would do."""
-    with place.changing(dry_run=dry_run) as ledger:
-        for name in (name for change in changes for name in change.about):
-            find_bullet(ledger, name, live=True)
-        steps = _made(place, ledger, changes, reason=why, dry_run=dry_run)
-    _print(place, steps, as_json=as_json)
+def _command(function: Callable[..., Sequence[Change]]) -> Callable[..., None]:
+    """Make a function from a ledger to changes of its live bullets a command's, with `--dry-run` and `--json`."""
+
+    @wraps(function)
+    @dry_run_option
+    @json_option
+    @click.pass_obj
+    def asked(place: Place, /, dry_run: bool, as_json: bool, why: str | None = None, **own: Any) -> None:
+        reason = quote(why, 200) if why is not None else None
+        with place.changing(dry_run=dry_run) as ledger:
+            before, changes = ledger.bullets(), function(ledger, **own)
+            for name in (name for change in changes for name in change.about):
+                find_bullet(ledger, name, live=True)
+            steps = _made(place, ledger, changes, reason=reason, dry_run=dry_run)
+        _print(place, steps, as_json=as_json)
+        for line in (line for change in changes for line in alike_to(change, before)):
+            note(line)
+
+    return asked
 
 
 def _span(positions: Sequence[int]) -> str:
@@ -125,62 +138,44 @@ def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
 @click.command()
 @click.argument("section", type=SECTION)
 @click.argument("text")
-@dry_run_option
-@json_option
-@click.pass_obj
-def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> None:
+@_command
+def add(_: Ledger, section: str, text: str) -> Sequence[Change]:
     """Add a bullet under the next free name.
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    change = Change("add", section=section, text=text)
-    with place.changing(dry_run=dry_run) as ledger:
-        before = ledger.bullets()
-        steps = _made(place, ledger, [change], dry_run=dry_run)
-    _print(place, steps, as_json=as_json)
-    for line in alike_to(change, before):
-        note(line)
+    return [Change("add", section=section, text=text)]
 
 
 @click.command()
 @click.argument("name", type=NAME)
 @click.argument("text", required=False)
 @click.option("--section", type=SECTION, help="Move it to this section.")
-@dry_run_option
-@json_option
-@click.pass_obj
-def revise(place: Place, name: str, text: str | None, section: str | None, dry_run: bool, as_json: bool) -> None:
+@_command
+def revise(_: Ledger, name: str, text: str | None, section: str | None) -> Sequence[Change]:
     """Give a bullet another text or section; its name and its counts stay."""
     changes = [Change("revise", name, text=text)] if text is not None else []
     changes += [Change("move", name, section=section)] if section is not None else []
     if not changes:
         raise click.UsageError("say what becomes of the bullet: TEXT or --section SECTION")
-    _change(place, *changes, dry_run=dry_run, as_json=as_json)
+    return changes
 
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME...")
 @why_option
-@dry_run_option
-@json_option
-@click.pass_obj
-def remove(place: Place, names: tuple[str, ...], why: str | None, dry_run: bool, as_json: bool) -> None:
+@_command
+def remove(_: Ledger, names: tuple[str, ...]) -> Sequence[Change]:
     """Remove bullets; their history stays, and `undo NAME` brings one back."""
-    reason = quote(why, 200) if why is not None else None
-    changes = [Change("remove", name) for name in dict.fromkeys(names)]
-    _change(place, *changes, why=reason, dry_run=dry_run, as_json=as_json)
+    return [Change("remove", name) for name in dict.fromkeys(names)]
 
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
 @click.option("--text", help="What the merged bullet says. Default: what the first one says.")
 @click.option("--section", type=SECTION, help="Its section. Default: that of the first one.")
-@dry_run_option
-@json_option
-@click.pass_obj
-def merge(
-    place: Place, names: tuple[str, ...], text: str | None, section: str | None, dry_run: bool, as_json: bool
-) -> None:
+@_command
+def merge(ledger: Ledger, names: tuple[str, ...], text: str | None, section: str | None) -> Sequence[Change]:
     """Merge bullets that say the same into a new one.
 
     A tag that counted for several of them counts once. The old names still work in citations: what is cited under one
@@ -188,12 +183,8 @@ def merge(
     """
     if len(names) < 2:
         raise click.UsageError(f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one")
-
-    with place.changing(dry_run=dry_run) as ledger:
-        first, *_ = [find_bullet(ledger, name, live=True) for name in names]
-        change = Change("merge", None, names, section or first.section, first.text if text is None else text)
-        steps = _made(place, ledger, [change], dry_run=dry_run)
-    _print(place, steps, as_json=as_json)
+    first = find_bullet(ledger, names[0], live=True)
+    return [Change("merge", None, names, section or first.section, first.text if text is None else text)]
 
 
 @click.command()
