@@ -320,16 +320,9 @@ def _result(result: ToolResult) -> str:
 
 
 def _public(lesson: Lesson) -> ReflectionLesson:
-    return ReflectionLesson(
-        lesson.id,
-        lesson.task,
-        str(lesson.data.get("mistake", "")),
-        lesson.text,
-        str(lesson.data.get("context_hash", "")),
-        lesson.created_at,
-        lesson.times_applied,
-        lesson.effectiveness,
-    )
+    mistake, hashed = (str(lesson.data.get(name, "")) for name in ("mistake", "context_hash"))
+    said = (lesson.id, lesson.task, mistake, lesson.text, hashed, lesson.created_at)
+    return ReflectionLesson(*said, lesson.times_applied, lesson.effectiveness)
 
 
 def _read_verdict(llm_response: str, trigger: ReflectionTrigger, threshold: float) -> ReflectionResult:

@@ -364,13 +364,13 @@ def restore(place: Place, file: Path, force: bool) -> None:
     with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
         aside = playbook_file.set_aside(project)
         written = (playbook_file.checkpoint_of(project), aside[1]) if aside is not None else None
-        restored = backups.restore(file, present, project.config.playbook, force=force, written=written)
+        end, kept = backups.restore(file, present, project.config.playbook, force=force, written=written)
         if not project.config.ledger_url:
             entries.take(project.place)
     place.write(project)
-    click.echo(restored.head)
-    if restored.kept is not None:
-        note(f"The replaced ledger is kept as {restored.kept}")
+    click.echo(end)
+    if kept is not None:
+        note(f"The replaced ledger is kept as {kept}")
     # A session counts for the advice that is there when it is recorded; a kept file without git has its counts with it.
     again = "To record the sessions since that backup again, run `reflector import-history`"
     if aside is not None:

@@ -16,7 +16,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,14 +36,6 @@ _CHAIN_AT = (
     "SELECT event.chain FROM event JOIN playbook ON playbook.id = event.playbook_id"
     " WHERE playbook.name = ? AND playbook.origin = ? AND event.position = ?"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """Where the restored history ends, and where the replaced ledger is kept (None where there was none)."""
-
-    head: Anchor
-    kept: Path | None
 
 
 def ledger_file(url: Url) -> Path:
@@ -79,8 +70,8 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
 
 def restore(
     backup_file: Path, present: Path, playbook: str, *, force: bool = False, written: tuple[str, str] | None = None
-) -> Restored:
-    """Put a verified copy of a backup in the place of a ledger, which is kept beside it.
+) -> tuple[Anchor, Path | None]:
+    """Put a verified copy of a backup in a ledger's place; return where it ends, and where the replaced one is kept.
 
     `written` is (name, digest) of a projection's present file, such as playbook.json: the restored ledger then knows it
     as its own, from before every event, so the file is written again and not read as an edit. The project's locks must
@@ -108,7 +99,7 @@ def restore(
             else:
                 staged.replace(present)
     sync_folder(absolute(present.parent))
-    return Restored(end, kept)
+    return end, kept
 
 
 def _lost(present: Path, staged: Path, *, readable: bool) -> str:

@@ -108,13 +108,13 @@ def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Pat
         with ledger.asking() as reading:  # who reads meanwhile reads on in the old state
             count = "SELECT count(*) FROM event WHERE playbook_id = ?"
             before_that = reading.run(count).fetchone()
-            restored = restore(tmp_path / "b.db", path, "default", force=True)
+            again, kept = restore(tmp_path / "b.db", path, "default", force=True)
             assert reading.run(count).fetchone() == before_that == (end.position + 1,)
-        assert restored.head.position == end.position
+        assert again.position == end.position
         assert _content(path) == before
-        assert restored.kept is not None
-        assert restored.kept.stat().st_mode & 0o777 == 0o600
-        assert _content(restored.kept) == now
+        assert kept is not None
+        assert kept.stat().st_mode & 0o777 == 0o600
+        assert _content(kept) == now
         assert other.append([added("oth-010")])[0].position == end.position + 1
         assert ledger.head().position == end.position + 1
         assert list(verify(ledger)) == []
@@ -128,7 +128,7 @@ def test_a_history_that_the_backup_holds_is_replaced_without_force_and_no_other(
         ledger.append([added("oth-009")])
         backup(ledger, tmp_path / "new.db")
     restore(tmp_path / "old.db", path, "default", force=True)
-    assert restore(tmp_path / "new.db", path, "default").head.position == len(history()) + 1
+    assert restore(tmp_path / "new.db", path, "default")[0].position == len(history()) + 1
     with pytest.raises(LedgerError, match="lacks"):
         restore(tmp_path / "stranger.db", path, "default")
     with pytest.raises(LedgerUnavailable, match="holds no playbook 'mine', but default"):
@@ -172,12 +172,12 @@ def test_a_ledger_that_is_gone_or_broken_is_replaced_and_kept_aside(path: Path, 
     if damage == "broken":
         with pytest.raises(LedgerError, match="cannot be read"):
             restore(tmp_path / "b.db", path, "default")
-    restored = restore(tmp_path / "b.db", path, "default", force=damage == "broken")
+    _, kept = restore(tmp_path / "b.db", path, "default", force=damage == "broken")
     assert _content(path) == before
     assert path.stat().st_mode & 0o777 == 0o600
     if damage == "broken":
-        assert restored.kept is not None
-        assert restored.kept.read_bytes() == broken
+        assert kept is not None
+        assert kept.read_bytes() == broken
 
 
 def test_a_ledger_on_a_server_is_told_to_use_the_servers_tools(open_ledger: OpenLedger, tmp_path: Path) -> None:
