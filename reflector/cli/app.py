@@ -123,11 +123,7 @@ class Place:
         Raises ConfigError and DatasetRefused.
         """
         found = self.whole_project(**flags)
-        return found if self.dataset is None else self.of_dataset(found, self.dataset, **flags)
-
-    def of_dataset(self, project: Project, dataset: str, **flags: Any) -> Project:
-        """Return the playbook of a dataset in a project. Raises as `project` does."""
-        return type(project).of_dataset(project.root, dataset, flags=flags)
+        return found if self.dataset is None else type(found).of_dataset(found.root, self.dataset, flags=flags)
 
     def whole_project(self, **flags: Any) -> Project:
         """Return the project, also where a dataset is named. Raises ConfigError."""

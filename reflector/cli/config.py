@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+import tomlkit
+from tomlkit.exceptions import ParseError
 
 from reflector.cli.app import Place
 from reflector.cli.options import json_option
 from reflector.cli.output import note, print_json, table
 from reflector.config import SETTINGS, USERS_OWN, Config, from_text, load_config, project_config, variable
+from reflector.files import read_bounded, read_ours, replace_file
+from reflector.locate import user_config
+from reflector.reflection.backends import described
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +51,14 @@ def config(ctx: click.Context) -> None:
 def list_(place: Place, as_json: bool = False) -> None:
     """Show every setting with its value and where it comes from."""
     project = place.project()
-    rows = [(key, _shown(project.config, key), _origin(project.config, project.root, key)) for key in SETTINGS]
+    rows = {
+        key: SettingJson(_shown(project.config, key), _origin(project.config, project.root, key)) for key in SETTINGS
+    }
     if as_json:
-        print_json({key: SettingJson(value, origin) for key, value, origin in rows})
-        return
-    cells = [(key, _words(value), origin) for key, value, origin in rows]
-    table(("setting", "value", "from"), cells, prose=("value", "from"))
+        print_json(rows)
+    else:
+        cells = [(key, _words(one.value), one.origin) for key, one in rows.items()]
+        table(("setting", "value", "from"), cells, prose=("value", "from"))
 
 
 @config.command()
@@ -101,8 +108,6 @@ def unset(place: Place, key: str, for_all: bool) -> None:
 
 def _print_in_force(place: Place, key: str) -> Config:
     """Print the value that counts now, and how the backend gets what it lacks; return the settings."""
-    from reflector.reflection.backends import described
-
     config = load_config(root := place.folder())
     click.echo(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
@@ -117,12 +122,6 @@ def store(place: Place, key: str, value: object, *, for_all: bool) -> tuple[Path
 
     Raises ConfigError, and a ClickException for a file that is not TOML.
     """
-    import tomlkit
-    from tomlkit.exceptions import ParseError
-
-    from reflector.files import read_bounded, read_ours, replace_file
-    from reflector.locate import user_config
-
     path = Path(user_config()) if for_all else project_config(place.folder())
     try:
         document = tomlkit.parse((read_bounded if for_all else read_ours)(path, 1 << 20).decode())
@@ -149,15 +148,13 @@ def store(place: Place, key: str, value: object, *, for_all: bool) -> tuple[Path
 
 
 def _origin(config: Config, root: Path, key: str) -> str:
-    from reflector.locate import user_config
-
-    return {
-        "default": "default",
+    places = {
         "user": user_config(),
         "project": str(project_config(root)),
         "environment": variable(key),
         "flag": "a flag",
-    }[config.layer(key)]
+    }
+    return places.get(config.layer(key), "default")
 
 
 def _shown(config: Config, key: str) -> Any:

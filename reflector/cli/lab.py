@@ -13,7 +13,7 @@ from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
 from reflector.gated import GatedConfig, canonical_line, measure, read_config
 from reflector.mistakes import Mistake
-from reflector.project import checked_dataset
+from reflector.project import Project, checked_dataset
 from reflector.reflection.backends import backend_of
 from reflector.reflection.backends.fixtures import Recording
 from reflector.reflection.gate import Gate
@@ -73,7 +73,7 @@ def trajectory(
     with progress(sum(map(len, cases.values())), "judging") as bar:
         for name, of_one in cases.items():
             try:
-                own = place.of_dataset(project, name, backend=backend)
+                own = Project.of_dataset(project.root, name, flags={"backend": backend})
             except Mistake as mistake:
                 failed += [f"{where}: {mistake}" for where, _ in of_one]
                 continue

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import errno
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, TypeVar
 
 import click
@@ -134,7 +134,7 @@ def table(
         _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows])
         for at, name in enumerate(columns)
     ]
-    room = terminal().columns if sys.stdout.isatty() else 0
+    room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
     if room:
         found = _fitted(found, prose or columns[-1:], extra, room)
 
@@ -218,13 +218,6 @@ def event_table(
     table(tuple(columns), rows, extra=("actor", "when"), whole=whole, empty=empty)
 
 
-def terminal() -> os.terminal_size:
-    """Return the terminal's size."""
-    import shutil
-
-    return shutil.get_terminal_size((100, 24))
-
-
 def _broken(text: str, width: int, *, words: bool = True) -> list[str]:
     """Lines that are not wider than `width`, broken between words where there are any. Without `words`, a longer word
     stays whole, to be copied."""
@@ -267,7 +260,7 @@ def print_facts(rows: Iterable[tuple[str, str]], width: int, indent: int = 0, *,
 
     `begun` says that the indentation of the first line is printed already.
     """
-    room = terminal().columns - indent - width - 1 if sys.stdout.isatty() else 0
+    room = get_terminal_size((100, 24)).columns - indent - width - 1 if sys.stdout.isatty() else 0
     for name, value in rows:
         shown = safe(value)
         for line in _broken(shown, room, words=False) if room >= _LAST else [shown]:
