@@ -87,7 +87,7 @@ BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of("transcripts", "claude_code codex copilot gemini opencode pi")
 BUILDING, CITATIONS = of("transcripts", "building citations")
-APP, ARGUMENTS, REPORTING, FINDING = of("cli", "app options doctor finding")
+APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
 HTML = "reflector/report/html.py"
 UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES = of("curation", "undoing proposals playbook_file watching")
 CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of("reflection/rules", "citation findings follow people steps")
@@ -143,8 +143,8 @@ MUTATIONS = [
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
     Mutation(REPORTING, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
-    Mutation(FINDING, "wanted) == most]", "wanted)]", ERRORS),
-    Mutation(FINDING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
+    Mutation(STARTING, "wanted) == most]", "wanted)]", ERRORS),
+    Mutation(STARTING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "for name in (*_COMMON, *client.variables_of(environ)) if", "for name in environ if", JUDGED),

@@ -1,11 +1,12 @@
-"""Where a person begins: status; and what agents and shells call: hook, statusline, completion.
+"""Where a person begins: status and help; and what agents and shells call: hook, statusline, completion.
 
 Invariant: `status` records and changes nothing, and each command that it shows can be typed unchanged and does what is
-said of it.
+said of it. `help` answers from what is installed, and asks neither the ledger nor a network.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,9 +16,10 @@ from shlex import quote
 import click
 
 from reflector import entries
-from reflector.cli.app import Place
+from reflector.cli.app import Place, reflector
 from reflector.cli.options import json_option
 from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, shaped, short_time, table
+from reflector.cli.table import GROUPS
 from reflector.curation.adoption import kept_of_others, of_another, read, told_beside
 from reflector.events import event as ev
 from reflector.ledger.errors import LedgerError
@@ -29,10 +31,13 @@ from reflector.project import Project
 from reflector.reflection.backends import described
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.reflection.protocol import REDACTED, Trouble, trouble_of
+from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.injection import told_names, told_text
 
 _TROUBLED = {"failed", "given_up"}
+#: Places of a kind that `help` shows.
+_MOST = 12
 
 
 # Not frozen: these are printed once, and one that is takes three times as long to define at each start.
@@ -327,6 +332,64 @@ def _print(place: Place, found: StatusJson) -> None:
         note("Let a session go: reflector reflect --give-up SESSION --why TEXT")
     if left.pending:
         note(f"reflector: a session is being processed, or waits for `{again}`")
+
+
+@click.command(name="help")
+@click.argument("words", nargs=-1)
+def help_(words: tuple[str, ...]) -> None:
+    """Find a word in the help and in the pages; without one, list the commands.
+
+    What has most of the words comes alone, whatever their case. The best is above.
+    """
+    whole = click.Context(reflector, info_name="reflector")
+    if not words:
+        click.echo(reflector.get_help(whole))
+        return
+    wanted = [re.compile(rf"(?<![a-z]){re.escape(word)}", re.IGNORECASE) for word in words]
+    places = {"help": list(_helps(whole)), "pages": list(_parts())}
+    most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)
+    if not most:
+        raise click.ClickException(f"neither help nor pages have {' '.join(words)!r}; `reflector help` lists all")
+    left = 0
+    for title, parts in places.items():
+        found = [one for one in parts if _count(" ".join(one), wanted) == most]
+        found.sort(key=lambda part: -_count(part[0], wanted))
+        rows = [(name, _line(text, wanted)) for name, text in found[:_MOST]]
+        click.echo(f"{title}:{'' if rows else ' nothing'}")
+        print_facts(rows, max((len(name) for name, _ in rows), default=0), 2)
+        left += len(found) - len(rows)
+    note(f"{f'{left} more; ' if left else ''}the pages are in {resource_dir('docs')}")
+
+
+def _count(text: str, wanted: list[re.Pattern[str]]) -> int:
+    return sum(word.search(text) is not None for word in wanted)
+
+
+def _helps(whole: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield each command with its first sentence, and each of its options with what it does."""
+    for name in [name for group in GROUPS.values() for name in group]:
+        command = reflector.get_command(whole, name)
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        for called, one in [(name, command), *((f"{name} {one.name}", one) for one in inner)]:
+            if one is not None:
+                yield called, one.get_short_help_str(200)
+                options = (option for option in one.params if isinstance(option, click.Option))
+                yield from ((f"{called} {option.opts[-1]}", option.help or "") for option in options)
+
+
+def _parts() -> Iterator[tuple[str, str]]:
+    """Yield each part of a page: `page.md: Title`, and its text; pages that are made from the code come last."""
+    texts = [(page.name, page.read_text("utf-8")) for page in sorted(resource_dir("docs").glob("*.md"))]
+    for name, whole in sorted(texts, key=lambda page: page[1].startswith("<!-- generated")):
+        for part in re.split(r"^#+ (?=\S)", whole, flags=re.MULTILINE)[1:]:
+            title, _, text = part.partition("\n")
+            yield f"{name}: {title}", text
+
+
+def _line(text: str, wanted: list[re.Pattern[str]]) -> str:
+    """Return the line of a text that has the most of the words, without marks."""
+    best = max(text.splitlines() or [""], key=lambda line: _count(line, wanted))
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)|\*\*", r"\1", best).strip(" |$#")
 
 
 @click.command()

@@ -85,7 +85,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 
 #: What agents, shells, git and cron call, what the plugin's pages name, what only developers need, and the way to all.
 HIDDEN: Final[dict[str, Entry]] = {
-    "help": Entry("finding", "help_", ("", "redact a customer")),
+    "help": Entry("start", "help_", ("", "redact a customer")),
     "hook": Entry("start", "hook", ("< event.json",)),
     "statusline": Entry("start", "statusline"),
     "completion": Entry("start", "completion", ("bash",)),
