@@ -30,7 +30,6 @@ CITED_LESSON: Final = re.compile(r"\[(lesson [0-9a-f]{8})\]")
 #: `Step.command` is cut here: two longer commands may be two.
 _WHOLE: Final = 160
 _PARTS: Final = re.compile(r"&&|\|\||;")
-_MOST_READ: Final = 16 * 1024
 _MOST_WHY: Final = 400
 
 
@@ -78,7 +77,7 @@ class _Chain:
 
     def result(self, message: Message, result: ToolResult) -> None:
         step = self.calls.pop(result.call_id, None)
-        outcome = read_result(step, result.text[:_MOST_READ], result.is_error) if step is not None else None
+        outcome = read_result(step, result.text, result.is_error) if step is not None else None
         if step is not None and outcome is not None and outcome.ending in ("passes", "fails"):
             command, passed = step.command.split("|")[0].replace("2>&1", " ").strip(), outcome.ending == "passes"
             self.steps.append(Run(message.key, message.timestamp, command, passed, outcome.quote))

@@ -31,7 +31,6 @@ OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
 }
 #: Signs of an objection without which a message only says what not to do next.
 _CORRECTS: Final = frozenset({"starts-with-no", "told", "omits", "blames", "fault", "excess", "undoes", "refused"})
-_READ: Final = 16 * 1024
 _NAME: Final = re.compile(rf"\[?\b(?:(?:{'|'.join(SECTIONS)})-\d+|lesson [0-9a-f]{{8}})\b(?: wrong\b[^\]\n]*)?\]?")
 _ASKS: Final = re.compile(r"\?\W*\Z")
 
@@ -102,7 +101,7 @@ class _Reading:
 
     def _result(self, result: ToolResult) -> None:
         step = self._calls.pop(result.call_id, None)
-        ending = read_result(step, result.text[:_READ], result.is_error).ending if step else ""
+        ending = read_result(step, result.text, result.is_error).ending if step else ""
         if step is not None and ending in ("passes", "fails"):
             setattr(self.found, "tests" if step.kind == "test" else "build", ending)
 
