@@ -27,8 +27,9 @@ from reflector.reflection.protocol import OUTAGES, Asks, Backend, BackendError, 
 from reflector.reflection.reflection_events import Reflected, failed
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation, reparse
-from reflector.sessions import last_session, locks
+from reflector.sessions import locks
 from reflector.sessions.drain import Drained, runner_of
+from reflector.sessions.injection import leave_last_session
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
@@ -276,5 +277,5 @@ def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
     with place.changing() as ledger:
         recorded = standing.judge(ledger, one, verdict, why)
         answered = Reflected(one.session_id, one.window.event_id, "completed", f"{one.name} {verdict}")
-        last_session.leave(place.project().root, [answered], only=True)
+        leave_last_session(place.project().root, [answered], only=True)
     return recorded.position

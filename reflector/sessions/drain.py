@@ -32,8 +32,8 @@ from reflector.events.event import LESSON_RECORDED
 from reflector.ledger.errors import LedgerError
 from reflector.locate import agent_folder, user_folder
 from reflector.project import Project
-from reflector.sessions import last_session, locks, seen_head, spool
-from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
+from reflector.sessions import locks, seen_head, spool
+from reflector.sessions.injection import keep_ranks, leave_last_session, leave_waiting, told_by_hook, write_injection
 from reflector.trials.trial import keep_note
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
@@ -123,7 +123,7 @@ def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drai
             break
     for one in asking:
         asked = ask_model(one, retry=retry, wait=wait)
-        last_session.leave(one.root, asked.reflected)
+        leave_last_session(one.root, asked.reflected)
         done.reflected += asked.reflected
         done.notes += asked.notes
     return done
@@ -150,7 +150,7 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
     # The model is asked when the project is free again.
     asked = pipeline.ledger.open_windows() if done.recorded and pipeline.project.config.asks_model else []
     waiting = [Reflected(one.session_id, one.event_id, "waiting") for one in asked]
-    last_session.leave(root, [*pipeline.reflected, *waiting])
+    leave_last_session(root, [*pipeline.reflected, *waiting])
     return {delivery.path for delivery in deliveries}
 
 
@@ -225,7 +225,7 @@ def open_pipeline(
                 pipeline.write(file=write)
             if not lost:
                 seen_head.keep(project, ledger)
-            last_session.leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
+            leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
 
 
 def _has_users_beside(project: Project) -> bool:

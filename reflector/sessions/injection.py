@@ -1,4 +1,5 @@
-"""The text that the agent gets at a session's start: the best of the playbook, within what the agent will read.
+"""What the next start prints: for the agent the best of the playbook, within what it will read; for the person what
+the last session brought, and what waits for them.
 
 Invariant: what is printed fits. Over 10,000 characters Claude Code hands the agent a 2,000-character
 preview instead, and no model was seen to open the file it points to. So the bullets are taken best first
@@ -17,6 +18,9 @@ What a ranking knows of each bullet besides its counters is kept for the hook, w
 when the playbook, the settings of the ranking, or the turn does, so that all starts between two changes get the same
 bytes. A turn is `TURN` texts that were told: a playbook whose counters stand still moves on as well, and no clock is
 asked.
+
+The words about the last session are of one session, be it recorded in one window or in many. Leaving them fails no
+drain.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +44,7 @@ from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose
 from reflector.reflection.prompts import fill, find_template
+from reflector.text.bounds import clean
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import Telling, telling_of
 
@@ -47,6 +53,7 @@ if TYPE_CHECKING:
     from reflector.curation.playbook_file import Known
     from reflector.ledger.store import Ledger
     from reflector.lessons.book import LessonBook
+    from reflector.reflection.reflection_events import Reflected
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
@@ -64,6 +71,17 @@ RANKS: Final = "ranks.json"
 #: Texts that were told, after which others have their turn.
 TURN: Final = 10
 _MOST_RANKS: Final = 8 << 20
+_MOST_SAID = 100
+#: So many undecided bullets are counted, fewer are named.
+_MANY = 3
+_VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
+#: What is said where no verdict counts, what says most first.
+_ELSE = {
+    "completed": "nothing decided",
+    "waiting": "not judged yet",
+    "failed": "judging it failed, see `reflector status`",
+    "skipped": "not judged: ",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,3 +392,45 @@ def told_text(project: Path) -> str:
 def told_names(text: str) -> set[str]:
     """Return the names of the bullets in a text that sessions are told."""
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text, re.MULTILINE))
+
+
+def leave_last_session(project: Path, reflected: Sequence[Reflected], *, only: bool = False) -> None:
+    """Leave what came of the session that was processed last, with what its earlier windows brought; with `only`,
+    where it is the one that the words are about."""
+    from reflector.reflection.gate import CITES_NOTHING
+
+    session = next((one.session_id for one in reversed(reflected) if one.session_id is not None), None)
+    if session is None:
+        return
+    windows = [one for one in reflected if one.session_id == session]
+    before, _, left_of = (
+        handover.read_own(str(project), handover.LAST_SESSION, 1000).decode("utf-8", "replace").partition("\n")
+    )
+    is_its = left_of.strip() == session
+    last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
+    if (last.outcome == "skipped") if is_its else only:
+        return
+    judged = [one.detail for one in windows if one.outcome == "completed"]
+    parts = ", ".join([before if is_its else "", *judged]).split(", ")
+    verdicts = {found[1]: found[0] for part in parts if (found := _VERDICT.match(part))}
+    said = clean(", ".join(verdicts.values()), _MOST_SAID) or _ELSE[last.outcome]
+    cited = list(dict.fromkeys(name for one in windows for name in one.undecided))
+    if said == _ELSE["completed"] and cited:
+        what = " and ".join(cited) if len(cited) < _MANY else f"{len(cited)} bullets"
+        said = f"{what} cited, undecided: reflector judge"
+    if said == _ELSE["skipped"]:
+        said = "nothing cited" if last.detail == CITES_NOTHING else said + clean(last.detail, _MOST_SAID)
+    with suppress(OSError):
+        content = f"{said}\n{session}\n".encode("utf-8", "replace")
+        write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
+
+
+def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
+    """Leave how many proposals wait for a person; nothing where none does."""
+    what = "1 proposal waits" if count == 1 else f"{count} proposals wait"
+    said = f"{what}: reflector {'--user ' if is_users else ''}proposals\n".encode() if count else b""
+    with suppress(OSError, ValueError):
+        if not said:
+            Path(own_folder(str(project)), handover.WAITING).unlink(missing_ok=True)
+        elif said != handover.read_own(str(project), handover.WAITING, 1000):
+            write_durably(handover.open_own(str(project)), said, handover.WAITING)

@@ -13,7 +13,7 @@ import pytest
 from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.reflection_events import Reflected
-from reflector.sessions.last_session import leave
+from reflector.sessions.injection import leave_last_session
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 
@@ -167,7 +167,7 @@ def done(detail: str = "", session: str | None = "s-1", outcome: Any = "complete
 def test_what_all_windows_of_one_brought_is_said(tmp_path: Path, rounds: list[list[Reflected]], said: str) -> None:
     (tmp_path / "home").mkdir()
     for reflected in rounds:
-        leave(tmp_path, reflected)
+        leave_last_session(tmp_path, reflected)
     assert Path(own_folder(str(tmp_path)), "last-session.txt").read_text().splitlines()[0] == said
 
 
