@@ -5,12 +5,9 @@ sound `bullet_tags` becomes one `ParsedTag`, an unusable one too, at its index; 
 entry does. `problems` says what could not be read. So an answer can be read again years later, by this parser or a
 better one.
 
-Each value stood in the text as valid JSON. `objects_in` returns whole objects only, never a part of a damaged one;
-`_saved_from` returns whole strings and whole entries only. Both take linear time for any text: failed attempts are paid
-from a budget, and the search ends when it is spent.
-
-A `ParsedTag` holds facts, a well-formed name, known words and a number or None, and prose: `rationale` and `quote`, as
-`analysis` and `problems` redacted and bounded.
+Each value stood in the text as valid JSON, and prose is redacted and bounded. `objects_in` returns whole objects only,
+never a part of a damaged one; `_saved_from` returns whole strings and whole entries only. Both take linear time for any
+text: failed attempts are paid from a budget, and the search ends when it is spent.
 """
 
 from __future__ import annotations

@@ -4,13 +4,10 @@ Invariant: a prompt fits its limit, whatever the window holds, and what is not s
 playbook and template give the same prompt, byte for byte. The data cannot leave its place: secrets are removed before
 anything is cut or sent, a bullet or a turn cannot close the tag around it, the mark in the session's tag is a digest of
 what stands in it, which nobody can write there, and the template is filled once. The window is read twice, and a few
-numbers for each message are held between. The estimate of a text is never above the sum of the
-estimates of its pieces.
+numbers for each message are held between. The estimate of a text is never above the sum of those of its pieces.
 
-A message is left out or shown at one of three levels: as a line, short, or whole. The task and the last citation of
-each bullet come first, then what people said, the other citations, the ends of runs, failures and what the agent said
-last before a person did, and the rest; among equals what follows a citation soonest, then the newest. People get room
-for all their words before the rest gets a line, and what is left raises them in the same order.
+A message is left out or shown at one of three levels, in the order of docs/judging.md (Long sessions); among equals
+what follows a citation soonest, then the newest.
 """
 
 from __future__ import annotations

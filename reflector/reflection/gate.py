@@ -4,16 +4,9 @@ Invariant: a closed gate has a reason in words, which becomes `reflection.skippe
 are left. Models are asked where the user wants it: a project's own file can choose a model, but not on behalf of a
 user who has not.
 
-The ledgers have the truth of what was spent, each its own: the sum over its answers. A record of the month informs them
-of each other; being lost or damaged it can never raise what is left by what the asking ledger took itself. A line says
-of one ledger how much it has taken this month in all, and how much its next request may take on top. So writing one
-again changes nothing, and the next line of the same ledger mends what a process that died left open. The most that was
-ever said of a ledger counts. One file a month, `tokens-2026-11` in the user's own state folder, is appended to with
-single writes; each process looks at the sum after it has written, and of two that would go beyond the limit together
-both step back.
-
-A window that a budget kept from being judged is open again as soon as the budget allows it. That it waits is read from
-the reason of its last `reflection.skipped`.
+Each ledger has the truth of what it spent, the sum over its answers. The record of the month (`Spending`) informs the
+person's ledgers of each other; if it is lost or damaged, none forgets what it took itself. A window that a budget kept
+from being judged is open again as soon as the budget allows it: the reason of its last `reflection.skipped` says so.
 """
 
 from __future__ import annotations
@@ -181,7 +174,13 @@ def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
 
 
 class Spending:
-    """The record of one person for the month that it is."""
+    """The record of one person for the month that it is.
+
+    A line says how much a ledger has taken this month in all, and how much its next request may take on top; the most
+    that was ever said of a ledger counts. So a line that is written again changes nothing, and the next one mends what
+    a process that died left open. Lines are single writes, and the sum is read after one: of two processes that would
+    go beyond the limit together both step back.
+    """
 
     def __init__(self, environ: Mapping[str, str] | None = None, now: datetime | None = None) -> None:
         state = user_state(environ)

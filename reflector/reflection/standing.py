@@ -5,15 +5,13 @@ again adds no tag. Another one adds its tag, and a retraction takes the earlier 
 transaction: nothing is subtracted, and `blame` shows both.
 
 A person has the last word on a citation. Their verdict is a reflection of its own on the window, by the actor `human`;
-it takes the verdicts that others gave the bullet in that session out of the count by retractions. What a later reading
-says of the citation is out as well. Where the verdict is taken back, so are these, and what gave way to it is as it was
-before. What a person retracted stays retracted, so a later window does not say it again. What a person put back stays
-in the count beside what later windows say.
+it takes what others say of the bullet in that session, earlier and later, out of the count by retractions. Where the
+verdict is taken back, so are these. What a person retracted stays retracted, so a later window does not say it again,
+and what they put back stays in the count.
 
-An answer is never asked for twice to be read twice. Where today's parser reads other tags in it than those that count,
-the old reflection is retracted and the new reading appended in the same transaction; where nothing differs, nothing is.
-Answers of a backend that rereads are left out: they say of a session what its tags say only together. So are those
-about trajectories, which are insights and verdicts, each to a question of its own.
+Where today's parser reads other tags in an answer than those that count, the old reflection is retracted and the new
+reading appended. Answers of a backend that rereads are left out: only together do they say what their session says. So
+are those about trajectories, each to a question of its own.
 """
 
 from __future__ import annotations

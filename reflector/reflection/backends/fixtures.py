@@ -3,8 +3,6 @@
 Invariant: a key depends on the session and the playbook's advice only: not on counters, paths, ids, models or
 prompts. So the answers recorded from one model replay on any machine, also after the counters moved.
 
-The file has a JSON object a line: `{"prompt_hash": <64 hex digits>, "completion": <text>}`. Blank lines
-are skipped; of two lines with one key the last one counts.
 """
 
 from __future__ import annotations
@@ -110,7 +108,8 @@ class Recording:
 
 
 def read_fixtures(path: Path) -> dict[str, str]:
-    """Return the completions in a file of fixtures by their prompt_hash. Raises BackendError."""
+    """Return the completions in a file of fixtures by their prompt_hash: a JSON object a line, blank lines are skipped,
+    and of two lines with one key the last one counts. Raises BackendError."""
     try:
         text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
     except (OSError, ValueError) as error:

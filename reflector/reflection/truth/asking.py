@@ -6,10 +6,6 @@ passed over for the next one, down to ours, and the reason is kept: a prompt can
 nothing but its answers: the same ones give the same result, with a ledger or without one. Nothing is made up: an answer
 that cannot be read gives no insight and no verdict but a problem in words, and an iteration without an answer keeps the
 insights of the last good one.
-
-Of `prompts_dir` or, without one, of the project's and the user's folder `prompts/ground_truth`, the file of the dataset
-is used, then `default.txt`, then ours in the language. Any object with `build` and `build_evaluation_prompt` is a
-builder.
 """
 
 from __future__ import annotations
@@ -84,7 +80,8 @@ class Prompt(str):
 class ReflectorPromptBuilder:
     """Builds the prompts.
 
-    prompts_dir  a folder with `{dataset}.txt`, `default.txt` and `bullet_evaluation.txt`, each optional
+    prompts_dir  a folder with `{dataset}.txt`, `default.txt` and `bullet_evaluation.txt`, each optional; the first that
+                 can be used is, then ours
     project      whose own templates are used where `prompts_dir` is not given
     language     of our templates and of the words for what is missing: en, or ja
     """

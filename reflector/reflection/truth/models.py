@@ -1,7 +1,6 @@
 """The values of reflection with ground truth (requirements B.1), as strict pydantic models, and files of trajectories.
 
-Invariant: a value holds what was given or is refused; nothing is converted. `model_validate_json(x.model_dump_json())`
-equals x. Each trajectory of a file is yielded, or what is wrong with it; a bad one costs no other.
+Invariant: a value holds what was given or is refused; nothing is converted, and JSON keeps it.
 """
 
 from __future__ import annotations
