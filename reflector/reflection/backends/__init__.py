@@ -64,8 +64,7 @@ def described(config: Config, project: Path) -> tuple[str, str]:
             who = JUDGES[config.judge_client].title if config.judge_client else "an agent"
             return f"agent: you have not let {who} judge", CONSENT
         named = [config.judge_client] if config.judge_client else list(agreed)
-        rests = [consent.rest_words(name) for name in named]
-        return f"agent: {', '.join(map(' '.join, zip(named, rests, strict=True)))}".replace(" ,", ","), ""
+        return f"agent: {', '.join(named)}", ""
     fixtures = project / os.path.expanduser(config.fixtures.strip())  # noqa: PTH111 - Path raises where there is no home
     if config.backend == "fixtures" and not fixtures.is_file():
         return f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reflector import files
 from reflector.locate import judge_folder
@@ -35,15 +35,6 @@ class Agreed:
 
     path: str
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-@dataclass(slots=True)
-class State:
-    """What is known of a client: the version whose lock-down was shown, limits in a row, and until when it rests."""
-
-    proved: str = ""
-    limits: int = 0
-    until: float = 0.0
 
 
 def found() -> dict[str, Agreed]:
@@ -86,24 +77,14 @@ def withdraw() -> bool:
     return was
 
 
-def state_of(name: str) -> State:
-    try:
-        return State(**_object(_STATE).get(name, {}))
-    except TypeError:
-        return State()
+def proofs() -> dict[str, str]:
+    """Return, by client, the version and the words whose lock-down was shown."""
+    return _object(_STATE)
 
 
-def rest_words(name: str) -> str:
-    """Return until when a client rests that hit its limit, in words; "" for one that does not."""
-    until = state_of(name).until
-    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
-    return f"(hit its limit; asked again after {at})" if until > time.time() else ""
-
-
-def keep_state(name: str, state: State) -> None:
-    """Record what is known of a client; the judge's lock must be held. Raises OSError."""
-    states = {**_object(_STATE), name: asdict(state)}
-    files.write_durably(open_folder(), json.dumps(states).encode(), _STATE)
+def keep_proof(name: str, proof: str) -> None:
+    """Record that a client showed its lock-down; the judge's lock must be held. Raises OSError."""
+    files.write_durably(open_folder(), json.dumps({**_object(_STATE), name: proof}).encode(), _STATE)
 
 
 def open_folder(below: str = "") -> str:
@@ -116,7 +97,7 @@ def open_folder(below: str = "") -> str:
     return files.private_folder(f"{folder}/{below}") if below else folder
 
 
-def _object(name: str) -> dict[str, dict]:  # type: ignore[type-arg]
+def _object(name: str) -> dict[str, Any]:
     try:
         value = json.loads(files.read_bounded(Path(judge_folder(), name), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):
