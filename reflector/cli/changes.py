@@ -19,8 +19,9 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, SECTION, dry_run_option, find_bullet, json_option, why_option
 from reflector.cli.output import note, print_json, safe, shaped
+from reflector.curation.adoption import digest
 from reflector.curation.changes import Step, apply, planned
-from reflector.curation.playbook_file import edited_from, untaken
+from reflector.curation.playbook_file import checkpoint_of, untaken
 from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, undoing
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -292,7 +293,8 @@ def edit(place: Place) -> None:
         edited(f"edit {file}", file=file)
         with project.open_ledger() as ledger:
             before = ledger.head().position
-            edited_from(ledger, project, opened, given)
+            # Others may have written the file since the editor began, and a shared one does not say its time.
+            ledger.set_checkpoint(checkpoint_of(project), opened, digest(given))
         with place.pipeline() as pipeline:
             problems = untaken(pipeline.ledger, project)
             events = list(pipeline.ledger.events(after=before, types=CHANGING))

@@ -130,7 +130,7 @@ def decide(place: Place) -> None:
     Each decision is written at once. `k` keeps the bullets of a merge apart for good.
     """
     with place.changing() as ledger:
-        for gone in proposing.sweep(ledger):
+        for gone in proposing.sweep(ledger)[1]:
             note(f"Fell away: {gone.change.line}. {gone.why}")
         waiting = [one.id for one in proposing.proposals(ledger)]
     decided = 0

@@ -214,12 +214,6 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
     return None if is_ours else _give_up(ledger, project, raw)
 
 
-def edited_from(ledger: Ledger, project: Project, position: int, raw: bytes) -> None:
-    """Remember what a person's editor began with, and at which position: others may have written the file since, and a
-    shared one does not say its time. Raises LedgerError."""
-    ledger.set_checkpoint(checkpoint_of(project), position, digest(raw))
-
-
 def mend(ledger: Ledger, project: Project) -> Path | None:
     """Keep an unreadable playbook.json aside; the next `sync` writes the file.
 

@@ -116,7 +116,7 @@ def propose(
     """
     change = replace(change, text=change.text.strip()) if change.text else change
     rows = ledger.rows()
-    known, _ = _swept(ledger, rows)
+    known, _ = sweep(ledger)
     before = [one for one in known if one.change == change]
     if before and before[-1].state in ("waiting", "rejected", "kept"):
         return before[-1]
@@ -199,17 +199,13 @@ def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: Sequence[st
     ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=keep, actor="human")])
 
 
-def sweep(ledger: Ledger) -> list[Proposal]:
+def sweep(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:
     """Let the proposals fall away that can no longer be applied, and the oldest that wait behind too many others.
 
-    Returns them as they are now. The playbook's lock must be held. Raises LedgerError.
+    Returns all proposals, and those that fell away, as they are now. The playbook's lock must be held. Raises
+    LedgerError.
     """
-    return _swept(ledger, ledger.rows())[1]
-
-
-def _swept(ledger: Ledger, rows: Sequence[BulletRow]) -> tuple[list[Proposal], list[Proposal]]:
-    """Return all proposals, read once, after those fell away that had to; and these."""
-    known = proposals(ledger, waiting=False)
+    known, rows = proposals(ledger, waiting=False), ledger.rows()
     waiting = [one for one in known if one.state == "waiting"]
     endings = {one.id: _ending(one, "stale", what) for one in waiting if (what := _staleness(rows, one))}
     left = [one for one in waiting if one.id not in endings]
