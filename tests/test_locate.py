@@ -18,8 +18,9 @@ from reflector.project import find_project
 
 def git(folder: Path, *arguments: str | Path) -> None:
     """Run git as nobody in particular."""
-    who = [f"-c{one}" for one in ("user.name=N", "user.email=n@example.org", "init.defaultBranch=main")]
-    subprocess.run(["git", *who, "-cmaintenance.auto=false", *arguments], cwd=folder, check=True, capture_output=True)
+    who = ("user.name=N", "user.email=n@example.org", "init.defaultBranch=main", "maintenance.auto=false")
+    options = [word for one in who for word in ("-c", one)]
+    subprocess.run(["git", *options, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 def playbook(folder: Path) -> Path:
