@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from reflector.text.tokens import BREAK
+from reflector.text.bounds import BREAK
 
 # A pattern that begins with plain letters is searched ten times as fast as one that begins with alternatives.
 _NAME = re.compile(

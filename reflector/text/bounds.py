@@ -23,6 +23,8 @@ RESULT_TEXT = 4 * 1024
 ARGUMENT_TEXT = 2 * 1024
 ARGUMENTS_TEXT = 16 * 1024
 
+#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign of a diff.
+BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
 #: How far a cut moves to the end of a line, and to the end of a run of characters on a longer one.
 _LINE, _RUN = 256, 8192
 _TOKEN = "".join(filter(str.isalnum, map(chr, range(128)))) + "+/=_.~%-"

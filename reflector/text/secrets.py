@@ -26,8 +26,7 @@ def redact(text: str) -> str:
     """`text` with every secret replaced by `[redacted:kind]`."""
     # The expressions of a module take longer to compile than a short text takes to be kept, so each is loaded for a
     # text that may hold what it looks for.
-    from reflector.text.places import redact_places
-    from reflector.text.tokens import redact_tokens
+    from reflector.text.forms import redact_places, redact_tokens
 
     if len(text) >= _LEAST_KEY or "-----" in text:
         from reflector.text.key_blocks import redact_keys

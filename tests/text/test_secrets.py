@@ -25,10 +25,9 @@ from reflector.reflection.excerpt import compose
 from reflector.reflection.prompts import find_template
 from reflector.text.assignments import redact_assignments
 from reflector.text.bounds import clean, visible
+from reflector.text.forms import redact_places, redact_tokens
 from reflector.text.key_blocks import redact_keys
-from reflector.text.places import redact_places
 from reflector.text.secrets import redact
-from reflector.text.tokens import redact_tokens
 from reflector.transcripts.reading import read_messages
 from tests.conftest import THOROUGH, assert_linear, examples
 from tests.transcripts.records import assistant, call, result, user, write

@@ -1,17 +1,23 @@
-"""Secrets that their own form gives away: a provider's prefix, a JWT, a bot's token.
+"""Secrets that their own form gives away (a provider's prefix, a JWT, a bot's token), or their place: a URL's user, a
+header, a command's option, a password file.
 
 Invariant: what is redacted holds no token any more: where one was replaced, the rules are asked again, since it may
-have stood where another one ends. Tokens that may hold dashes come after those that hold none.
-A run that fails a rule holds no second start of that rule, so each rule is linear.
+have stood where another one ends. Tokens that may hold dashes come after those that hold none. At a place, what the
+group `secret` of a rule matches goes, the rest of the match stays; a value that is a reference (`$TOKEN`, `<token>`,
+`{token}`) or is redacted already does not match. Each repetition is bounded or possessive, and a run that fails a rule
+holds no second start of that rule, so each rule is linear.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
+from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
-#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign of a diff.
-BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
+from reflector.text.bounds import BREAK
 
 # A token may follow a word character only where that is the tail of an escape: `\n` in JSON source, or
 # `ESC[31m` in coloured output. The look-behind follows the literal, which keeps the literal search fast.
@@ -148,3 +154,155 @@ def redact_tokens(text: str) -> str:
         if literal in redacted:
             redacted = _compiled(pattern).sub(marker, redacted)
     return text if redacted == text else redact_tokens(redacted)
+
+
+class _Place(NamedTuple):
+    """A rule runs on texts that hold its literal (in lower case), and is compiled for the first of them.
+
+    `accepts` looks at what the pattern cannot.
+    """
+
+    literal: str
+    kind: str
+    pattern: str
+    accepts: Callable[[re.Match[str]], bool] = bool
+
+
+def _is_basic(match: re.Match[str]) -> bool:
+    secret = match["secret"]
+    # "Basic functionality" is prose; only what decodes to user:password is a credential.
+    try:
+        decoded = base64.b64decode(secret + "=" * (-len(secret) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return b":" in decoded and decoded.isascii()
+
+
+def _is_mixed(match: re.Match[str]) -> bool:
+    secret = match["secret"]
+    return any(c.isdigit() for c in secret) and any(c.isalpha() for c in secret)
+
+
+def _is_password(match: re.Match[str]) -> bool:
+    from reflector.text.assignments import is_placeholder  # it compiles expressions
+
+    return not is_placeholder(match["secret"])
+
+
+#: An argument of a command, quoted or bare.
+_ARGUMENT = r"\\{0,3}['\"]?(?P<secret>[^\s'\"$\[<\{\\-][^\s'\"\\]{2,255})"
+
+_BETWEEN = rf"(?:[ ]{{1,8}}|{BREAK})"
+_DATABASE = re.compile(r"(?i)(?:sql|postgres|maria|mongo|redis|amqp|oracle)[a-z0-9+_]{0,16}\Z")
+
+
+def _before_option(option: str) -> str:
+    """Return the pattern between a command and its option, which spans no other command."""
+    return rf"[ ](?:(?:(?!{option})[^\n|;&]){{0,200}}[ ])?{option}"
+
+
+_PLACES = (
+    _Place(
+        "://",
+        "url-password",
+        r"://(?P<keep>[^\s/:@\[\]\"'<>]{0,128}+:)(?P<secret>(?!\*)[^\s/\"'<>$\{\[][^\s/\"'<>]{0,255})@",
+    ),
+    # A password with a slash is one of a database: of a web address it would be a port and a path.
+    _Place(
+        "://",
+        "url-password",
+        r"://[^\s/:@\[\]\"'<>]{0,128}+:(?P<secret>(?!\*|[0-9]{1,5}/)[^\s/\"'<>$\{\[][^\s\"'<>\[]{0,255})@",
+        lambda match: _DATABASE.search(match.string, max(0, match.start() - 24), match.start()) is not None,
+    ),
+    _Place("://", "url-token", r"://(?P<secret>[A-Za-z0-9_]{20,255}+)@", _is_mixed),
+    _Place(
+        "authorization",
+        "authorization",
+        r"(?i:authorization)(?:\\?[\"']?\]?\s{0,4}[:=,]\s{0,4}\\?[\"']?"
+        r"(?:(?i:bearer|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)\s{1,4})?)"
+        r"(?P<secret>(?=[A-Za-z0-9+/=._~-]{0,255}[0-9=+/])(?=[0-9+/=._~-]{0,255}[A-Za-z])"
+        r"[A-Za-z0-9+/=._~-]{8,}+)(?![(\[])",
+    ),
+    _Place(
+        "authorization",
+        "authorization",
+        r"(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"']?(?i:bearer|token)[ ]"
+        r"(?P<secret>[A-Za-z]{20,}+)(?![A-Za-z0-9_.(\[])",
+    ),
+    _Place(
+        "bearer",
+        "bearer-token",
+        r"(?i:bearer)\s{1,4}(?P<secret>(?=[A-Za-z+/=._~-]{0,255}[0-9])[A-Za-z0-9+/=._~-]{16,}+)",
+    ),
+    _Place(
+        "basic",
+        "basic-auth",
+        r"(?i:basic)\s{1,4}(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})(?![A-Za-z0-9_-])",
+        _is_basic,
+    ),
+    _Place(
+        "cookie",
+        "cookie",
+        r"(?i:cookie)\\?[\"']?:\s{0,4}\\?[\"']?[A-Za-z0-9_.-]{1,64}+="
+        r"(?P<secret>[^\s\"'\[<$\{\\][^\r\n\"'\\]{7,}+)",
+    ),
+    # `docker run -u 1000:1000` names a user and a group.
+    _Place(
+        "-u",
+        "password",
+        r"(?<![^\s(])(?:-u|--user)[ =]['\"]?[^\s:'\"$\[]{1,128}+:(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)",
+        lambda match: not match["secret"].isdigit(),
+    ),
+    _Place("sshpass", "password", r"sshpass[ ]{1,4}-p[ ]{0,4}" + _ARGUMENT, _is_password),
+    _Place("mysql", "password", r"mysql[a-z]{0,12}+" + _before_option("-p") + _ARGUMENT, _is_password),
+    _Place("mariadb", "password", r"mariadb[a-z-]{0,12}+" + _before_option("-p") + _ARGUMENT, _is_password),
+    _Place("redis-cli", "password", r"redis-cli" + _before_option("-a[ ]") + _ARGUMENT, _is_password),
+    _Place("docker login", "password", r"docker login" + _before_option("-p[ ]") + _ARGUMENT, _is_password),
+    _Place("pass:", "password", r"-pass(?:in|out)?[ ]{1,4}\\?['\"]?pass:" + _ARGUMENT, _is_password),
+    _Place(
+        "htpasswd",
+        "password",
+        r"htpasswd[ ](?=-[A-Za-z]{0,8}b)(?:-[A-Za-mo-z]{1,8}+[ ][^\s]{1,200}+|-(?=[A-Za-z]{0,8}n)[A-Za-z]{1,8}+)[ ]"
+        r"[^\s]{1,128}+[ ]" + _ARGUMENT,
+        _is_password,
+    ),
+    _Place(
+        "machine",
+        "password",
+        rf"machine[ ][^\s\\]{{1,128}}+{_BETWEEN}login[ ][^\s\\]{{1,128}}+{_BETWEEN}password[ ]" + _ARGUMENT,
+    ),
+    # .pgpass: host:port:database:user:password
+    _Place(
+        ":",
+        "password",
+        r"(?:(?<![^\s\"'→|+>])|(?<=\\n))[A-Za-z0-9_.*-]{1,128}+:(?:543[0-9]|6432|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*-]{1,64}+:"
+        r"(?P<secret>(?![\[$<\{])[^\s\"'\\]{4,255})",
+    ),
+    _Place(
+        "$",
+        "password-hash",
+        r"\$(?P<secret>(?:apr1|2[abxy]|[156y]|argon2(?:id?|d))\$[./A-Za-z0-9$,=+-]{20,}+)",
+    ),
+    _Place("{s", "password-hash", r"\{SS?HA\}(?P<secret>[A-Za-z0-9+/]{20,}+={0,2})"),
+)
+
+
+def redact_places(text: str) -> str:
+    """`text` with the values at these places replaced by `[redacted:kind]`."""
+    folded = text.lower()
+    for rule in _PLACES:
+        if rule.literal in folded:
+            text = _compiled(rule.pattern).sub(_replacement(rule), text)
+    return text
+
+
+def _replacement(rule: _Place) -> Callable[[re.Match[str]], str]:
+    marker = f"[redacted:{rule.kind}]"
+
+    def replace(match: re.Match[str]) -> str:
+        if not rule.accepts(match):
+            return match[0]
+        start, end = match.span("secret")
+        return match.string[match.start() : start] + marker + match.string[end : match.end()]
+
+    return replace
