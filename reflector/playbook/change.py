@@ -110,11 +110,10 @@ def edits_between(
     """The changes that lead from `base` to `edited`: changes and additions in the order of `edited`, then removals.
 
     `unnamed` are names of `edited` that the reader made up (`Loaded.named_here`); such a bullet is
-    added without a name. `uncounted` are those without counters, which says nothing about counts.
-    Raises ValueError for a name that one of the two holds twice.
+    added without a name. `uncounted` are those without counters, which says nothing about counts. Each of the two holds
+    a name once.
     """
-    before = _by_name(base, "base")
-    after = _by_name(edited, "edited")
+    before, after = ({bullet.name: bullet for bullet in side} for side in (base, edited))
     edits: list[Change] = []
     for name, bullet in after.items():
         old = before.get(name)
@@ -130,14 +129,6 @@ def edits_between(
             edits.append(Change("recount", name, helpful=bullet.helpful, harmful=bullet.harmful))
     edits += [Change("remove", name) for name in before if name not in after or name in unnamed]
     return edits
-
-
-def _by_name(bullets: Sequence[Bullet], which: str) -> dict[str, Bullet]:
-    found: dict[str, Bullet] = {}
-    for bullet in bullets:
-        if found.setdefault(bullet.name, bullet) is not bullet:
-            raise ValueError(f"{which} holds {bullet.name} twice; a name means one bullet")
-    return found
 
 
 def merge(base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]) -> list[tuple[Bullet, Bullet]]:

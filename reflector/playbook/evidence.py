@@ -24,11 +24,6 @@ def interval(helpful: float, harmful: float) -> tuple[float, float]:
     return _quantile(_TAIL, helpful + 1, harmful + 1), _quantile(1 - _TAIL, helpful + 1, harmful + 1)
 
 
-def lower(helpful: float, harmful: float) -> float:
-    """Return the lower end of the interval: 0.05 without any verdict."""
-    return interval(helpful, harmful)[0]
-
-
 def against(helpful: float, harmful: float) -> float:
     """Return how many times likelier verdicts are where any share may be the true one than at even chances.
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,14 +80,6 @@ def test_a_made_up_name_is_not_mistaken_for_the_bullet_that_was_removed() -> Non
         Change("add", None, (), "pat", "new", 0, 0),
         Change("remove", "pat-001"),
     ]
-
-
-def test_a_name_held_twice_is_refused() -> None:
-    twice = [Bullet("pat-001", "pat", "a"), Bullet("pat-001", "pat", "b")]
-    with pytest.raises(ValueError, match="edited holds pat-001 twice"):
-        edits_between([], twice)
-    with pytest.raises(ValueError, match="base holds pat-001 twice"):
-        edits_between(twice, [])
 
 
 # Two versions with a common ancestor, merged bullet by bullet

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.playbook.evidence import HARMS, against, interval, lower
+from reflector.playbook.evidence import HARMS, against, interval
 
 
 def below(x: float, helpful: int, harmful: int) -> float:
@@ -22,7 +22,7 @@ def below(x: float, helpful: int, harmful: int) -> float:
 def test_a_true_share_lies_below_either_end_of_an_interval_in_one_case_of_twenty(helpful: int, harmful: int) -> None:
     low, high = interval(helpful, harmful)
     assert (below(low, helpful, harmful), below(high, helpful, harmful)) == pytest.approx((0.05, 0.95), abs=1e-4)
-    assert lower(helpful + 1, harmful) > low > lower(helpful, harmful + 1)
+    assert interval(helpful + 1, harmful)[0] > low > interval(helpful, harmful + 1)[0]
 
 
 def test_counts_of_any_size_have_an_interval_and_the_evidence_of_eight_to_seven_is_none() -> None:
