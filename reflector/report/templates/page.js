@@ -19,39 +19,33 @@ function compare(one, other) {
   return one !== "" && other !== "" && !isNaN(one) && !isNaN(other) ? one - other : one.localeCompare(other);
 }
 
-// Makes a button of a column's head.
-function button(head, sort) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.append(...head.childNodes);
-  head.append(made);
-  made.addEventListener("click", () => sort(made));
-  return made;
+// Makes a button of each column's head, which sorts rows by their values there: at first falling, but where it `rises`.
+function sortable(heads, rows, value, rises) {
+  for (const head of heads) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.append(...head.childNodes);
+    head.append(made);
+    made.addEventListener("click", () => {
+      const falling = head.dataset.sorted ? head.dataset.sorted === "up" : !rises(head);
+      for (const one of heads) [one.dataset.sorted, one.ariaSort, one.lastChild.ariaPressed] = ["", null, "false"];
+      [head.dataset.sorted, made.ariaPressed] = [falling ? "down" : "up", "true"];
+      if (head.scope) head.ariaSort = falling ? "descending" : "ascending";
+      rows[0]?.parentNode.append(...rows.sort((one, other) =>
+        compare(value(one, head), value(other, head)) * (falling ? -1 : 1)));
+    });
+  }
 }
 
-const heads = [...$("heads").querySelectorAll("[data-key]")].map((head) => button(head, (made) => {
-  const key = head.dataset.key;
-  const falling = made.className ? made.className === "up" : key !== "name" && key !== "text";
-  for (const one of heads) [one.className, one.ariaPressed] = ["", "false"];
-  [made.className, made.ariaPressed] = [falling ? "down" : "up", "true"];
-  const value = (item) => key === "text" ? item.querySelector(".text").textContent : item.dataset[key];
-  list.append(...items.sort((one, other) => compare(value(one), value(other)) * (falling ? -1 : 1)));
-}));
-
+const isText = (head) => ["name", "text"].includes(head.dataset.key);
+sortable([...$("heads").querySelectorAll("[data-key]")], [...items], (item, head) =>
+  head.dataset.key === "text" ? item.querySelector(".text").textContent : item.dataset[head.dataset.key], isText);
 for (const table of document.querySelectorAll("table.sortable")) {
-  const columns = [...table.tHead.rows[0].cells];
-  columns.forEach((head, at) => button(head, () => {
-    const falling = head.ariaSort !== "descending";
-    for (const one of columns) one.ariaSort = null;
-    head.ariaSort = falling ? "descending" : "ascending";
-    const value = (row) => {
-      const cell = row.cells[at];
-      const text = cell.dataset.v ?? cell.querySelector("summary")?.textContent ?? cell.textContent.trim();
-      return cell.classList.contains("n") ? text.replaceAll(",", "").replace("–", "-1").split("/")[0] : text;
-    };
-    const body = table.tBodies[0], sign = falling ? -1 : 1;
-    body.append(...[...body.rows].sort((one, other) => compare(value(one), value(other)) * sign));
-  }));
+  sortable([...table.tHead.rows[0].cells], [...table.tBodies[0].rows], (row, head) => {
+    const cell = row.cells[head.cellIndex];
+    const text = cell.dataset.v ?? cell.querySelector("summary")?.textContent ?? cell.textContent.trim();
+    return cell.classList.contains("n") ? text.replaceAll(",", "").replace("–", "-1").split("/")[0] : text;
+  }, isText);
 }
 
 function whole(short = false) {
