@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from reflector.events.event import CHANGE_PROPOSED
-from reflector.reflection.window import names_in
 from reflector.sessions.drain import ask_model, open_pipeline
 from reflector.sessions.intake import Source
 from reflector.transcripts.reading import scan
@@ -61,10 +60,9 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
                 try:
                     taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
                     pipeline.finish()
-                    recorded = pipeline.ledger.event(taken.event_id) if taken.event_id is not None else None
-                    done.taken += recorded is not None
+                    done.taken += taken.event_id is not None
                     done.records += taken.records
-                    done.cited += len(names_in(recorded, "cited")) if recorded is not None else 0
+                    done.cited += len(taken.cited)
                 except (OSError, ValueError) as error:
                     done.failed.append((one.path, error))
                 advance(one)
