@@ -35,8 +35,6 @@ def lesson_event(
     actor: str,
     key: Key | None = None,
     session_id: str | None = None,
-    reflection_id: str | None = None,
-    target_id: str | None = None,
     occurred_at: str | None = None,
     **more: Any,
 ) -> NewEvent:
@@ -47,16 +45,8 @@ def lesson_event(
     """
     data = _without_secrets({"kind": kind, "text": text, **{n: v for n, v in more.items() if v is not None}})
     parts = key if key is not None else said(data)
-    return NewEvent(
-        ev.LESSON_RECORDED,
-        identity(ev.LESSON_RECORDED, *parts),
-        data,
-        actor,
-        occurred_at,
-        session_id=session_id,
-        reflection_id=reflection_id,
-        target_id=target_id,
-    )
+    event_id = identity(ev.LESSON_RECORDED, *parts)
+    return NewEvent(ev.LESSON_RECORDED, event_id, data, actor, occurred_at, session_id=session_id)
 
 
 def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: Any) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event, NewEvent, identity
-from reflector.ledger.store import Ledger, WindowRow
+from reflector.ledger.store import Ledger
 from reflector.playbook.counting import VERDICTS, Verdict
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
@@ -149,9 +149,6 @@ class OpenCitation:
     window: Event = field(repr=False)
 
 
-_NOBODY: tuple[None, None, str] = (None, None, "")
-
-
 def citations(
     ledger: Ledger, *, session_id: str | None = None, decided: bool = False, judged: bool = False
 ) -> list[OpenCitation]:
@@ -193,9 +190,9 @@ def citations(
             if not judged and any(one.tag.actor == ev.HUMAN for one in said):
                 continue
             if judged or decided or not any(one.is_decided for one in said):
+                last: Any = (said[-1].verdict, said[-1].tag.actor, said[-1].reason) if said else (None, None, "")
                 at = recorded.session_id, recorded.position, recorded.recorded_at
-                verdict, by, reason = (said[-1].verdict, said[-1].tag.actor, said[-1].reason) if said else _NOBODY
-                found.append(OpenCitation(*at, name, verdict, by, reason, recorded))
+                found.append(OpenCitation(*at, name, *last, recorded))
     return found
 
 
@@ -298,49 +295,37 @@ def reparse(
         answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING]
         whole = [event for event in answers if event.data is not None and event.data.get("parts", 1) == 1]
         if whole:
-            yield _reparse(ledger, window, recorded, story, whole[-1], trusted, dry_run=dry_run)
+            yield _reparse(ledger, recorded, story, whole[-1], trusted, dry_run=dry_run)
 
 
 def _reparse(
-    ledger: Ledger,
-    window: WindowRow,
-    recorded: Event,
-    story: list[Event],
-    given: Event,
-    trusted: Collection[str],
-    *,
-    dry_run: bool,
+    ledger: Ledger, recorded: Event, story: list[Event], given: Event, trusted: Collection[str], *, dry_run: bool
 ) -> Reparsed:
-    parsed = read_answer(given.data or {})
-    old = _last_reading(ledger, story)
+    parsed, window = read_answer(given.data or {}), (recorded.event_id, recorded.session_id)
+    read = (one for one in reversed(story) if one.type == ev.REFLECTION_COMPLETED)
+    old = next((one for one in read if not retractions(ledger, one.event_id)), None)
     before = _tags_of(ledger, old) if old is not None else ()
     usable = (tag for tag in parsed.tags if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS)
     after = tuple((str(tag.name), str(tag.tag)) for tag in usable)
     if parsed.failed:
-        return Reparsed(window.event_id, window.session_id, "unreadable", before, before)
+        return Reparsed(*window, "unreadable", before, before)
     if old is not None and before == after:
-        return Reparsed(window.event_id, window.session_id, "same", before, after)
+        return Reparsed(*window, "same", before, after)
     reflection_id = given.reflection_id or ""
     events: list[NewEvent] = []
     if old is not None:
-        reflection_id = identity("reflection", window.event_id, given.actor, "parser", PARSER_VERSION, old.event_id)
+        reflection_id = identity("reflection", recorded.event_id, given.actor, "parser", PARSER_VERSION, old.event_id)
         events.append(events_of.retraction(old, f"read again by parser {PARSER_VERSION}", "reparse"))
     status = {row.name: row.status for row in ledger.rows()}
     session = Session.read(ledger, recorded)
     try:
         found, _ = rests_on(ledger, session, given, parsed.tags, trusted)
     except (OSError, UnknownTranscript):
-        return Reparsed(window.event_id, window.session_id, "unreadable", before, before)
+        return Reparsed(*window, "unreadable", before, before)
     events += events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags, found)
     if not dry_run:
         ledger.append([*events, *overruled(ledger, session, events)])
-    return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)
-
-
-def _last_reading(ledger: Ledger, story: Sequence[Event]) -> Event | None:
-    """Return the reflection that was read last and was not retracted."""
-    read = [event for event in reversed(story) if event.type == ev.REFLECTION_COMPLETED]
-    return next((event for event in read if not retractions(ledger, event.event_id)), None)
+    return Reparsed(*window, "read" if old is None else "changed", before, after)
 
 
 def _tags_of(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
