@@ -50,7 +50,8 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
         after = before if is_shared(root) else _LINE + (before or b"")
     command = shlex.join([Path(sys.executable).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
     driver, present = f"{command.replace('%', '%%')} %O %A %B", driver_of(root)
-    was, new = (one and f"{_SECTION}.driver = {one}".encode() for one in (present, None if out else driver))
+    was = f"{_SECTION}.driver = {present}".encode() if present is not None else None
+    new = None if out else f"{_SECTION}.driver = {driver}".encode()
     attributes, setting = Change(path, before, after), Change(root / ".git" / "config", was, new)
     if dry_run or (attributes.is_none and setting.is_none):
         return attributes, setting
