@@ -21,9 +21,9 @@ def main() -> "NoReturn":
 
             fast.main()
         case ["statusline"]:
-            from reflector.hooks import statusline
+            from reflector.hooks import fast
 
-            statusline.main()
+            fast.statusline()
             _end(0)
         case ["--project", project, "drain", "--background"]:
             from reflector.sessions import drain

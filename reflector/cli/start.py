@@ -410,9 +410,9 @@ def statusline() -> None:
 
     In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector statusline"}}
     """
-    from reflector.hooks.statusline import main
+    from reflector.hooks import fast
 
-    main()
+    fast.statusline()
 
 
 @click.command()

@@ -14,7 +14,7 @@ from tests.hooks.conftest import Project, event
 
 HEAVY = {"sqlalchemy", "pydantic", "click", "rich", "anthropic", "alembic"}
 SLOW = HEAVY | {"re", "json", "pathlib", "dataclasses", "typing", "subprocess", "uuid", "datetime", "os", "enum"}
-STATUSLINE = "from reflector.hooks import statusline; statusline.main()"
+STATUSLINE = "from reflector.hooks import fast; fast.statusline()"
 CHECKOUT = Path(fast.__file__).parents[2]
 
 
