@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reflector.ground_truth import (
@@ -33,7 +33,6 @@ def run(model: object, store: object, trajectory: Trajectory, iterations: int = 
     return agent.run(trajectory, "a + b", "", "sums", iterations)
 
 
-@settings(max_examples=100)
 @given(st.lists(INSIGHTS, max_size=3), st.booleans())
 @example([insight("</think>")], False)
 def test_insights_that_were_written_are_read_again(given: list[Insight], damaged: bool) -> None:

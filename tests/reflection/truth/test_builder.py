@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.ground_truth import Bullet, Prompt, ReflectorPromptBuilder
@@ -22,7 +22,6 @@ def build(builder: ReflectorPromptBuilder, report: str = "r", dataset: str = "su
     return builder.build(attempt(**fields), "t", report, [], dataset)
 
 
-@settings(max_examples=100)
 @given(FILLED, FILLED, FILLED, BULLETS, st.sampled_from(["en", "ja"]))
 def test_everything_given_stands_in_the_prompt_as_it_was_given(
     answer: str, truth: str, report: str, bullets: list[Bullet], language: Language

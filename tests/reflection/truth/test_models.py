@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -33,13 +33,11 @@ def result(**fields: Any) -> ReflectionResult:
     return ReflectionResult(**(values | fields))
 
 
-@settings(max_examples=100)
 @given(RESULTS | TRAJECTORIES)
 def test_json_keeps_every_value(value: ReflectionResult | Trajectory) -> None:
     assert type(value).model_validate_json(value.model_dump_json()) == value
 
 
-@settings(max_examples=100)
 @given(st.sampled_from(sorted(Insight.model_fields)), WRONG, st.text().filter(lambda tag: tag not in TAGS) | WRONG)
 def test_a_value_of_another_type_is_refused(field: str, value: Any, tag: Any) -> None:
     with pytest.raises(ValidationError):

@@ -164,7 +164,7 @@ def test_half_an_emoji_and_a_secret_are_replaced_and_what_is_too_long_is_refused
     store: LedgerPlaybooks, sums: Ledger
 ) -> None:
     with pytest.raises(Mistake, match=r"answer is .*at most 4,000,000 characters"):
-        run(store, Model(), attempt(generated_answer="x" * 10_000_000))
+        run(store, Model(), attempt(generated_answer="x" * 4_000_001))
     key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
     half, model = f"\ud83d {key}", Model(insights(f"\ud83d {key}"))
     trajectory = attempt([half], query=half, generated_answer=half, error_message=half, reasoning_steps=[half])
