@@ -32,7 +32,7 @@ from reflector.mistakes import Finding
 from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
 from .change import Change, edits_between
-from .names import SECTIONS, SLUG_OF_TITLE, Names, by_number, is_below, is_name, section_slug
+from .names import SECTIONS, Names, by_number, is_below, is_name, section_of
 
 VERSION: Final = "1.0"
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -178,10 +178,6 @@ def _integer(literal: str) -> int | _NoNumber:
     return int(literal) if len(literal) <= 20 else _NoNumber(literal)
 
 
-def _is_title(title: str) -> bool:
-    return title.strip().upper() in SLUG_OF_TITLE or title.strip().lower() in SECTIONS
-
-
 class _Entry(NamedTuple):
     where: str
     slug: str
@@ -271,14 +267,14 @@ class Parser:
         self.duplicates("sections", sections)
         for title, entries in sections.items():
             shown = f"sections[{_SHOWN.repr(title)}]"
-            slug = section_slug(title)
+            slug = section_of(title)
             if not isinstance(entries, list):
                 self.problem(shown, "is not a list", _SHOWN.repr(entries), "write [] for a section without bullets")
                 continue
-            if slug == "oth" and entries and not _is_title(title):
+            if slug is None and entries:
                 self.notes.append(f"{shown} is not a section; its {len(entries)} bullets go to OTHERS")
             for index, entry in enumerate(entries):
-                self.entry(f"{shown}[{index}]", slug, entry)
+                self.entry(f"{shown}[{index}]", slug or "oth", entry)
 
     def key_points(self, points: object) -> None:
         """The flat list of earlier versions: bare texts, or objects with or without counters or a score."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from .admissible import MAX_TEXT
 from .document import Loaded, Parser, load
-from .names import SECTIONS, SLUG_OF_TITLE, is_name
+from .names import is_name, section_of
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -98,7 +98,7 @@ def _read_lines(parser: Parser, lines: list[str]) -> None:
             # The ids of other systems are not names of ours.
             parser.entry(f"line {number}", section, entry | ({"name": name} if is_name(name) else {}))
         elif title := _HEADING.fullmatch(line):
-            section = section_of(title[1]) or "oth"
+            section = section_meant(title[1]) or "oth"
         elif line.strip():
             left.append((number, line))
     _note_left(parser, "lines", left)
@@ -123,7 +123,7 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
             level = int(token.tag[1])
             sections = {above: section for above, section in sections.items() if above < level}
             title = tokens[at + 1].content
-            sections[level] = section_of(title)
+            sections[level] = section_meant(title)
             if every and _tells(title):
                 _take(parser, line, title, sections[level] or "oth", left)
         elif token.type in ("bullet_list_open", "ordered_list_open"):
@@ -217,12 +217,10 @@ def _take(parser: Parser, line: int, text: str, section: str, left: dict[str, li
         parser.entry(f"line {line}", section, {"text": text})
 
 
-def section_of(title: str) -> str | None:
+def section_meant(title: str) -> str | None:
     """Return the section that a heading means, None where nobody can say."""
     plain = title.strip().strip("*_`")
-    if plain.upper() in SLUG_OF_TITLE or plain.lower() in SECTIONS:
-        return SLUG_OF_TITLE.get(plain.upper()) or plain.lower()
-    return next((slug for slug, words in _GUESSES if words.search(plain)), None)
+    return section_of(plain) or next((slug for slug, words in _GUESSES if words.search(plain)), None)
 
 
 def _note_left(parser: Parser, what: str, lines: Sequence[tuple[int, str]]) -> None:

@@ -33,12 +33,15 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and len(value) <= 64 and NAME.fullmatch(value) is not None
 
 
-def section_slug(title: str) -> str:
-    """Return the slug of a section's title or slug, case-insensitively; unknown titles are OTHERS (A-33)."""
+def section_of(title: str) -> str | None:
+    """Return the slug of a section's title or slug, case-insensitively; None for any other title."""
     wanted = title.strip()
-    if wanted.lower() in SECTIONS:
-        return wanted.lower()
-    return SLUG_OF_TITLE.get(wanted.upper(), "oth")
+    return wanted.lower() if wanted.lower() in SECTIONS else SLUG_OF_TITLE.get(wanted.upper())
+
+
+def section_slug(title: str) -> str:
+    """Return the slug of a section's title or slug; unknown titles are OTHERS (A-33)."""
+    return section_of(title) or "oth"
 
 
 class Names:

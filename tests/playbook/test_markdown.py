@@ -6,7 +6,7 @@ import pytest
 
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
-from reflector.playbook.markdown import load_any, load_markdown, section_of
+from reflector.playbook.markdown import load_any, load_markdown, section_meant
 
 NESTED = "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of them\n  - read the output\n"
 
@@ -87,4 +87,4 @@ def test_what_export_prints_is_read_back_with_texts_sections_and_counters(raw: b
     [("Patterns & Approaches", "pat"), ("mis", "mis"), ("**Gotchas**", "mis"), ("Architecture", "ctx"), ("Zoo", None)],
 )
 def test_a_title_means_a_section_by_its_words(title: str, section: str | None) -> None:
-    assert section_of(title) == section
+    assert section_meant(title) == section
