@@ -8,14 +8,13 @@ evidence is what `prune` asks for; "not seen" is a count and no result. Interval
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from reflector.events import event as ev
-from reflector.events.event import first_moment
-from reflector.events.state import Data
+from reflector.events.event import Event, first_moment
 from reflector.ledger.as_of import Past
 from reflector.playbook.bullet import context_tokens
 from reflector.playbook.duplicates import Pair, duplicates
@@ -107,25 +106,15 @@ class Checked:
     unpriced: int = 0
 
 
-@dataclass(slots=True)
-class _Tally:
-    asked: set[str] = field(default_factory=set)
-    left: set[str] = field(default_factory=set)
-    relevant: set[str] = field(default_factory=set)
-    followed: dict[str, bool] = field(default_factory=dict)
-    helped: dict[str, bool] = field(default_factory=dict)
-    earlier: set[str] = field(default_factory=set)
-    dropped: int = 0
-
-
 def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | None = None) -> Checked:
     """Return what checks found of each live and watched bullet, or of these, now or then. Raises LedgerError."""
     then, upto = past or Past(ledger), past.position if past is not None else None
-    book = then.entries
     rows = [row for row in then.rows() if row.status in ("live", "watched") and (names is None or row.name in names)]
-    tallies: dict[str, _Tally] = defaultdict(_Tally)
-    windows, requests, spent, price, unpriced = dict[str, str](), 0, 0, Decimal(0), 0
-    heirs = {name: {name, *then.heirs(name)} for name in book}
+    asked: dict[str, set[str]] = defaultdict(set)
+    left: dict[str, set[str]] = defaultdict(set)
+    said: dict[str, list[Event]] = defaultdict(list)
+    judged, requests, spent, price, unpriced = set[str](), 0, 0, Decimal(0), 0
+    heirs = {name: {name, *then.heirs(name)} for name in then.entries}
     for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
         data = event.data or {}
         if data.get("mode") != MODE:
@@ -133,66 +122,64 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
         took = spent_on(event.meta, str(data.get("model")))
         requests, spent, unpriced = requests + 1, spent + took.tokens, unpriced + took.unpriced
         price += took.cost
-        session = event.session_id or event.target_id or ""
         done = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
         if not (then.is_active(event.target_id) and then.is_active(done)):
             continue
-        windows[event.event_id] = session
-        for part in ("asked", "unasked"):
-            for name in data.get(part, ()):
-                for one in heirs.get(name, ()):
-                    (tallies[one].asked if part == "asked" else tallies[one].left).add(session)
+        judged.add(_session(event))
+        for part, sessions in (("asked", asked), ("unasked", left)):
+            for one in (heir for name in data.get(part, ()) for heir in heirs.get(name, ())):
+                sessions[one].add(_session(event))
     revised = ledger.events(types=[ev.BULLET_REVISED], upto=upto)
     reworded = {str((one.data or {}).get("name")): one.position for one in revised}
     answers = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
     for event in sorted(answers, key=lambda one: first_moment(one.meta, (one.recorded_at, "", one.position))):
-        data, session = event.data or {}, event.session_id or event.target_id or ""
         done = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
-        if not all(map(then.is_active, (event.event_id, event.target_id, done))):
-            continue
-        for one in heirs.get(str(data.get("name")), ()):
-            _take(tallies[one], data, session)
-            if event.position < reworded.get(one, 0):
-                tallies[one].earlier.add(session)
+        if all(map(then.is_active, (event.event_id, event.target_id, done))):
+            for one in heirs.get(str((event.data or {}).get("name")), ()):
+                said[one].append(event)
     files = {str(data["name"]): str(data.get("origin")) for one in ledger.events(types=[ev.BULLET_ADDED], upto=upto)
              if (data := one.data or {}).get("watched")}  # fmt: skip
-    lines = tuple(_line(row, tallies[row.name], files) for row in rows)
+    lines = tuple(
+        _line(row, files.get(row.name), asked[row.name], left[row.name], said[row.name], reworded.get(row.name, 0))
+        for row in rows
+    )
     alike = tuple(duplicates(row.bullet for row in rows))
-    return Checked(lines, alike, len(set(windows.values())), requests, spent, str(price), unpriced)
+    return Checked(lines, alike, len(judged), requests, spent, str(price), unpriced)
 
 
-def _take(tally: _Tally, data: Data, session: str) -> None:
-    if data.get("disposition") in NOTHING:
-        tally.dropped += 1
-        return
-    tally.relevant.add(session)
-    if data.get("followed") in ("yes", "no"):
-        tally.followed[session] = data["followed"] == "yes"
-    if data.get("disposition") in ("checked", "counted"):
-        tally.helped[session] = data.get("tag") == "helpful"
+def _session(event: Event) -> str:
+    return event.session_id or event.target_id or ""
 
 
-def _line(row: BulletRow, tally: _Tally, files: Mapping[str, str]) -> CheckedLine:
-    followed, helped = Answered.of(tally.followed.values()), Answered.of(tally.helped.values())
-    asked, tokens = len(tally.asked | tally.relevant), context_tokens(row.text)
-    found = [followed.words("followed", "not followed"), helped.words("helped", "harmful")]
+def _line(
+    row: BulletRow, file: str | None, asked: set[str], left: set[str], said: Sequence[Event], reworded: int
+) -> CheckedLine:
+    given = [(_session(one), data) for one in said if (data := one.data or {}).get("disposition") not in NOTHING]
+    relevant = {session for session, _ in given}
+    # Of a session's words on it the last one stands.
+    follows = {session: data["followed"] == "yes" for session, data in given if data.get("followed") in ("yes", "no")}
+    helps = {session: data.get("tag") == "helpful" for session, data in given
+             if data.get("disposition") in ("checked", "counted")}  # fmt: skip
+    followed, helped = Answered.of(follows.values()), Answered.of(helps.values())
+    sessions = len(asked | relevant)
+    found = (followed.words("followed", "not followed"), helped.words("helped", "harmful"))
     result = "; ".join(filter(None, found)) or TOO_FEW
-    if not tally.relevant:
-        result = f"not seen in {asked} session{'s' if asked > 1 else ''}" if asked else "not asked about"
+    if not relevant:
+        result = f"not seen in {sessions} session{'s' if sessions > 1 else ''}" if asked else "not asked about"
     return CheckedLine(
         name=row.name,
         section=row.section,
         text=row.text,
         status=row.status,
-        file=files.get(row.name),
-        sessions=asked,
-        left_out=len(tally.left - tally.asked),
-        relevant=len(tally.relevant),
-        unseen=asked - len(tally.relevant),
+        file=file,
+        sessions=sessions,
+        left_out=len(left - asked),
+        relevant=len(relevant),
+        unseen=sessions - len(relevant),
         followed=followed,
         helped=helped,
-        earlier=len(tally.earlier),
-        dropped=tally.dropped,
-        tokens=tokens,
+        earlier=len({_session(one) for one in said if one.position < reworded}),
+        dropped=len(said) - len(given),
+        tokens=context_tokens(row.text),
         result=result,
     )
