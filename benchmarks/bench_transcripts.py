@@ -22,6 +22,7 @@ from benchmarks.made_transcript import write_transcript
 from benchmarks.process import environ
 from reflector.files import open_state
 from reflector.handover import keep, record
+from reflector.locate import own_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
 from reflector.sessions import spool
@@ -188,8 +189,7 @@ class _Ends:
 
         def imported(template: Path) -> float:
             nonlocal shown
-            shutil.rmtree(self.project, ignore_errors=True)
-            shutil.copytree(template, self.project)
+            self._begin(template)
             begun = time.perf_counter()
             shown = self._run(command)
             return time.perf_counter() - begun
@@ -223,9 +223,14 @@ class _Ends:
         shown = self._run([sys.executable, "-c", _PEAK, "--project", str(self.project), "drain"])
         return int(shown.rsplit(b"peak ", 1)[1])
 
-    def _deliver(self, session: Path, template: Path) -> None:
-        shutil.rmtree(self.project, ignore_errors=True)
+    def _begin(self, template: Path) -> None:
+        """Put a copy of a project in its place; what the person's own folder knows of the one before goes with it."""
+        for gone in (self.project, own_folder(str(self.project), self.environ)):
+            shutil.rmtree(gone, ignore_errors=True)
         shutil.copytree(template, self.project)
+
+    def _deliver(self, session: Path, template: Path) -> None:
+        self._begin(template)
         payload: dict[str, object] = {
             "session_id": "00000000-0000-4000-8000-000000000000",
             "transcript_path": str(session),

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_ledger, made
+from benchmarks import bench_ledger, bench_transcripts, made
 from benchmarks.harness import Row, machine, table
 from benchmarks.judgement import Case, interval, left_out, main, tables
+from benchmarks.made_transcript import write_transcript
 from benchmarks.readme_block import BEGIN, END, SHOWN, block, fill
 from reflector.ledger.store import Ledger
 from tests.reflection.api import Api, sound
@@ -111,6 +112,14 @@ def test_a_ledger_answers_what_its_benchmark_asks(tmp_path: Path) -> None:
         assert counted[made.MARKED, "helpful"]
         for ask in bench_ledger._GROWS_NOT.values():
             ask(ledger)
+
+
+@pytest.mark.slow  # a process for each project and each session
+def test_sessions_end_in_the_place_of_one_project_after_another(tmp_path: Path) -> None:
+    ends = bench_transcripts._Ends(tmp_path)
+    write_transcript(tmp_path / "session.jsonl", 1 << 18)
+    for template in (ends.uncited, ends.cited, ends.uncited):
+        assert ends._end(tmp_path / "session.jsonl", template) > 0
 
 
 def test_an_interval_is_wide_where_little_was_seen() -> None:
