@@ -119,10 +119,8 @@ def bounded(most: int, *, null: bool = False) -> Field:
 
 def several(one: Field, most: int, what: str) -> Field:
     """Return the field of a list of so many values at most, each as `one` is."""
-    of_list, bound = (
-        list_of(one.fault, what),
-        _that(lambda value: len(value) <= most, f"a list of at most {most:,} {what}"),
-    )
+    of_list = list_of(one.fault, what)
+    bound = _that(lambda value: len(value) <= most, f"a list of at most {most:,} {what}")
     return one._replace(fault=lambda value: of_list(value) or bound(value), shape=list_of(one.shape or one.fault, what))
 
 
@@ -169,9 +167,7 @@ NAME_OR_NULL: Final = Field(_or_null(_name), names=True, shape=_or_null(_stored)
 NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=_or_null(list_of(_text, "names")))
 COUNTING: Final = Field(_that(is_counting, "a counting policy"), shape=_text)
 RECORD_KEYS: Final = Field(_keys)
-MERGED_EVENTS: Final = Field(
-    _that(lambda value: isinstance(value, list) and all(map(_is_merged, value)), "a list of merged events")
-)
+MERGED_EVENTS: Final = Field(list_of(_that(_is_merged, ""), "merged events"))
 RENAMED: Final = Field(_renamed, shape=_object)
 EVENT_ID: Final = Field(
     _that(lambda value: isinstance(value, str) and _ID.fullmatch(value), "the id of an event, 32 hex digits"),

@@ -85,20 +85,34 @@ def fields_of(type_: str) -> Mapping[str, Field]:
     return one.fields if one is not None else _NO_FIELDS
 
 
+def mapped(fields: Mapping[str, Field], value: Data, change: Callable[[Field, Data, Any], Any]) -> dict[str, Any]:
+    """Return an object with each value of its fields as `change` makes it, also in the objects within.
+
+    `change` gets the field, the object that has it and the value.
+    """
+    changed = dict(value)
+    for name, one in fields.items():
+        found = value.get(name)
+        if not one.within:
+            changed |= {name: change(one, value, found)} if name in value else {}
+        elif isinstance(found, Mapping):
+            changed[name] = mapped(one.within, found, change)
+        elif isinstance(found, list):
+            changed[name] = [
+                mapped(one.within, inner, change) if isinstance(inner, Mapping) else inner for inner in found
+            ]
+    return changed
+
+
 def names_in(type_: str, data: Data) -> set[str]:
     """Return every name of a bullet that an event's data holds, whether the bullet exists or not."""
-    return set(_names(fields_of(type_), data))
+    found: set[str] = set()
 
-
-def _names(fields: Mapping[str, Field], value: Data) -> list[str]:
-    found: list[str] = []
-    for key, one in fields.items():
-        here: Any = value.get(key)
-        several = here if isinstance(here, list) else [here]
+    def note(one: Field, _: Data, here: Any) -> None:
         if one.names:
-            found += [name for name in several if isinstance(name, str)]
-        elif one.within:
-            found += [name for inner in several if isinstance(inner, Mapping) for name in _names(one.within, inner)]
+            found.update(name for name in (here if isinstance(here, list) else [here]) if isinstance(name, str))
+
+    mapped(fields_of(type_), data, note)
     return found
 
 

@@ -32,7 +32,7 @@ from reflector.events.event import (
     identity,
 )
 from reflector.events.kinds import Field
-from reflector.events.registry import EVENT_TYPES, fields_of, fold, names_in, new_bullets
+from reflector.events.registry import EVENT_TYPES, fields_of, fold, mapped, names_in, new_bullets
 from reflector.events.state import REDACTED, Data, Playbook
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
@@ -156,30 +156,19 @@ def _renamed_into(event: Event) -> str | None:
 
 
 def renamed(type_: str, data: Data, names: Mapping[str, str]) -> Data:
-    """Return an event's data with its bullets under their new names; the very same object if it names none of them.
+    """Return an event's data with its bullets under their new names.
 
     A renaming is one to one, and touches names where an event says which bullet it means and no prose.
     """
-    return _renamed(fields_of(type_), data, names)
 
+    def new(one: Field, holder: Data, here: Any) -> Any:
+        if not one.names or (one.elsewhere is not None and one.elsewhere(holder)):
+            return here
+        if isinstance(here, list):
+            return [names.get(name, name) for name in here]
+        return names.get(here, here) if isinstance(here, str) else here
 
-def _renamed(fields: Mapping[str, Field], value: Data, names: Mapping[str, str]) -> Data:
-    changed: dict[str, Any] = {}
-    for key, one in fields.items():
-        here = value.get(key)
-        if one.names and not (one.elsewhere is not None and one.elsewhere(value)):
-            if isinstance(here, str) and here in names:
-                changed[key] = names[here]
-            elif isinstance(here, list) and any(name in names for name in here):
-                changed[key] = [names.get(name, name) for name in here]
-        elif one.within and isinstance(here, list):
-            inner = [_renamed(one.within, item, names) for item in here]
-            if any(new is not old for new, old in zip(inner, here, strict=True)):
-                changed[key] = inner
-        elif one.within and isinstance(here, Mapping):
-            whole = _renamed(one.within, here, names)
-            changed |= {} if whole is here else {key: whole}
-    return {**value, **changed} if changed else value
+    return mapped(fields_of(type_), data, new)
 
 
 def renamed_ids(names: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.registry import EVENT_TYPES, fields_of
+from reflector.events.registry import EVENT_TYPES, fields_of, mapped
 from reflector.events.state import REDACTED
 from reflector.ledger.errors import LedgerError
 
@@ -39,7 +39,7 @@ def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> 
             found[text] = None
         return False
 
-    _without(fields_of(type_), data, note)
+    mapped(fields_of(type_), data, _erasing(note))
     return tuple(found)
 
 
@@ -49,34 +49,22 @@ def kept_facts(type_: str, data: Mapping[str, Any], takes: Takes = everything) -
     if kind.all_prose:
         return None
     if kind.holds_prose:
-        return _without(kind.fields, data, takes)
+        return mapped(kind.fields, data, _erasing(takes))
     raise LedgerError(
         f"a {type_} holds no text of its own, so there is nothing to redact; "
         "redact the bullet, the session or the reflection that it belongs to"
     )
 
 
-def _without(fields: Mapping[str, Field], value: Mapping[str, Any], takes: Takes) -> dict[str, Any]:
-    changed = dict(value)
-    for name, one in fields.items():
-        found = value.get(name)
-        if one.prose is not None:
-            changed |= {name: _erased(one, found, takes)} if name in value else {}
-        elif one.within and isinstance(found, list):
-            changed[name] = [
-                _without(one.within, inner, takes) if isinstance(inner, Mapping) else inner for inner in found
-            ]
-        elif one.within and isinstance(found, Mapping):
-            changed[name] = _without(one.within, found, takes)
-    return changed
+def _erasing(takes: Takes) -> Callable[[Field, object, Any], Any]:
+    def erased(one: Field, holder: object, found: Any) -> Any:
+        if isinstance(found, list):
+            return [erased(one, holder, item) for item in found]
+        if not isinstance(found, str) or one.prose is None or found in ("", REDACTED):
+            return found
+        return REDACTED if one.prose(found) and takes(found) else found
 
-
-def _erased(one: Field, found: Any, takes: Takes) -> Any:
-    if isinstance(found, list):
-        return [_erased(one, item, takes) for item in found]
-    if not isinstance(found, str) or one.prose is None or found in ("", REDACTED):
-        return found
-    return REDACTED if one.prose(found) and takes(found) else found
+    return erased
 
 
 def redaction_of(line: Sequence[Event], event_id: str, reason: str, takes: Takes) -> dict[str, Any] | None:

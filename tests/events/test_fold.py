@@ -221,7 +221,7 @@ def test_names_are_renamed_wherever_an_event_may_hold_one(type_: str) -> None:
     there = renamed(type_, data, names)
     assert names_in(type_, there) == set(names.values())
     assert renamed(type_, there, {new: old for old, new in names.items()}) == data
-    assert (there is data) == (not names)
+    assert (there == data) == (not names)
 
 
 def test_a_bullet_given_to_the_users_playbook_keeps_the_name_that_it_has_there() -> None:
