@@ -58,7 +58,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
         what, _, way_out = str(refused).rpartition("; ")
         what = f"{what}; the ledger and the backend are not checked until then"
         yield Check("settings", what, way_out, is_error=True)
-        parts = [_software, _files, _playbook, _git, _waiting, checks_of_hooks, _prompts]
+        parts = [_software, _files, _playbook, _git, partial(_spool, is_known=False), checks_of_hooks, _prompts]
     for part in parts:
         try:
             yield from part(project)
@@ -280,18 +280,14 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
-def _spool(project: Project) -> Iterator[Check]:
-    return _waiting(project, *_draining(project))
-
-
-def _waiting(project: Project, fix: str | None = None, apply: Callable[[], object] | None = None) -> Iterator[Check]:
+def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
     left = spool.look(project.spool_dir)
     if left.failed or left.broken:
         text = f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be understood"
         yield Check("spool", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
         text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
-        yield Check("spool", text, "reflector reflect", fix, apply)
+        yield Check("spool", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
         yield Check("spool", f"{left.pending} pending, {_counted(left.waiting, 'session')} open")
 
