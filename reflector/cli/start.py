@@ -310,7 +310,7 @@ def _print(place: Place, found: StatusJson) -> None:
     silent = f", {left.silent} ended without a word or a transcript" if left.silent else ""
     lines.append(("spool", f"{left.pending} pending, {left.waiting} waiting for their session's end{silent}"))
     if left.elsewhere:
-        where = ", ".join(map(str, locks.stand_ins()))
+        where = ", ".join(str(state / "spool") for state in locks.stand_ins())
         lines.append(("", f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot be written: {where}"))
     lines += [("problem", problem) for problem in found.problems]
     for one in left.failed:
