@@ -190,9 +190,10 @@ def citations(
             if not judged and any(one.tag.actor == ev.HUMAN for one in said):
                 continue
             if judged or decided or not any(one.is_decided for one in said):
-                last: Any = (said[-1].verdict, said[-1].tag.actor, said[-1].reason) if said else (None, None, "")
+                last = said[-1] if said else None
+                verdict, by = (last.verdict, last.tag.actor) if last else (None, None)
                 at = recorded.session_id, recorded.position, recorded.recorded_at
-                found.append(OpenCitation(*at, name, *last, recorded))
+                found.append(OpenCitation(*at, name, verdict, by, last.reason if last else "", recorded))
     return found
 
 
