@@ -26,6 +26,9 @@ def undecided(agent: Agent, *more: str) -> list[tuple[str, str, str | None]]:
 
 
 def test_a_citation_without_a_verdict_waits_until_a_person_judges_it_once_and_may_take_that_back(agent: Agent) -> None:
+    agent.call("undo", "s-0", "--why", "a test run")
+    assert undecided(agent) == []
+    agent.call("undo", str(agent.events("evidence.retracted")[-1]["position"]), "--why", "it was none")
     assert undecided(agent) == [("s-0", "pat-001", "neutral")]
     agent.call("judge", "s-0", "pat-001", "helpful", "--why", "it found the bug")
     assert undecided(agent) == []
