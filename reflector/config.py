@@ -100,8 +100,8 @@ class Config:
     #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful; else it only keeps one
     #: from being helpful
     wrong_counts: bool = False
-    #: whether what [`check`](judging.md#check-the-lines-of-a-file) finds counts as helpful and
-    #: harmful; not what it found before
+    #: whether what [`check`](judging.md#check-the-lines-of-a-file) found counts as helpful and harmful; then `reflector
+    #: reflect --reparse` counts what it found before
     checked_counts: bool = False
     #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"

@@ -127,7 +127,7 @@ MUTATIONS = [
     Mutation(CHECKING, "elif not ground.words:", "elif tag.quote is None:", LINED),
     Mutation(CHECKING, "if name not in known)", "if name)", LINED),
     Mutation(CHECKING, " or ground.words not in _SHOW", "", ("tests/reflection/test_hostile.py",)),
-    Mutation(CHECKING, "if row.counts} - said", "if row.counts}", LINED),
+    Mutation(CHECKING, "& rows - said", "& rows", LINED),
     Mutation(CHECKING, "if one.reflection_id not in read)", "if False)", LINED),
     Mutation(LINES, ">= _REWORDED", "> 1", LINED),
     Mutation(LINES, '_WATCHED if change.kind in ("add", "restore")', '_WATCHED if change.kind == "add"', LINED),

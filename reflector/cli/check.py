@@ -42,6 +42,8 @@ _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.
 _ANSWER = 1_000
 _WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "reword it, or remove it"}
+_UNSEEN = "not mentioned"
+_NO_WORD = f"{_UNSEEN}: no word, path or command of the line stands in any of these sessions."
 _NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
 _NO_SESSION = (
     "No session of this folder is where agents leave theirs; those ingested from elsewhere are not there. "
@@ -60,6 +62,7 @@ class LineJson:
     """A line of a file, and what is known of it; `name` and what judges said are null before it was asked about.
 
     place     its file and line
+    unmentioned  whether no word, path or command of it stands in any session; null where it was not looked for
     quotes, act  the commands that show its quotes, and with which it is changed
     """
 
@@ -67,6 +70,7 @@ class LineJson:
     name: str | None
     text: str
     tokens: int
+    unmentioned: bool | None = None
     judged: CheckedLine | None = None
     quotes: str | None = None
     act: str | None = None
@@ -139,14 +143,13 @@ def check(
         found = _sessions(project, known, most, since)
         names = [*watching(ledger, advice.lines, first=project.first_number).lines]
         left = checking.questions(ledger, found, names, known)
-    sessions = Counter(AGENTS[_agent_of(one)].title for one in found)
     plan, ran = _planned(project, advice, left), checking.Ran()
     if not as_json:
-        _print_head(advice, sessions, plan)
+        _print_head(advice, _by_agent(found), plan)
     if plan.files and not dry_run and (yes or sys.stdin.isatty()):
         agreed(f"{plan.words} Continue?", "", yes=yes)
         ran = _ask(project, advice, plan, learn=learn)
-    answer = _answer(place, project, advice, sessions, plan, ran)
+    answer = _answer(place, project, advice, found, plan, ran)
     if as_json:
         print_json(answer)
     else:
@@ -182,6 +185,10 @@ def _folders() -> dict[str, tuple[Path, str]]:
 
 def _agent_of(one: Found) -> str:
     return next(name for name, (folder, _) in _folders().items() if one.path.is_relative_to(folder))
+
+
+def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
+    return Counter(AGENTS[_agent_of(one)].title for one in found)
 
 
 def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
@@ -265,23 +272,28 @@ def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> check
 
 
 def _answer(
-    place: Place, project: Project, advice: Advice, sessions: Mapping[str, int], plan: _Plan, ran: checking.Ran
+    place: Place, project: Project, advice: Advice, found: Sequence[Found], plan: _Plan, ran: checking.Ran
 ) -> LinesJson:
     with _ledger(project) as ledger:
         watched = watching(ledger, advice.lines, first=project.first_number).lines
         judged = checked(ledger, names=watched)
     known = {watched[one.name]: one for one in judged.lines}
+    looks = bool(found) and not judged.requests  # where a judge was asked, that says more
+    gone = checking.unmentioned(
+        (line.text for line in advice.lines), (one.path for one in found if looks), project.root
+    )
     lines = []
     for line in advice.lines:
         at, of = f"{line.file}:{line.number}", known.get(line)
         act = place.command("revise", of.name) if of and of.status == "live" else f"edit {at}"
         quotes = place.command("blame", of.name) if of and of.relevant else None
-        lines.append(LineJson(at, of.name if of else None, line.text, context_tokens(line.text), of, quotes, act))
+        name, mentioned = of.name if of else None, line.text in gone if looks else None
+        lines.append(LineJson(at, name, line.text, context_tokens(line.text), mentioned, of, quotes, act))
     places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
     return LinesJson(
         files=advice.files,
         left_out=[*advice.left],
-        sessions=sessions,
+        sessions=_by_agent(found),
         questions=plan.questions - ran.asked,
         tokens=sum(tokens for _, tokens in plan.by.values()),
         price=None if plan.price is None else f"{plan.price:.2f}",
@@ -297,7 +309,7 @@ def _order(line: LineJson) -> tuple[int, float]:
     """Results first, those against a line before the others; then what was not seen, by what it costs."""
     of = line.judged
     if of is None or not of.sessions:
-        return 4, 0
+        return 4, not line.unmentioned
     if of.result == TOO_FEW:
         return 3, -of.relevant
     if not of.relevant:
@@ -319,7 +331,11 @@ def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> Non
 
 def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> None:
     if answer.found is None:
-        table(("line", "tokens", "text"), [(one.place, one.tokens, one.text) for one in answer.lines], prose=("text",))
+        unseen = any(one.unmentioned for one in answer.lines)
+        cells = [(one.place, one.tokens, _UNSEEN if one.unmentioned else "", one.text) for one in answer.lines]
+        table(("line", "tokens", "found", "text"), cells, prose=("text",), extra=() if unseen else ("found",))
+        if unseen:
+            note(_NO_WORD)
     else:
         note(_COVERAGE)
         rows = [_row(one) for one in answer.lines]

@@ -23,6 +23,7 @@ from reflector.playbook.counting import Verdict
 from reflector.project import Project
 from reflector.reflection import standing
 from reflector.reflection.backends import backend_of
+from reflector.reflection.checking import recount
 from reflector.reflection.protocol import OUTAGES, Asks, Backend, BackendError, Request
 from reflector.reflection.reflection_events import Reflected, failed
 from reflector.reflection.runner import Runner
@@ -166,11 +167,15 @@ def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_ask
 
 
 def _reparse(place: Place, sessions: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
-    trusted = place.project().config.trusted
+    config, again = place.project().config, 0
     with place.changing() as ledger:
         chosen: list[str | None] = [session_named(ledger, given) for given in sessions]
-        read = partial(reparse, ledger, dry_run=dry_run, trusted=trusted)
+        read = partial(reparse, ledger, dry_run=dry_run, trusted=config.trusted)
         found = [one for id in chosen or [None] for one in read(session_id=id)]
+        if not dry_run:
+            again = sum(recount(ledger, counts=config.checked_counts, session_id=id) for id in chosen or [None])
+    if again:
+        note(f"{counted(again, 'answer')} to `check` {'count' if config.checked_counts else 'do not count'} now.")
     if as_json:
         print_json(found)
         return

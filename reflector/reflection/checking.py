@@ -171,31 +171,62 @@ class Checker:
             for tag in parsed.tags
             if tag.relevant
         ]
-        counting = self._counting(rows, completed.session_id) if self.counts else set()
-        about = completed.actor, completed.occurred_at, completed.session_id, completed.reflection_id
-        events = [completed]
-        for one in given:
-            ids = (completed.reflection_id or "", one["index"])
-            counts = one["disposition"] == "checked" and one["name"] in counting
-            data = {**one, "disposition": "counted"} if counts else one
-            checked = identity(ev.BULLET_CHECKED, *ids)
-            events.append(NewEvent(ev.BULLET_CHECKED, checked, data, *about, completed.target_id))
-            if counts:
-                events.append(NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, *ids), data, *about))
-        self.ledger.append(events)
+        self.ledger.append(_reading(self.ledger, completed, given, counts=self.counts))
         return "the answer could not be read: " + "; ".join(parsed.problems) if parsed.failed else ""
 
-    def _counting(self, rows: Mapping[str, BulletRow], session_id: str | None) -> set[str]:
-        """Return the bullets for which the session does not count yet."""
 
-        def counts(tag: Event) -> bool:
-            done = identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "")
-            is_out = any(is_retracted(self.ledger, one) for one in (tag.event_id, done))
-            return (tag.data or {}).get("disposition") == "counted" and not is_out
+def _reading(
+    ledger: Ledger, completed: NewEvent, given: Sequence[Mapping[str, Any]], *, counts: bool
+) -> list[NewEvent]:
+    """Return the events of an answer that was read, and the tags that count where `checked_counts` says so."""
+    counted = set[str]()
+    if counts:
+        rows = {row.name for row in ledger.rows() if row.counts}
+        tags = ledger.events(types=[ev.BULLET_TAGGED], session_id=completed.session_id)
+        said = {(tag.data or {}).get("name") for tag in tags if _counts(ledger, tag)}
+        counted = {one["name"] for one in given if one["disposition"] == "checked"} & rows - said
+    kept = ("actor", "occurred_at", "session_id", "reflection_id")
+    about: Any = {name: getattr(completed, name) for name in kept}
+    events = [completed]
+    for one in given:
+        is_counted = one["disposition"] == "checked" and one["name"] in counted
+        data = {**one, "disposition": "counted"} if is_counted else one
+        ids, target = (completed.reflection_id or "", one["index"]), completed.target_id
+        events.append(NewEvent(ev.BULLET_CHECKED, identity(ev.BULLET_CHECKED, *ids), data, target_id=target, **about))
+        if is_counted:
+            events.append(NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, *ids), data, **about))
+    return events
 
-        tags = self.ledger.events(types=[ev.BULLET_TAGGED], session_id=session_id)
-        said = {(tag.data or {}).get("name") for tag in tags if counts(tag)}
-        return {row.name for row in rows.values() if row.counts} - said
+
+def _counts(ledger: Ledger, tag: Event) -> bool:
+    done = identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "")
+    is_out = any(is_retracted(ledger, one) for one in (tag.event_id, done))
+    return (tag.data or {}).get("disposition") == "counted" and not is_out
+
+
+def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> int:
+    """Read the recorded answers again where the setting `checked_counts` counts other ones than then; return how many.
+
+    The playbook's lock must be held. Raises LedgerError.
+    """
+    changed = 0
+    for old in list(ledger.events(types=[ev.REFLECTION_COMPLETED], session_id=session_id)):
+        if (old.data or {}).get("mode") != MODE or is_retracted(ledger, old.event_id):
+            continue
+        found = ledger.events(types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id)
+        given = [one.data or {} for one in found if one.reflection_id == old.reflection_id]
+        if (counted := any(one["disposition"] == "counted" for one in given)) and counts:
+            continue
+        fresh = [{**one, "disposition": "checked"} if one["disposition"] == "counted" else one for one in given]
+        of = identity("reflection", old.event_id, "recounted")
+        facts = (old.data or {}, old.actor, old.occurred_at, old.session_id, of, old.target_id)
+        completed = NewEvent(ev.REFLECTION_COMPLETED, identity(ev.REFLECTION_COMPLETED, of), *facts)
+        events = _reading(ledger, completed, fresh, counts=counts)
+        if counted or any(one.type == ev.BULLET_TAGGED for one in events):
+            out = events_of.retraction(old, "read again: checked_counts was changed", "reparse")
+            ledger.append([out, *events])
+            changed += 1
+    return changed
 
 
 def _checked(

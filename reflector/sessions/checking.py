@@ -7,6 +7,7 @@ has not grown since is not opened. No file of the project is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,15 @@ if TYPE_CHECKING:
 
 #: The file in the state folder of transcripts in which nothing was new: no event names them.
 _COPIES = "copies"
+_WORD = re.compile(r"[\w./-]*\w", re.U)
+_LEAST_WORD = 4
+_CHUNK = 8 << 20
+#: Words by which no line is recognised.
+_COMMON = frozenset(
+    "always never when before after with from that this these those them they must should shall only make sure "
+    "write keep each every into your have does don use used using instead prefer avoid where which what also than "
+    "then there will would please ensure without over under here just more most other some such very".split()
+)
 
 
 @dataclass(slots=True)
@@ -78,6 +88,23 @@ def sessions_of(
                 if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
                     found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
     return [one for _, one in sorted(found, key=lambda pair: (-pair[0], str(pair[1].path)))]
+
+
+def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[str]:
+    """Return the texts of which no word, path or command stands in any of these files; each record names the project's
+    folder, which says nothing. A file that cannot be read counts as empty."""
+    own, left = str(root).lower().encode(), dict[str, set[bytes]]()
+    for text in texts:
+        words = {word for word in _WORD.findall(text.lower()) if len(word) >= _LEAST_WORD}
+        left[text] = {word.encode() for word in words - _COMMON or words}
+    for path in files:
+        with suppress(OSError), path.open("rb") as file:
+            before = b""
+            while left and (chunk := file.read(_CHUNK)):
+                read = (before + chunk.lower()).replace(own, b"")
+                left = {text: said for text, said in left.items() if not any(word in read for word in said)}
+                before = read[-200:]
+    return set(left)
 
 
 def questions(

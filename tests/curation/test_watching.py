@@ -9,7 +9,7 @@ import pytest
 
 from reflector.curation.watching import advice_of
 from reflector.playbook.markdown import load_markdown
-from reflector.sessions.checking import sessions_of
+from reflector.sessions.checking import sessions_of, unmentioned
 from tests.road.sessions import Session
 
 
@@ -83,3 +83,10 @@ def test_sessions_come_newest_first_without_subagents_and_what_is_known_is_not_o
     found = sessions_of(root, [(folder, "*.jsonl"), (root / "gone", "*")], known, 0.0)
     assert [(one.path.stem, one.cwd) for one in found] == [("c", str(root)), ("a", str(root))]
     assert [one.path.stem for one in sessions_of(root, [(folder, "*.jsonl")], known, 1002.0)] == ["c"]
+
+
+def test_a_line_is_unmentioned_where_none_of_its_words_stands_in_a_session_but_in_its_folder(root: Path) -> None:
+    file = root.parent / "s.jsonl"
+    file.write_text(f'{{"cwd": "{root}/invoices", "text": "Run MYPY on src/cart.py"}}\n')
+    texts = {"Always run mypy": 0, "Never touch src/cart.py": 0, "Keep the zebra tidy": 1, f"Look into {root.name}s": 1}
+    assert unmentioned(texts, [file, root / "gone"], root) == {text for text, gone in texts.items() if gone}
