@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,21 @@ def test_the_environment_is_the_consents_and_no_askers(played: Played, monkeypat
     assert environ["CODEX_API_KEY"] == "the-key-of-the-consent"
     assert "/x" not in environ["PATH"].split(os.pathsep)
     assert not {"NODE_OPTIONS", "OPENAI_BASE_URL"} & environ.keys()
+
+
+@only_claude
+def test_after_two_limits_in_a_row_nothing_is_asked_until_they_are_over(played: Played) -> None:
+    played.send()
+    played.mode("limit")
+    assert [played.fails().retry_after for _ in range(2)] == [0.0, 3600.0]
+    (played.folder / "asked.json").unlink()
+    assert "it is asked again after 20" in str(played.fails())
+    assert not (played.folder / "asked.json").exists()
+    assert "hit its limit; asked again after" in described(Config(backend="agent"), Path())[0]
+    consent.keep_state("claude", replace(consent.state_of("claude"), until=time.time() - 1))
+    played.mode("answer")
+    played.send()
+    assert consent.state_of("claude").limits == 0
 
 
 @only_claude

@@ -64,7 +64,8 @@ def described(config: Config, project: Path) -> tuple[str, str]:
             who = JUDGES[config.judge_client].title if config.judge_client else "an agent"
             return f"agent: you have not let {who} judge", CONSENT
         named = [config.judge_client] if config.judge_client else list(agreed)
-        return f"agent: {', '.join(named)}", ""
+        rests = [consent.rest_words(name) for name in named]
+        return f"agent: {', '.join(map(' '.join, zip(named, rests, strict=True)))}".replace(" ,", ","), ""
     fixtures = project / os.path.expanduser(config.fixtures.strip())  # noqa: PTH111 - Path raises where there is no home
     if config.backend == "fixtures" and not fixtures.is_file():
         return f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`"

@@ -39,6 +39,8 @@ _MOST_OUT = 4 * MOST_ANSWER
 _CUE = "Answer with an empty JSON object."
 #: Seconds for a client's version, and for it to show its request.
 _BRIEF = 60.0
+#: How long a client rests that hit its limit twice in a row and does not say until when.
+_REST = 3_600.0
 _LIMITED = re.compile(r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b", re.I)
 _LOGGED_OUT = re.compile(r"log(?:ged)? ?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I)
 _TOO_LONG = re.compile(r"input_too_large|prompt is too long|prompt budget|context (?:window|limit|length)", re.I)
@@ -47,6 +49,8 @@ _AWAY = re.compile(
     r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket|fetch failed|\bE[A-Z]{4,}\b|stream",
     re.I,
 )
+_AGAIN_IN = re.compile(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,19 @@ class AgentClient:
         client, agreed = self._agreed()
         try:
             async with _alone(self.deadline):
-                said = await self._asked(client, agreed, "".join(texts))
+                state = consent.state_of(client.name)
+                try:
+                    said = await self._asked(client, agreed, state, "".join(texts))
+                except Limited as error:
+                    state.limits += 1
+                    if state.limits > 1:  # none until it is over
+                        error.retry_after = error.retry_after or _REST
+                        state.until = time.time() + error.retry_after
+                    raise
+                else:
+                    state.limits = 0
+                finally:
+                    consent.keep_state(client.name, state)
         except OSError as error:
             raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -119,12 +135,14 @@ class AgentClient:
             who = JUDGES[name].title if name else f"{self.writer or 'an agent'} that cannot judge"
             whom = f"set judge_client to one of {', '.join(agreed)}"
             raise _refusal(f"{who} is not among the agents that you let judge; run {CONSENT}, or {whom}", "access")
+        if (rest := consent.state_of(name).until - time.time()) > 0:
+            raise _refusal(f"{JUDGES[name].title} hit its limit; it is asked again", "access", rest)
         return JUDGES[name], agreed[name]
 
-    async def _asked(self, client: JudgeClient, agreed: consent.Agreed, text: str) -> Said:
+    async def _asked(self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str) -> Said:
         model = self.model if self.named and self.model else client.model
         with _workplace(agreed.environ, model) as (ours, environ):
-            ours, _ = await _ready(client, agreed, ours, environ, consent.proofs().get(client.name, ""))
+            ours = await _ready(client, agreed, state, ours, environ)
             words = [agreed.path, *client.command(ours)]
             most = _MOST_OUT + 8 * client.echoes * len(text.encode())
             started = {**environ, **client.prepare(ours)}
@@ -142,28 +160,28 @@ class AgentClient:
 
 async def check(name: str, agreed: consent.Agreed) -> str:
     """Return the version of a client that showed that it can judge. Raises BackendError where it cannot, OSError."""
-    client = JUDGES[name]
+    client, state = JUDGES[name], consent.State()
     async with _alone(_BRIEF):
         with _workplace(agreed.environ, client.model) as (ours, environ):
-            _, version = await _ready(client, agreed, ours, environ)
-    return version
+            await _ready(client, agreed, state, ours, environ)
+        consent.keep_state(name, state)
+    return state.proved.partition(" ")[0]
 
 
 async def _ready(
-    client: JudgeClient, agreed: consent.Agreed, ours: Ours, environ: Mapping[str, str], known: str = ""
-) -> tuple[Ours, str]:
-    """Return what a start needs to know, and the version, which has shown that it is locked down unless its proof is
-    `known`. Raises BackendError."""
+    client: JudgeClient, agreed: consent.Agreed, state: consent.State, ours: Ours, environ: Mapping[str, str]
+) -> Ours:
+    """Return what a start needs to know, of a version that has shown that it is locked down. Raises BackendError."""
     version = await _version(client, agreed, environ, ours)
     if client.first:
         told = await _run([agreed.path, *client.first], environ, ours, "", _BRIEF, 16 << 20)
         ours = replace(ours, told=told.out)
     line = json.dumps([agreed.path, ours.model, client.words, *client.variables.items()])
     proof = f"{version} {sha256(line.encode()).hexdigest()[:16]}"
-    if known != proof:
+    if state.proved != proof:
         await _shown(client, agreed, ours)
-        consent.keep_proof(client.name, proof)
-    return ours, version
+        state.proved = proof
+    return ours
 
 
 def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> BackendError | None:
@@ -188,7 +206,7 @@ def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> B
         return BackendError(what + SHORTER, stage="request")
     if _LIMITED.search(words):
         what = f"{client.title} hit its limit ({said.error or words[-300:]}); it is asked again by itself"
-        return _refusal(what, "access")
+        return Limited(what, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
         return _refusal(f"{client.title} is logged out: {client.names[2]} ({said.error or words[-300:]})", "access")
     if _NO_MODEL.search(words):
@@ -197,8 +215,23 @@ def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> B
     return _refusal(what, "transport" if _AWAY.search(words) else "answer")
 
 
-def _refusal(said: str, stage: str) -> BackendError:
-    return BackendError(said, stage=stage, attempts=0)
+class Limited(BackendError):
+    """A client's limit is reached; `retry_after` where it says for how long."""
+
+
+def _refusal(said: str, stage: str, rest: float = 0.0) -> BackendError:
+    """Return a failure; with a rest, its words say until when."""
+    if rest > 0:
+        said += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
+    return BackendError(said, stage=stage, attempts=0, retry_after=rest)
+
+
+def _seconds_until(words: str) -> float:
+    """Return for how long a limit lasts, as a client says it: a time, or a span; 0.0 where it says neither."""
+    if at := re.search(r"\b(1[6-9]\d{8}|[2-9]\d{9})\b", words):
+        return min(max(60.0, int(at[1]) - time.time()), 8 * 86_400)
+    spans = _AGAIN_IN.findall(words.rpartition(" in ")[2])
+    return float(min(sum(int(number) * _SECONDS[unit[0].lower()] for number, unit in spans), 8 * 86_400))
 
 
 async def _version(client: JudgeClient, agreed: consent.Agreed, environ: Mapping[str, str], ours: Ours) -> str:

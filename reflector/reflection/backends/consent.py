@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from reflector import files
 from reflector.locate import judge_folder
@@ -37,9 +37,19 @@ class Agreed:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def found() -> dict[str, Agreed]:
+@dataclass(slots=True)
+class State:
+    """What is known of a client: the version whose lock-down was shown, limits in a row, and until when it rests."""
+
+    proved: str = ""
+    limits: int = 0
+    until: float = 0.0
+
+
+def found(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
     """Return the clients that are installed here, as they would be started."""
-    environ, path = os.environ, os.environ.get("PATH", "")
+    environ = os.environ if environ is None else environ
+    path = environ.get("PATH", "")
     node = shutil.which("node", path=path)
     clients = {}
     for client in JUDGES.values():
@@ -53,10 +63,10 @@ def found() -> dict[str, Agreed]:
     return clients
 
 
-def read() -> dict[str, Agreed]:
+def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
     """Return the clients that the person lets judge; none without consent, or where its record is damaged."""
     try:
-        known = {name: one for name, one in _object(_FILE).items() if name in JUDGES}
+        known = {name: one for name, one in _object(environ, _FILE).items() if name in JUDGES}
         return {name: Agreed(str(one["path"]), dict(one["environ"])) for name, one in known.items()}
     except (KeyError, TypeError, ValueError):
         return {}
@@ -77,14 +87,24 @@ def withdraw() -> bool:
     return was
 
 
-def proofs() -> dict[str, str]:
-    """Return, by client, the version and the words whose lock-down was shown."""
-    return _object(_STATE)
+def state_of(name: str, environ: Mapping[str, str] | None = None) -> State:
+    try:
+        return State(**_object(environ, _STATE).get(name, {}))
+    except TypeError:
+        return State()
 
 
-def keep_proof(name: str, proof: str) -> None:
-    """Record that a client showed its lock-down; the judge's lock must be held. Raises OSError."""
-    files.write_durably(open_folder(), json.dumps({**_object(_STATE), name: proof}).encode(), _STATE)
+def rest_words(name: str, environ: Mapping[str, str] | None = None) -> str:
+    """Return until when a client rests that hit its limit, in words; "" for one that does not."""
+    until = state_of(name, environ).until
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
+    return f"(hit its limit; asked again after {at})" if until > time.time() else ""
+
+
+def keep_state(name: str, state: State) -> None:
+    """Record what is known of a client; the judge's lock must be held. Raises OSError."""
+    states = {**_object(None, _STATE), name: asdict(state)}
+    files.write_durably(open_folder(), json.dumps(states).encode(), _STATE)
 
 
 def open_folder(below: str = "") -> str:
@@ -97,9 +117,9 @@ def open_folder(below: str = "") -> str:
     return files.private_folder(f"{folder}/{below}") if below else folder
 
 
-def _object(name: str) -> dict[str, Any]:
+def _object(environ: Mapping[str, str] | None, name: str) -> dict[str, dict]:  # type: ignore[type-arg]
     try:
-        value = json.loads(files.read_bounded(Path(judge_folder(), name), _MOST_BYTES))
+        value = json.loads(files.read_bounded(Path(judge_folder(environ), name), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
