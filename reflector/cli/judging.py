@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
@@ -24,6 +25,7 @@ from reflector.project import Project
 from reflector.reflection import standing
 from reflector.reflection.backends import backend_of
 from reflector.reflection.checking import recount
+from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.reflection.protocol import OUTAGES, Asks, Backend, BackendError, Request
 from reflector.reflection.reflection_events import Reflected, failed
 from reflector.reflection.runner import Runner
@@ -81,7 +83,7 @@ def reflect(
     project = place.project(backend=backend, curate=learn or None)
     judge = backend_of(project.config, project.root)
     if not sessions and record is None and not dry_run:
-        run_drain(place, project, "all", as_json=as_json)
+        run_drain(place, project, "all", as_json=as_json, confirmed=_confirmed(place, project))
         return
     if record is not None:
         from reflector.reflection.backends.fixtures import Recording
@@ -108,6 +110,20 @@ def reflect(
         table(("session", "reflection", "what"), rows, empty="Another process judged it meanwhile.")
     if any(one.outcome == "failed" for one in done):
         raise click.exceptions.Exit(1)
+
+
+def _confirmed(place: Place, project: Project) -> int | None:
+    """Return how many requests to their agent a person agrees to, where more sessions wait than today allows."""
+    config = project.config
+    if config.backend != "agent" or not config.daily_requests or not project.has_ledger() or not sys.stdin.isatty():
+        return None
+    with place.reading() as ledger:
+        waiting = len([*ledger.open_windows(), *waiting_for_budget(ledger)])
+    if waiting <= config.daily_requests - Spending().requests_today():
+        return None
+    most = f"at most about {waiting * config.request_tokens:,} tokens"
+    told = f"{counted(waiting, 'session window')} wait, more than the {config.daily_requests} requests of a day"
+    return waiting if click.confirm(f"{told}. Ask about all of them now, {most}?", err=True) else None
 
 
 def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> list[Reflected]:

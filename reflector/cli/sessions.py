@@ -258,9 +258,16 @@ def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> 
     run_drain(place, place.project(), "all" if retry_failed else "due" if background else "left", as_json=as_json)
 
 
-def run_drain(place: Place, project: Project, retry: Literal["all", "due", "left"], *, as_json: bool) -> None:
+def run_drain(
+    place: Place,
+    project: Project,
+    retry: Literal["all", "due", "left"],
+    *,
+    as_json: bool,
+    confirmed: int | None = None,
+) -> None:
     """Process what waits, and print what came of it; exit with 1 if something failed."""
-    done = drains.drain(project, wait=retry != "due", retry=retry) or Drained(ran=False)
+    done = drains.drain(project, wait=retry != "due", retry=retry, confirmed=confirmed) or Drained(ran=False)
     if as_json:
         print_json(done)
     elif not done.ran:

@@ -98,11 +98,13 @@ def _drain_patiently(project: Project) -> Drained | None:
     return drain(project)
 
 
-def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drained | None:
+def drain(
+    project: Project, *, wait: bool = False, retry: Retry = "due", confirmed: int | None = None
+) -> Drained | None:
     """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
 
     `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
-    otherwise are tried when their pause is over.
+    otherwise are tried when their pause is over. `confirmed` is as `ask_model` has it.
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
@@ -122,7 +124,7 @@ def drain(project: Project, *, wait: bool = False, retry: Retry = "due") -> Drai
         if all(one.path in met for one in spool.pending_for(project.root)):
             break
     for one in asking:
-        asked = ask_model(one, retry=retry, wait=wait)
+        asked = ask_model(one, retry=retry, wait=wait, confirmed=confirmed)
         leave_last_session(one.root, asked.reflected)
         done.reflected += asked.reflected
         done.notes += asked.notes
