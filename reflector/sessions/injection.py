@@ -299,8 +299,9 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
     if known is not None and known.found.kind == "another's":
         what = f"{shown} was written by another ledger, and these are not its bullets"
         return _Playbook(state, known.bullets, ((what, "Tell the user to run `reflector doctor`."),))
-    named = {bullet.text: bullet for bullet in known.bullets} if known is not None else {}
-    counted = {(bullet.name, bullet.text): bullet for bullet in named.values()}
+    live = known.bullets if known is not None else ()
+    named = {bullet.text: bullet for bullet in live}
+    counted = {(bullet.name, bullet.text): bullet for bullet in live}
     # A name means one bullet forever: one that git brought back is shown once it has its own. An entry without a name
     # was given one when a command took it in, and the file is written later.
     nameless = {*loaded.named_here, *(known.removed if known is not None else ())}
