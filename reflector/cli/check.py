@@ -84,7 +84,7 @@ class LinesJson:
     left_out   what in them is no line, and imports that were not followed
     sessions   how many transcripts of the project were looked at, by agent
     questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
-    lacks      how a judge is to be had; null where there is one
+    lacks      what to type to get a judge; null where there is one
     found      what judges said so far; null where nobody was asked
     """
 
@@ -200,7 +200,7 @@ def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, sin
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What is left to ask: transcripts, questions and tokens by who is asked, and their price in USD; by agent those
-    that nobody may be asked about. `lacks` is how a judge is to be had, "" where one is there."""
+    that nobody may be asked about. `lacks` is what to type to get a judge, "" where there is one."""
 
     files: Sequence[Found]
     by: Mapping[str, tuple[int, int]]

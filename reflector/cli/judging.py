@@ -119,11 +119,12 @@ def _confirmed(place: Place, project: Project) -> int | None:
         return None
     with place.reading() as ledger:
         waiting = len([*ledger.open_windows(), *waiting_for_budget(ledger)])
-    if waiting <= config.daily_requests - Spending().requests_today():
+    left = max(0, config.daily_requests - Spending().requests_today())
+    if waiting <= left:
         return None
     most = f"at most about {waiting * config.request_tokens:,} tokens"
-    told = f"{counted(waiting, 'session window')} wait, more than the {config.daily_requests} requests of a day"
-    return waiting if click.confirm(f"{told}. Ask about all of them now, {most}?", err=True) else None
+    why = f"{counted(waiting, 'session window')} to judge, {left} of {config.daily_requests} requests left today"
+    return waiting if click.confirm(f"{why}. Ask about all of them now, {most}?", err=True) else None
 
 
 def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> list[Reflected]:

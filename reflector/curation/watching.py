@@ -1,5 +1,5 @@
 """The advice that a person's agents load in a project, line by line, and these lines as watched bullets: judged and
-listed, but neither in playbook.json nor told.
+listed, but neither written to playbook.json nor shown to an agent.
 
 Invariant: nothing of a repository leads outside of it. A file of the project is read where it lies in it; an import
 (`@docs/style.md`) is followed below the project and below the agents' own folders of the person, and named where it is
@@ -62,7 +62,7 @@ class Advice:
     """The advice of a project's files.
 
     files     with the tokens of each
-    left      what in them is no advice, stands there twice, or is an import that leads out of the project, in words
+    left      what was left out, in words: what is no advice, a repeated line, an import from outside the project
     """
 
     lines: tuple[Line, ...]

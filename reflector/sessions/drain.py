@@ -493,7 +493,7 @@ def refresh(project: Project) -> list[str]:
     project. What a model would be asked waits for the drain."""
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
-            drains = spool.look(project.spool_dir).pending
+            drains = bool(spool.pending_for(project.root))
             what = "a session is still being processed" if drains else "another command is at work on this playbook"
             return [f"{what}; ask again in a moment"]
         if pipeline.only_reads:
