@@ -67,7 +67,6 @@ class Uses(NamedTuple):
     @classmethod
     def of(cls, asked: Question, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
-        from reflector.audit.checked import checked
         from reflector.audit.citations import observed, use
         from reflector.sessions.injection import ranks, told_names, told_text
 
@@ -76,7 +75,11 @@ class Uses(NamedTuple):
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
         standing = ranks(asked.ledger, project.config, asked.upto)
-        found = checked(asked.ledger, asked.then) if asked.ledger.has(BULLET_CHECKED) else None
+        found = None
+        if asked.ledger.has(BULLET_CHECKED):
+            from reflector.audit.checked import checked
+
+            found = checked(asked.ledger, asked.then)
         results = {one.name: one.result for one in found.lines if one.sessions} if found is not None else {}
         return cls(used, told, standing, observed(asked.ledger, asked.then, used), found, results)
 

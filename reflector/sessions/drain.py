@@ -28,13 +28,13 @@ from reflector.curation.adoption import PlaybookRefused, of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, sync
 from reflector.curation.proposals import proposals, sweep
-from reflector.events.event import LESSON_RECORDED
+from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
+from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
-from reflector.locate import agent_folder, user_folder
+from reflector.locate import agent_folder, own_folder, user_folder
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import keep_ranks, leave_last_session, leave_waiting, told_by_hook, write_injection
-from reflector.trials.trial import keep_note
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
@@ -314,7 +314,10 @@ class Pipeline:
 
                 book = lesson_book(self.ledger)
             keep_ranks(root, self.ledger, self.project.config, book)
-            keep_note(root, self.ledger)
+            if self.ledger.has(TRIAL_OPENED) or Path(own_folder(str(root)), TRIAL).exists():
+                from reflector.trials.trial import keep_note
+
+                keep_note(root, self.ledger)
         if self.project.playbook_json.exists():
             try:
                 write_injection(root, partial(known, self.ledger, self.project))
