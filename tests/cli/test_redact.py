@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,12 @@ def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operat
     assert "add --yes" in shown.err
     types = ("playbook.imported", "bullet.added", "reflection.answered", "reflection.completed")
     assert all(type_ in shown.out for type_ in types)
+    found = set(re.findall(r"^ *(\d+) ", shown.out, re.M))
     assert "kept/" in shown.out
     assert told.events("event.redacted") == []
     told.call("redact", "--where", SECRET, "--why", "names a customer", "--yes")
     assert holding(told) == []
+    assert len(told.events("event.redacted")) == len(found) > 3
     assert told.counters() == counters
     assert {b["name"] for b in told.json("list") if b["text"] == "[redacted]"} == {"pat-002", "ctx-001"}
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
