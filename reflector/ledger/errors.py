@@ -105,7 +105,7 @@ def _meant(code: str, text: str, context: str, where: str) -> LedgerError:
 
 #: How a code begins where the database refuses a row: SQLite's of constraints and triggers, and PostgreSQL's. Where a
 #: worker of Citus refuses one, only its words come back: those of our triggers, and the names of constraints.
-_REFUSED: Final = "(?:19 |P0001|23...|XX000(?=.*(?:append-only|event_target_once|event_target_exists))).*"
+_REFUSED: Final = "(?:19 |P0001|23...|XX000(?=.*(?:append-only|event_target_once|event_target_exists|unique))).*"
 #: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
 _WAIT: Final = "({text}); start that server or wait until it is back, then run the same command again"
