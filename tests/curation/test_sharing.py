@@ -138,7 +138,13 @@ def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(fi
     first.git("revert", "--no-edit", "HEAD")
     assert "[pat-002]" not in first.hook("SessionStart")
     assert first.counts().keys() == {"pat-001", "pat-003"}
-    assert "[pat-003]" in first.hook("SessionStart")
+    first.call("drain")
+    first.playbook.write_bytes(first.playbook.read_bytes().replace(b"Two.", b"Run the tests."))
+    first.call("drain")
+    os.utime(first.playbook, ns=(1, 1))
+    said = first.hook("SessionStart")
+    assert "[pat-001] helpful=1 harmful=0 :: Run" in said
+    assert "[pat-003] helpful=0 harmful=0 :: Run" in said
 
 
 def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(first: Clone, second: Clone) -> None:
