@@ -119,7 +119,10 @@ def _confirmed(place: Place, project: Project) -> int | None:
         return None
     with place.reading() as ledger:
         waiting = len([*ledger.open_windows(), *waiting_for_budget(ledger)])
-    left = max(0, config.daily_requests - Spending().requests_today())
+    try:
+        left = max(0, config.daily_requests - Spending().requests_today())
+    except OSError:  # the drain says what is wrong with the record
+        return None
     if waiting <= left:
         return None
     most = f"at most about {waiting * config.request_tokens:,} tokens"

@@ -104,7 +104,8 @@ def drain(
     """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
 
     `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
-    otherwise are tried when their pause is over. `confirmed` is as `ask_model` has it.
+    otherwise are tried when their pause is over. `confirmed` is for `ask_model` of this project; the user's playbook
+    keeps to what a day allows.
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
@@ -124,7 +125,7 @@ def drain(
         if all(one.path in met for one in spool.pending_for(project.root)):
             break
     for one in asking:
-        asked = ask_model(one, retry=retry, wait=wait, confirmed=confirmed)
+        asked = ask_model(one, retry=retry, wait=wait, confirmed=confirmed if one is project else None)
         leave_last_session(one.root, asked.reflected)
         done.reflected += asked.reflected
         done.notes += asked.notes
@@ -314,6 +315,7 @@ class Pipeline:
 
                 book = lesson_book(self.ledger)
             keep_ranks(root, self.ledger, self.project.config, book)
+            # A note may outlive its ledger, and the hook would go on withholding.
             if self.ledger.has(TRIAL_OPENED) or Path(own_folder(str(root)), TRIAL).exists():
                 from reflector.trials.trial import keep_note
 
@@ -496,7 +498,7 @@ def refresh(project: Project) -> list[str]:
     project. What a model would be asked waits for the drain."""
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
-            drains = bool(spool.pending_for(project.root))
+            drains = spool.pending_for(project.root)
             what = "a session is still being processed" if drains else "another command is at work on this playbook"
             return [f"{what}; ask again in a moment"]
         if pipeline.only_reads:

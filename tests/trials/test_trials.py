@@ -124,7 +124,10 @@ def test_the_persons_line_is_the_same_in_both_arms_and_says_that_a_trial_runs(ag
     assert "trial     0 of 40 sessions" in agent.call("status").out
 
 
-def test_a_broken_note_withholds_nothing(agent: Agent) -> None:
+def test_a_note_of_no_trial_is_taken_away_and_a_broken_one_withholds_nothing(agent: Agent) -> None:
+    (agent.own / "trial.txt").write_bytes(b"pl1:00 500000 9 *\n")
+    agent.call("drain")
+    assert not (agent.own / "trial.txt").exists()
     agent.call("trial", "start", "--yes")
     whole = (agent.own / "trial.txt").read_bytes()
     for note in (b"", b"\xff", b"pl1:zz 500000 9 *\n", b"pl1:00\n", whole.replace(b" *", b"")):
