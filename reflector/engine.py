@@ -80,7 +80,7 @@ class ReflectionResult:
     should_retry         whether a better answer should be asked for
     retry_guidance       what to tell the agent then; "" for nothing
     reflection_time_ms   how long the answer took to read
-    failure              why there is no verdict, "" where there is one
+    failure              why there is no verdict, "" if there is one
     """
 
     triggered_by: ReflectionTrigger

@@ -84,7 +84,7 @@ class LinesJson:
     left_out   what in them is no line, and imports that were not followed
     sessions   how many transcripts of the project were looked at, by agent
     questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
-    lacks      what to type to get a judge; null where there is one
+    lacks      the command that gets a judge; null if there is one
     found      what judges said so far; null where nobody was asked
     """
 
@@ -199,8 +199,11 @@ def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, sin
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is left to ask: transcripts, questions and tokens by who is asked, and their price in USD; by agent those
-    that nobody may be asked about. `lacks` is what to type to get a judge, "" where there is one."""
+    """What is left to ask: transcripts, the questions and tokens for each judge, and their price in USD.
+
+    barred  how many transcripts no judge may see, by agent
+    lacks   the command that gets a judge; "" if there is one
+    """
 
     files: Sequence[Found]
     by: Mapping[str, tuple[int, int]]

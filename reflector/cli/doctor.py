@@ -105,12 +105,10 @@ def report(project: Project, checks: list[Check], status: StatusJson | None) -> 
         errors = Counter(f"{one.backend}, {one.stage}, {one.state}" for one in status.failures)
         errors += Counter(" ".join(one.error.partition(":")[0].split()[:8]) for one in status.spool.failed)
         left = status.spool
-        lying = {"pending": left.pending, "waiting": left.waiting, "kept elsewhere": left.elsewhere}
-        lying |= {"failed": len(left.failed), "broken": len(left.broken)}
-        counts = Counter({f"windows {state}": count for state, count in status.windows.items()})
-        counts += Counter(proposals=status.proposals)
-        counts += Counter({f"deliveries {state}": count for state, count in lying.items()})
-        more += ["", ", ".join(f"{what}: {count}" for what, count in counts.items()) or "nothing recorded"]
+        counts = {f"windows {state}": count for state, count in status.windows.items()}
+        counts |= {"proposals": status.proposals, "deliveries pending": left.pending, "waiting": left.waiting}
+        counts |= {"failed": len(left.failed), "broken": len(left.broken), "kept elsewhere": left.elsewhere}
+        more += ["", ", ".join(f"{what}: {count}" for what, count in counts.items())]
         more += ["", *(f"error: {what} ({count} times)" for what, count in errors.most_common(10))]
     places = {value: f"the {name}" for name, value in own.items() if isinstance(value, str) and len(value) > 2}
     places |= {one.root: "ANOTHER" for one in entries.entries()} | {

@@ -62,7 +62,7 @@ class Advice:
     """The advice of a project's files.
 
     files     with the tokens of each
-    left      what was left out, in words: what is no advice, a repeated line, an import from outside the project
+    left      what was left out, and why: text that is not advice, repeated lines, imports from outside the project
     """
 
     lines: tuple[Line, ...]

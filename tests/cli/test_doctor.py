@@ -244,7 +244,7 @@ def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(agen
     told = agent.call("doctor", "--report", code=1).out
     for kept in ("Jane", "nitech", "sk-ant", "https", str(agent.home), str(agent.project), "Nobody"):
         assert kept not in told
-    assert "\nwindows completed: 1, deliveries failed: 1\n" in told
+    assert "\nwindows completed: 1, proposals: 0, deliveries pending: 0, waiting: 0, failed: 1, broken: 0, " in told
     settings = "setting base_url (user)\n|setting model (environment)\n|idle_minutes (user) = 7"
     for said in ("reflector 1.", "sqlalchemy 2.", "ANOTHER is gone", *settings.split("|")):
         assert said in told
