@@ -1,14 +1,18 @@
 """The playbook in files that agents read by themselves, such as CLAUDE.md and AGENTS.md, kept in step.
 
-Invariant: a file is touched only where it has our marks, or where a person asked for them; an edit of the section is
-taken in as events before it is written again. Where nobody can say what was edited, the file stays as it is.
+Invariant: a file is touched only where it has our marks, or where a person asked for them, and nothing outside the
+marks is changed, not a byte: without the section the file is as it was before. An edit of the section is taken in as
+events before it is written again. Where nobody can say what was edited, the file stays as it is.
 
 A mark is the whole registration: a file that has one is kept in step, in every clone. It holds the digest of what was
 written, by which the ledger finds the state that was edited: an edit is compared with that, as one of playbook.json is.
+A mark begins its line, which no bullet does, so what a bullet says ends no section and begins none. The section has no
+counters: it changes when advice does, not with each session.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,14 +30,16 @@ from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import load_markdown
-from reflector.playbook.marked import Marked, find, one_line, section_text, with_section, without_section
-from reflector.playbook.marked import digest as digest_of
+from reflector.playbook.names import SECTIONS, by_number
 from reflector.project import Project
 
 _MAX_BYTES: Final = 4 << 20
 #: How many changes of the playbook ago a section may have been written that somebody edits.
 _MOST_TRIED: Final = 50
 _NEW_FILE: Final = {".cursor/rules/playbook.mdc": b"---\ndescription: The playbook\nalwaysApply: true\n---\n"}
+_BEGIN: Final = re.compile(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
+_END: Final = b"<!-- reflector:end -->"
+_SAYS: Final = "The next lines are the playbook, kept by reflector. Edit them here or there."
 
 
 class Mirror(NamedTuple):
@@ -208,12 +214,99 @@ def _is_taken(ledger: Ledger, found: Marked, bullets: Sequence[Bullet]) -> bool:
     return not loaded.problems and bool(loaded.bullets) and all((b.section, b.text) in there for b in loaded.bullets)
 
 
-def _base(ledger: Ledger, digest_: str) -> Base | None:
+def _base(ledger: Ledger, mark: str) -> Base | None:
     """Return the newest state of the playbook that a section was written from, None where none of the last has it."""
     events = list(ledger.events(types=RARE_TYPES))
     ends = [number for number, event in enumerate(events, start=1) if event.type in ADVICE]
     for end in reversed(ends[-_MOST_TRIED:]):
         live = fold(events[:end]).bullets()
-        if digest_of(section_text(live)) == digest_:
+        if _mark(section_text(live)) == mark:
             return Base(live, events[end - 1].position)
     return None
+
+
+class Marked(NamedTuple):
+    """A file with a marked section.
+
+    before, after  bytes of the file's owner
+    body           what the section says, its lines ended by newlines alone
+    digest         of the section as it was written
+    newline, end   how lines end, and what ends the last mark's
+    """
+
+    before: bytes
+    after: bytes
+    body: str
+    digest: str
+    newline: bytes
+    end: bytes
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the section differs from what was written."""
+        return _mark(self.body) != self.digest
+
+
+def find(raw: bytes) -> Marked | None:
+    """Return the marked section of a file, None where there is none.
+
+    Raises ValueError where its end is missing or a second one follows.
+    """
+    begin = _BEGIN.search(raw)
+    if begin is None:
+        return None
+    end = raw.find(b"\n" + _END, begin.end() - 1) + 1
+    if not end:
+        raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing behind it")
+    if again := _BEGIN.search(raw, begin.end()):
+        raise ValueError(f"{_line(raw, again)}: a second playbook begins; remove one of the two")
+    lead = len(begin[3]) * int(begin[2])
+    body = raw[begin.end() : end].decode("utf-8", "replace").replace("\r\n", "\n")
+    tail = raw[end + len(_END) :]
+    after = tail.removeprefix(begin[3])
+    return Marked(raw[: begin.start() - lead], after, body, begin[1].decode(), begin[3], tail[: len(tail) - len(after)])
+
+
+def with_section(raw: bytes, bullets: Iterable[Bullet]) -> bytes:
+    """Return a file with the section written, in its place or at the end. Raises ValueError as `find` does."""
+    there = find(raw)
+    if there is None:
+        newline = b"\r\n" if b"\r\n" in raw else b"\n"
+        there = Marked(raw, b"", "", "", newline, newline)
+    before = there.before.replace(b"\r\n", b"\n")
+    # A blank line before the section.
+    lead = 0 if not before or before.endswith(b"\n\n") else 1 if before.endswith(b"\n") else 2
+    body = section_text(bullets)
+    head = f"<!-- reflector:begin {_mark(body)}+{lead} {_SAYS} -->\n"
+    text = ("\n" * lead + head + body).encode().replace(b"\n", there.newline)
+    return there.before + text + _END + there.end + there.after
+
+
+def without_section(raw: bytes) -> bytes:
+    """Return a file as it was before the section was written. Raises ValueError as `find` does."""
+    there = find(raw)
+    return raw if there is None else there.before + there.after
+
+
+def section_text(bullets: Iterable[Bullet]) -> str:
+    """Return the section between its marks: bullets by section, in the order of their names, each on one line."""
+    lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
+    for bullet in sorted(bullets, key=lambda one: by_number(one.name)):
+        lines[bullet.section].append(f"- [{bullet.name}] {one_line(bullet.text)}")
+    parts = [f"### {SECTIONS[slug]}\n\n" + "\n".join(found) for slug, found in lines.items() if found]
+    intro = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
+    return "\n\n".join([intro, *parts]) + "\n"
+
+
+def one_line(text: str) -> str:
+    """Return a bullet's text as the section has it."""
+    return " ".join(text.split())
+
+
+def _mark(body: str) -> str:
+    """Return what a section is known by."""
+    return digest(body)[:12]
+
+
+def _line(raw: bytes, found: re.Match[bytes]) -> str:
+    return f"line {raw[: found.start()].count(10) + 1}"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflector.curation.mirrors import find, with_section, without_section
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.marked import find, with_section, without_section
 from tests.curation.test_playbook_file import meanwhile
 from tests.playbook.test_document import PLAYBOOKS
 from tests.road.agent import Agent
