@@ -140,13 +140,13 @@ class _Known:
             for tag in verdicts_in(sql, then.position, members):
                 self.tags[tag.name].append(tag)
         for one in ledger.events(types=[ev.BULLET_CHECKED], upto=then.position):
-            name = str((one.data or {}).get("name"))
-            if name in members and (one.data or {}).get("disposition") != "counted":  # that has a tag of its own
+            name = str(one.facts.get("name"))
+            if name in members and one.facts.get("disposition") != "counted":  # that has a tag of its own
                 self.tags[name].append(Verdict(one.position, name, 0, one.session_id, one.reflection_id))
         recounts = ledger.events(
             types=[ev.BULLET_RECOUNTED], after=min(self.births.values(), default=0), upto=then.position
         )
-        named = [(event, str((event.data or {}).get("name"))) for event in recounts]
+        named = [(event, str(event.facts.get("name"))) for event in recounts]
         self.recounts = [(event, of) for event, of in named if event.position > self.births.get(of, then.position)]
         # All in one question; an import may hold as many bytes as the tags together and is read once.
         positions = {tag.position for tags in self.tags.values() for tag in tags}
@@ -168,7 +168,7 @@ class _Blame:
         self.all_recounts = recounts
         #: Those that were not undone: a bullet counts from the last of them.
         self.recounts = [(e, of) for e, of in recounts if e.position <= self.then.entries[of].recounted_at]
-        self.undone = {event.target_id: event for event, _ in recounts if "since" in (event.data or {})}
+        self.undone = {event.target_id: event for event, _ in recounts if "since" in event.facts}
 
     def steps(self) -> list[Step]:
         known = self.known
@@ -183,7 +183,7 @@ class _Blame:
         return [step for step in steps if step is not None]
 
     def _judgement(self, event: Event, verdict: Verdict) -> Step:
-        data = dict(event.data or {})
+        data = dict(event.facts)
         tag, disposition = data.get("tag"), words(data, "disposition") or "malformed"
         cause: Event | None = None
         if disposition == "counted":
@@ -314,10 +314,9 @@ def _cause(event: Event | None) -> Cause | None:
     if event is None:
         return None
     is_merge = event.type == ev.BULLET_RECOUNTED and RESTATED in event.meta
-    reason = IN_A_MERGE if is_merge else (event.data or {}).get("reason")
+    reason = IN_A_MERGE if is_merge else event.facts.get("reason")
     return Cause(event.position, event.event_id, event.recorded_at, event.actor, str(reason) if reason else None)
 
 
 def _items(event: Event) -> Sequence[Mapping[str, Any]]:
-    data = event.data or {}
-    return data.get("bullets", ()) if event.type == ev.PLAYBOOK_IMPORTED else (data,)
+    return event.facts.get("bullets", ()) if event.type == ev.PLAYBOOK_IMPORTED else (event.facts,)

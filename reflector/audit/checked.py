@@ -116,7 +116,7 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
     judged, requests, spent, price, unpriced = set[str](), 0, 0, Decimal(0), 0
     heirs = {name: {name, *then.heirs(name)} for name in then.entries}
     for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
-        data = event.data or {}
+        data = event.facts
         if data.get("mode") != MODE:
             continue
         took = spent_on(event.meta, str(data.get("model")))
@@ -130,15 +130,15 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
             for one in (heir for name in data.get(part, ()) for heir in heirs.get(name, ())):
                 sessions[one].add(_session(event))
     revised = ledger.events(types=[ev.BULLET_REVISED], upto=upto)
-    reworded = {str((one.data or {}).get("name")): one.position for one in revised}
+    reworded = {str(one.facts.get("name")): one.position for one in revised}
     answers = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
     for event in sorted(answers, key=lambda one: first_moment(one.meta, (one.recorded_at, "", one.position))):
         done = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
         if all(map(then.is_active, (event.event_id, event.target_id, done))):
-            for one in heirs.get(str((event.data or {}).get("name")), ()):
+            for one in heirs.get(str(event.facts.get("name")), ()):
                 said[one].append(event)
     files = {str(data["name"]): str(data.get("origin")) for one in ledger.events(types=[ev.BULLET_ADDED], upto=upto)
-             if (data := one.data or {}).get("watched")}  # fmt: skip
+             if (data := one.facts).get("watched")}  # fmt: skip
     lines = tuple(
         _line(row, files.get(row.name), asked[row.name], left[row.name], said[row.name], reworded.get(row.name, 0))
         for row in rows
@@ -154,7 +154,7 @@ def _session(event: Event) -> str:
 def _line(
     row: BulletRow, file: str | None, asked: set[str], left: set[str], said: Sequence[Event], reworded: int
 ) -> CheckedLine:
-    given = [(_session(one), data) for one in said if (data := one.data or {}).get("disposition") not in NOTHING]
+    given = [(_session(one), data) for one in said if (data := one.facts).get("disposition") not in NOTHING]
     relevant = {session for session, _ in given}
     # Of a session's words on it the last one stands.
     follows = {session: data["followed"] == "yes" for session, data in given if data.get("followed") in ("yes", "no")}

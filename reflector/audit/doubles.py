@@ -171,7 +171,7 @@ def _sharing(
     first: dict[int, tuple[str, str]] = {}
     holders: dict[int, dict[str, str]] = {}
     for event in between(sql, (SESSION_RECORDED,), 0, upto):
-        keys, this = (event.data or {}).get("window", {}).get("keys"), (event.event_id, event.session_id or "")
+        keys, this = event.facts.get("window", {}).get("keys"), (event.event_id, event.session_id or "")
         for key in unpack_keys(keys) if keys else ():
             if (before := first.setdefault(key, this)) != this:
                 holders.setdefault(key, dict([before, this])).update([this])

@@ -65,7 +65,7 @@ def _about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TYPES) -> li
             f" AND (data IS NULL OR {position_of}(data, ?) > 0)"
         )
         doubtful = [row[0] for row in sql.run(query, f'"{name}"').fetchall()]
-    naming = (event.position for event in ledger.at(doubtful) if name in names_in(event.type, event.data or {}))
+    naming = (event.position for event in ledger.at(doubtful) if name in names_in(event.type, event.facts))
     return [*(row[0] for row in tags), *naming]
 
 
@@ -86,5 +86,5 @@ def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event
     merges = {event.data["name"] for event in found if event.data and row.name in event.data.get("sources", ())}
     if merges:  # that a merge was undone is about its sources too
         undone = ledger.events(types=[ev.BULLET_UNMERGED])
-        found += [event for event in undone if (event.data or {}).get("name") in merges]
+        found += [event for event in undone if event.facts.get("name") in merges]
     return [event for event in sorted(found, key=lambda one: one.position) if upto is None or event.position <= upto]

@@ -119,7 +119,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     reflections: dict[str, Reflection] = {}
     completed: dict[str, Mapping[str, Any]] = {}
     for event in events:
-        data = dict(event.data or {})
+        data = dict(event.facts)
         if event.type in WINDOW_TYPES:
             windows[event.event_id] = _opened(event, data)
             continue

@@ -120,7 +120,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
             found.helpful += verdict.tag > 0
             found.harmful += verdict.tag < 0
     for event in ledger.events(types=(ev.REFLECTION_ANSWERED, ev.SESSION_OUTCOME), upto=then.position):
-        data, found = event.data or {}, sessions.get(event.session_id or event.target_id)
+        data, found = event.facts, sessions.get(event.session_id or event.target_id)
         if found is not None and event.type == ev.SESSION_OUTCOME:
             found.corrections, found.known = found.corrections + data.get("corrections", 0), True
         elif found is not None:

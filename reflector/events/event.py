@@ -138,6 +138,11 @@ class Event:
     recorded_by: str | None = field(default=None, compare=False)
     fault: str = field(default="", compare=False, repr=False)
 
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The data, empty where there is none."""
+        return self.data or {}
+
 
 class Appended(NamedTuple):
     """The place of an event: its first position, and whether this append added it."""

@@ -20,17 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from reflector.events import event as ev
-from reflector.events.event import (
-    MAX_INT,
-    MERGED,
-    RESTATED,
-    Event,
-    Moment,
-    NewEvent,
-    came_through,
-    first_moment,
-    identity,
-)
+from reflector.events.event import MERGED, RESTATED, Event, Moment, NewEvent, came_through, first_moment, identity
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES, fields_of, fold, mapped, names_in, new_bullets
 from reflector.events.state import REDACTED, Data, Playbook
@@ -71,7 +61,7 @@ class Clock:
 def agreed(sql: Statements, origin: str) -> Playbook:
     """Return the playbook of all events of this ledger, in the order in which they were first recorded anywhere."""
     history: list[Event] = []
-    while page := history_page(sql, history[-1].position if history else 0, MAX_INT):
+    while page := history_page(sql, history[-1].position if history else 0, ev.MAX_INT):
         history += page
     elsewhere = _recorded_elsewhere(history)
     clock = Clock()
@@ -119,14 +109,14 @@ def _under_later_names(events: list[Event], first: Mapping[int, tuple[str, int]]
     for event in events:
         if into := _renamed_into(event):
             origin, position = first[event.position]
-            left.setdefault((origin, (event.data or {})["name"]), []).append((position, into))
+            left.setdefault((origin, event.facts["name"]), []).append((position, into))
     if not left:
         yield from events
         return
     texts: dict[tuple[str, str], str] = {}
     for event in events:
         origin, position = first[event.position]
-        data = event.data or {}
+        data = event.facts
         names = {name: _later_name(left, origin, name, position) for name in names_in(event.type, data)}
         for bullet in new_bullets(event.type, data):
             texts[origin, bullet["name"]] = bullet["text"]
@@ -150,9 +140,8 @@ def _later_name(left: Mapping[tuple[str, str], list[tuple[int, str]]], origin: s
 
 def _renamed_into(event: Event) -> str | None:
     """Return the name that a bullet has from an event on, because git gave its name to other advice or to none."""
-    data = event.data or {}
-    is_left = event.type == ev.BULLET_RECOUNTED or (event.type == ev.BULLET_REMOVED and data.get("reason") == "merged")
-    return data.get("into") if is_left else None
+    is_merged = event.type == ev.BULLET_REMOVED and event.facts.get("reason") == "merged"
+    return event.facts.get("into") if is_merged or event.type == ev.BULLET_RECOUNTED else None
 
 
 def renamed(type_: str, data: Data, names: Mapping[str, str]) -> Data:

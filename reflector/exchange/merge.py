@@ -151,7 +151,7 @@ def bullets_of(writing: Writing) -> Bullets:
     """Return the bullets of this ledger."""
     found = Bullets()
     for event in between(writing.sql, WORDING_TYPES, 0, writing.position):
-        found.take(event.type, event.event_id, event.data_hash, event.meta, event.data or {})
+        found.take(event.type, event.event_id, event.data_hash, event.meta, event.facts)
     return found
 
 

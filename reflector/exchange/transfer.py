@@ -21,15 +21,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from reflector.events.event import (
-    EVENT_REDACTED,
-    LEDGER_MOVED,
-    MERGED,
-    SCHEMA_VERSION,
-    NewEvent,
-    came_through,
-    is_place,
-)
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, came_through, is_place
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.ledger.append import Prepared, check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
@@ -76,10 +69,6 @@ _OPTIONAL: Final = {"sessionid": "session_id", "reflectionid": "reflection_id", 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-class NotALine(ValueError):
-    """A line that is not in this form; the text says what was found where what should be."""
-
-
 @dataclass(frozen=True, slots=True)
 class Header:
     """Whose history follows, and the head at which it ends."""
@@ -123,40 +112,40 @@ def event_line(stored: Stored, origin: str) -> str:
 
 
 def header_of(text: str | bytes) -> Header:
-    """Return the header of a file's first line. Raises NotALine."""
+    """Return the header of a file's first line. Raises LedgerError."""
     value = _object(text)
     data = value.get("data")
     if value.get("type") != _EXPORTED or not isinstance(data, dict) or data.get("format") != _FORMAT:
-        raise NotALine("it is not the header of a ledger; write a file with `reflector export --format ndjson`")
-    if data.get("version") != _VERSION:
-        raise NotALine(f"it is of version {data.get('version')!r}, this reflector reads {_VERSION}; upgrade reflector")
+        raise LedgerError("it is not the header of a ledger; write a file with `reflector export --format ndjson`")
+    if (version := data.get("version")) != _VERSION:
+        raise LedgerError(f"it is of version {version!r}, this reflector reads {_VERSION}; upgrade reflector")
     origin = _text(data, "origin")
     if re.fullmatch("[0-9a-f]{32}", origin) is None:
-        raise NotALine(f"origin is {_shown(origin)}, it must be 32 hex digits")
+        raise LedgerError(f"origin is {_shown(origin)}, it must be 32 hex digits")
     return Header(_text(data, "playbook"), origin, _number(data, "position", least=0), _text(data, "chain"))
 
 
 def line_of(text: str | bytes, origin: str) -> tuple[Stored, dict[str, Any] | None, dict[str, Any]]:
     """Return the event of a line with its data, None where it was erased, and its meta; both as they are written.
 
-    `origin` is its header's. Raises NotALine.
+    `origin` is its header's. Raises LedgerError.
     """
     value = _object(text)
     if value.get("source") != _SOURCE + origin:
-        raise NotALine(f"source is {_shown(value.get('source'))}, the header's ledger is {_SOURCE + origin}")
+        raise LedgerError(f"source is {_shown(value.get('source'))}, the header's ledger is {_SOURCE + origin}")
     data = value.get("data")
     if "data" in value and not isinstance(data, dict):
-        raise NotALine(f"data is {_shown(data)}, it must be an object")
+        raise LedgerError(f"data is {_shown(data)}, it must be an object")
     version = _number(value, "schemaversion", least=1)
     fields = {"position": _number(value, "position", least=1), "schema_version": version, "data": None}
     names = {**_ATTRIBUTES, **{name: field for name, field in _OPTIONAL.items() if name in value}}
     texts = {field: _text(value, name) for name, field in names.items() if field not in fields}
     stored = Stored(**dict.fromkeys(_OPTIONAL.values()) | texts | fields)  # type: ignore[arg-type]
-    if stored.type not in EVENT_TYPES or version > SCHEMA_VERSION:
-        raise NotALine(f"this reflector knows no {stored.type[:60]!r} of version {version}; upgrade reflector")
+    if stored.type not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
+        raise LedgerError(f"this reflector knows no {stored.type[:60]!r} of version {version}; upgrade reflector")
     if not _is_time(stored.recorded_at):
         form = "in the form of 2026-01-02T03:04:05.000000Z"
-        raise NotALine(f"time is {stored.recorded_at[:40]!r}, it must be one before the year {_END}, {form}")
+        raise LedgerError(f"time is {stored.recorded_at[:40]!r}, it must be one before the year {_END}, {form}")
     return stored, data, _meta(stored.meta)
 
 
@@ -164,19 +153,19 @@ def _object(text: str | bytes) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotALine(f"it is not JSON, or was cut off ({error})") from error
+        raise LedgerError(f"it is not JSON, or was cut off ({error})") from error
     if not isinstance(value, dict) or value.get("specversion") != "1.0":
-        raise NotALine("it is not a CloudEvent: an object with specversion 1.0 is wanted")
+        raise LedgerError("it is not a CloudEvent: an object with specversion 1.0 is wanted")
     return value
 
 
 def _meta(text: str) -> dict[str, Any]:
     meta, fault = object_in(text)
     if fault:
-        raise NotALine(f"meta is {_shown(text)}: {fault}")
+        raise LedgerError(f"meta is {_shown(text)}: {fault}")
     places = [meta, *came_through(meta)]
-    if MERGED in places[-1] or not all(map(_is_place, places[1:])):
-        raise NotALine("what its meta says under merged is not a place in another ledger")
+    if ev.MERGED in places[-1] or not all(map(_is_place, places[1:])):
+        raise LedgerError("what its meta says under merged is not a place in another ledger")
     return meta
 
 
@@ -197,14 +186,14 @@ def _is_time(value: object) -> bool:
 def _text(value: Mapping[str, Any], name: str) -> str:
     found = value.get(name)
     if not isinstance(found, str) or not found:
-        raise NotALine(f"{name} is {_shown(found)}, it must be a text")
+        raise LedgerError(f"{name} is {_shown(found)}, it must be a text")
     return found
 
 
 def _number(value: Mapping[str, Any], name: str, *, least: int) -> int:
     found = value.get(name)
     if type(found) is not int or found < least:
-        raise NotALine(f"{name} is {_shown(found)}, it must be a whole number from {least}")
+        raise LedgerError(f"{name} is {_shown(found)}, it must be a whole number from {least}")
     return found
 
 
@@ -267,7 +256,7 @@ def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
     _, first = next(numbered, (1, ""))
     try:
         header = header_of(first)
-    except NotALine as error:
+    except LedgerError as error:
         raise WrongLine(1, str(error)) from error
     return header, _proved(header, numbered)
 
@@ -280,7 +269,7 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
             raise WrongLine(number, f"the header says that the history ends at position {position}, in front of it")
         try:
             one = _sealed(number, line_of(text, header.origin))
-        except (NotALine, NotCanonical, LedgerError) as error:
+        except (NotCanonical, LedgerError) as error:
             raise WrongLine(number, str(error)) from error
         stored = one.stored
         if stored.position != position + 1:
@@ -293,7 +282,7 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
             raise WrongLine(number, f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})")
         if one.prepared.facts is None:
             erased.add(stored.event_id)
-        if stored.type == EVENT_REDACTED and stored.target_id not in erased:
+        if stored.type == ev.EVENT_REDACTED and stored.target_id not in erased:
             raise WrongLine(number, f"it says that the text of {stored.target_id} was erased, and the text is there")
         position, recorded_at = stored.position, stored.recorded_at
         yield one
@@ -318,7 +307,7 @@ def _sealed(number: int, line: tuple[Stored, dict[str, Any] | None, dict[str, An
         prepared = prepare(event, foreign=True)
     if prepared.data_hash != said.data_hash:
         what = f"its data is not what was appended: the SHA-256 is {prepared.data_hash}"
-        raise NotALine(f"{what}, datahash is {said.data_hash}")
+        raise LedgerError(f"{what}, datahash is {said.data_hash}")
     return Checked(number, said._replace(data=prepared.data, meta=prepared.meta), prepared)
 
 
@@ -338,7 +327,7 @@ def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
                 "not changed; name an empty ledger, or add the file's events to these: `reflector import FILE`"
             )
         last = write(sql, events)
-        if last is not None and last.type == LEDGER_MOVED:
+        if last is not None and last.type == ev.LEDGER_MOVED:
             raise WrongLine(last.position + 1, "here the playbook moved to another ledger; import that one's export")
         # A clock may be a minute ahead of this one.
         soon = (datetime.now(UTC) + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -407,11 +396,11 @@ class Erased:
     def take(self, one: Checked) -> Checked | None:
         """Take the next line; the event of which it says what is left, if it does. Raises WrongLine."""
         stored = one.stored
-        gone = self._ends.pop(stored.target_id or "", None) if stored.type == EVENT_REDACTED else None
+        gone = self._ends.pop(stored.target_id or "", None) if stored.type == ev.EVENT_REDACTED else None
         if one.prepared.facts is None:
             self._ends[stored.event_id] = gone or one
             return None
-        if gone is not None and gone.stored.type != EVENT_REDACTED and not EVENT_TYPES[gone.stored.type].all_prose:
+        if gone is not None and gone.stored.type != ev.EVENT_REDACTED and not EVENT_TYPES[gone.stored.type].all_prose:
             _check_what_is_left(one, gone)
         return gone
 

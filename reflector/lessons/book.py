@@ -122,10 +122,9 @@ class Lesson:
     @classmethod
     def of(cls, event: Event) -> Lesson:
         """Return the lesson of an event that recorded it."""
-        data = event.data or {}
-        stated = data.get("improvement")
+        stated = event.facts.get("improvement")
         where = event.event_id, event.position, event.occurred_at, event.session_id
-        return cls(*where, data, improvement=float(stated) if stated is not None else None)
+        return cls(*where, event.facts, improvement=float(stated) if stated is not None else None)
 
     @property
     def kind(self) -> str:
@@ -159,11 +158,10 @@ class Lesson:
 
     def observe(self, event: Event, policy: LessonPolicy) -> None:
         """Take an outcome into account that came after the others."""
-        data = event.data or {}
-        kind = str(data.get("kind"))
+        kind = str(event.facts.get("kind"))
         if kind not in POLARITY:
             return  # of a newer version
-        source, why = str(data.get("source")), str(data.get("why") or "")
+        source, why = str(event.facts.get("source")), str(event.facts.get("why") or "")
         self.outcomes += (Outcome(event.event_id, kind, event.occurred_at, source, why, _arrived(event)),)
         if POLARITY[kind]:
             self.effectiveness = ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha)
@@ -227,7 +225,7 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
     bank: dict[str, list[Lesson]] = defaultdict(list)
     for event in taken:
         one = lessons.get((event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or "")
-        window = (event.data or {}).get("window") if event.type == ev.OUTCOME_OBSERVED else None
+        window = event.facts.get("window") if event.type == ev.OUTCOME_OBSERVED else None
         if one is None or not all(covers.active(id) for id in (event.event_id, window) if id):
             continue
         if event.type == ev.LESSON_RECORDED and _counts(event, covers):
@@ -239,9 +237,9 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
         elif event.type in (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED):
             one.proposal = event.event_id
     for event in by_type[ev.ADVICE_TOLD]:
-        for id in lessons.keys() & (event.data or {}).get("lessons", ()):
+        for id in lessons.keys() & event.facts.get("lessons", ()):
             lessons[id].times_applied += 1
-    bullets = {event.target_id: str((event.data or {}).get("name")) for event in by_type[ev.BULLET_ADDED]}
+    bullets = {event.target_id: str(event.facts.get("name")) for event in by_type[ev.BULLET_ADDED]}
     for one in lessons.values():
         one.conclude()
         one.bullet = bullets.get(one.proposal) if one.proposal else None
@@ -271,8 +269,8 @@ def figures(of: Ledger | Past) -> Figures | None:
 
     Raises LedgerError.
     """
-    reflected = sum(bool((event.data or {}).get("reflects")) for event in _events(of, ev.GATE_DECIDED))
-    retries = [bool((event.data or {}).get("improved")) for event in _events(of, ev.REVISION_ATTEMPTED)]
+    reflected = sum(bool(event.facts.get("reflects")) for event in _events(of, ev.GATE_DECIDED))
+    retries = [bool(event.facts.get("improved")) for event in _events(of, ev.REVISION_ATTEMPTED)]
     found = Figures(reflected, len(retries), sum(retries), **bank_figures(lesson_book(of)))
     return found if reflected or retries or found.lessons_stored else None
 

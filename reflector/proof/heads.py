@@ -14,16 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from reflector.events.event import (
-    ASIDE,
-    EVIDENCE_RETRACTED,
-    HUMAN,
-    LEDGER_ARRIVED,
-    LEDGER_MOVED,
-    Event,
-    NewEvent,
-    identity,
-)
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.append import utc_now
 from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import write_transaction
@@ -141,7 +133,7 @@ def mend(ledger: Ledger, why: str | None = None) -> list[str]:
     with ledger.asking() as sql:
         positions = {one.position for one in found if one.remedy == SET_ASIDE}
         aside = events_where(sql, "position IN ? ORDER BY position", positions)
-        gone = [one for one in events_where(sql, _END) if one.type == LEDGER_MOVED]
+        gone = [one for one in events_where(sql, _END) if one.type == ev.LEDGER_MOVED]
         aside += [one for one in gone if not one.fault] if why or is_moved else []
         ends = [_last_of(sql, one) for one in aside]
     if is_moved and aside and not why:
@@ -152,23 +144,22 @@ def mend(ledger: Ledger, why: str | None = None) -> list[str]:
     if is_moved:
         done.append(_set_head(ledger))
     if aside and why:
-        arrived = [_about(LEDGER_ARRIVED, one, at=where) for one in gone]
-        ledger.append(
-            arrived + [_about(EVIDENCE_RETRACTED, end, one, reason=why) for one, end in zip(aside, ends, strict=True)]
-        )
+        events = [_about(ev.LEDGER_ARRIVED, one, at=where) for one in gone]
+        events += [_about(ev.EVIDENCE_RETRACTED, end, one, reason=why) for one, end in zip(aside, ends, strict=True)]
+        ledger.append(events)
         done += [f"the {one.type} at position {one.position} is put aside" for one in aside]
     return done
 
 
 def _about(type_: str, target: Event, aside: Event | None = None, **data: str) -> NewEvent:
-    meta = {ASIDE: aside.event_id} if aside is not None else {}
-    return NewEvent(type_, identity(type_, target.event_id), data, HUMAN, target_id=target.event_id, meta=meta)
+    meta = {ev.ASIDE: aside.event_id} if aside is not None else {}
+    return NewEvent(type_, identity(type_, target.event_id), data, ev.HUMAN, target_id=target.event_id, meta=meta)
 
 
 def _last_of(sql: Statements, event: Event) -> Event:
     """Return an event's retraction, the retraction of that one, and so on: each is retracted once, by anybody."""
     behind = "target_id = ? AND (type || '') = ? AND position > ?"
-    while found := events_where(sql, behind, event.event_id, EVIDENCE_RETRACTED, event.position):
+    while found := events_where(sql, behind, event.event_id, ev.EVIDENCE_RETRACTED, event.position):
         event = found[0]
     return event
 

@@ -12,14 +12,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
-from reflector.events.event import (
-    BULLET_ASSERTED,
-    BULLET_RECOUNTED,
-    BULLET_TAGGED,
-    EVIDENCE_RETRACTED,
-    POLICY_ADOPTED,
-    Event,
-)
+from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
 from reflector.ledger.projection import REBUILDABLE, Projector, odd_checkpoints
@@ -42,7 +36,7 @@ _EVENTS: Final = (
     "CREATE INDEX event_by_id ON event (playbook_id, event_id)",
     "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
 )
-_COUNT_AGAIN: Final = one_of((EVIDENCE_RETRACTED, POLICY_ADOPTED, BULLET_RECOUNTED))
+_COUNT_AGAIN: Final = one_of((ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.BULLET_RECOUNTED))
 _COUNTS_AGAIN: Final = f"SELECT 1 FROM event WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"  # noqa: S608
 #: The columns of each table, those of its key first and their number.
 _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
@@ -83,7 +77,7 @@ class Rebuilt:
     def take(self, event: Event) -> Finding | None:
         """Take an event; return what is wrong with an assertion. Raises for data that no event has."""
         self._page.append(event)
-        if event.type == BULLET_ASSERTED and event.data:
+        if event.type == ev.BULLET_ASSERTED and event.data:
             self._project()
             return self._assertion(event.position, event.data)
         if len(self._page) >= _PAGE:
@@ -92,7 +86,7 @@ class Rebuilt:
 
     def _project(self) -> None:
         page, self._page = self._page, []
-        rare = page if self._counts_again else [event for event in page if event.type != BULLET_TAGGED]
+        rare = page if self._counts_again else [event for event in page if event.type != ev.BULLET_TAGGED]
         self.sql.insert("event", _HEADER, [attrgetter(*_HEADER)(event) for event in rare])
         self._projector.project(page)
 

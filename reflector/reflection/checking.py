@@ -65,18 +65,18 @@ def todo(ledger: Ledger, session_id: str, names: Sequence[str]) -> Iterator[Todo
     states = {row.event_id: row.state for row in ledger.windows(session_id)}
     failures = list(ledger.events(types=[ev.REFLECTION_FAILED], session_id=session_id))
     for window in ledger.events(types=[ev.SESSION_RECORDED], session_id=session_id):
-        data = window.data or {}
+        data = window.facts
         cites = names_in(window, "cited") or names_in(window, "carried")
         if window.data is None or data.get("agent_id") or data["window"].get("mode") != "new":
             continue
         if (cites and states.get(window.event_id) != "completed") or is_retracted(ledger, window.event_id):
             continue
         story = ledger.targeting(window.event_id)
-        answers = [one for one in story if one.type == ev.REFLECTION_ANSWERED and (one.data or {}).get("mode") == MODE]
+        answers = [one for one in story if one.type == ev.REFLECTION_ANSWERED and one.facts.get("mode") == MODE]
         read = {one.reflection_id for one in story if one.type == ev.REFLECTION_COMPLETED}
-        known = {name for one in answers for part in ("asked", "unasked") for name in (one.data or {}).get(part, ())}
-        failed = [one for one in failures if (one.data or {}).get(MODE) == window.event_id]
-        own = [one for one in failed if (one.data or {}).get("stage") not in ("transport", "access")]
+        known = {name for one in answers for part in ("asked", "unasked") for name in one.facts.get(part, ())}
+        failed = [one for one in failures if one.facts.get(MODE) == window.event_id]
+        own = [one for one in failed if one.facts.get("stage") not in ("transport", "access")]
         yield from (Todo(window, (), one) for one in answers if one.reflection_id not in read)
         if (left := tuple(name for name in names if name not in known)) and len(own) < _MOST_FAILURES:
             yield Todo(window, left)
@@ -101,7 +101,7 @@ class Checker:
             playbook=tuple(lines[:room]),
             cited=(),
             messages=partial(own_messages, window),
-            agent=str((window.data or {}).get("agent") or ""),
+            agent=str(window.facts.get("agent") or ""),
             reserve=partial(self.gate.reserve, self.ledger),
             template="check.txt",
             learns=self.learns,
@@ -127,7 +127,7 @@ class Checker:
             finally:
                 self.gate.settle(self.ledger)
             story = self.ledger.targeting(one.window.event_id)
-            number = sum(old.type == ev.REFLECTION_ANSWERED and (old.data or {}).get("mode") == MODE for old in story)
+            number = sum(old.type == ev.REFLECTION_ANSWERED and old.facts.get("mode") == MODE for old in story)
             made = events_of.answered(
                 one.window, self.backend.name, "checked", given,
                 about=(MODE, number), asked=([line.name for line in request.playbook], ()), learns=self.learns,
@@ -183,7 +183,7 @@ def _reading(
     if counts:
         rows = {row.name for row in ledger.rows() if row.counts}
         tags = ledger.events(types=[ev.BULLET_TAGGED], session_id=completed.session_id)
-        said = {(tag.data or {}).get("name") for tag in tags if _counts(ledger, tag)}
+        said = {tag.facts.get("name") for tag in tags if _counts(ledger, tag)}
         counted = {one["name"] for one in given if one["disposition"] == "checked"} & rows - said
     kept = ("actor", "occurred_at", "session_id", "reflection_id")
     about: Any = {name: getattr(completed, name) for name in kept}
@@ -201,7 +201,7 @@ def _reading(
 def _counts(ledger: Ledger, tag: Event) -> bool:
     done = identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "")
     is_out = any(is_retracted(ledger, one) for one in (tag.event_id, done))
-    return (tag.data or {}).get("disposition") == "counted" and not is_out
+    return tag.facts.get("disposition") == "counted" and not is_out
 
 
 def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> int:
@@ -211,15 +211,15 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
     """
     changed = 0
     for old in list(ledger.events(types=[ev.REFLECTION_COMPLETED], session_id=session_id)):
-        if (old.data or {}).get("mode") != MODE or is_retracted(ledger, old.event_id):
+        if old.facts.get("mode") != MODE or is_retracted(ledger, old.event_id):
             continue
         found = ledger.events(types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id)
-        given = [one.data or {} for one in found if one.reflection_id == old.reflection_id]
+        given = [one.facts for one in found if one.reflection_id == old.reflection_id]
         if (counted := any(one["disposition"] == "counted" for one in given)) and counts:
             continue
         fresh = [{**one, "disposition": "checked"} if one["disposition"] == "counted" else one for one in given]
         of = identity("reflection", old.event_id, "recounted")
-        facts = (old.data or {}, old.actor, old.occurred_at, old.session_id, of, old.target_id)
+        facts = (old.facts, old.actor, old.occurred_at, old.session_id, of, old.target_id)
         completed = NewEvent(ev.REFLECTION_COMPLETED, identity(ev.REFLECTION_COMPLETED, of), *facts)
         events = _reading(ledger, completed, fresh, counts=counts)
         if counted or any(one.type == ev.BULLET_TAGGED for one in events):

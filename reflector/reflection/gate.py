@@ -79,7 +79,7 @@ class Gate:
             return None
         if not cited and not (is_model and self.config.uncited):
             return CITES_NOTHING
-        data: Mapping[str, Any] = recorded.data or {}
+        data: Mapping[str, Any] = recorded.facts
         for setting, (trigger, reason) in _ACE.items():
             if self._ace.get(setting) is False and data.get("trigger") == trigger and reason in (None, data["reason"]):
                 return f"{setting} is false in the client's settings"

@@ -213,7 +213,7 @@ class Trouble:
     @property
     def stage(self) -> str:
         """Where it failed last."""
-        return str((self.last.data or {}).get("stage"))
+        return str(self.last.facts.get("stage"))
 
     @property
     def not_before(self) -> datetime:
@@ -238,7 +238,7 @@ def trouble_of(story: Iterable[Event]) -> Trouble | None:
         if event.type != REFLECTION_FAILED:
             continue
         last = event
-        stage = (event.data or {}).get("stage")
+        stage = event.facts.get("stage")
         if stage in OUTAGES:
             outages += 1
         else:

@@ -159,7 +159,7 @@ def skipped(window: WindowRow, recorded: Event, backend: str, reason: str, befor
     return NewEvent(
         ev.REFLECTION_SKIPPED,
         identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),
-        {"reason": reason, "trigger": (recorded.data or {}).get("trigger")},
+        {"reason": reason, "trigger": recorded.facts.get("trigger")},
         actor=backend,
         session_id=recorded.session_id,
         target_id=recorded.event_id,

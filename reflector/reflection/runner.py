@@ -111,7 +111,7 @@ class Runner(Recorder):
             cited=cited,
             again=tuple(read.carried),
             messages=partial(read.messages, known.keys(), self.held.get(recorded.event_id, ())),
-            agent=str((recorded.data or {}).get("agent") or ""),
+            agent=str(recorded.facts.get("agent") or ""),
             passed=read.passed,
             judged=read.judged,
             settled=read.settled,
@@ -201,7 +201,7 @@ class Runner(Recorder):
 def _unread(parsed: Parsed, answer: Event) -> str:
     """Why nothing could be read, with how the answer ended where that may be the cause."""
     ended = str(answer.meta.get("stop_reason") or "")
-    if not str((answer.data or {}).get("answer", "")).strip():
+    if not str(answer.facts.get("answer", "")).strip():
         return f"the answer is empty (stop_reason {ended or 'unknown'})"
     reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
     return reason if ended in ("", "end_turn", "stop_sequence") else f"{reason} (stop_reason {ended})"
@@ -218,6 +218,5 @@ def _asks_anew(event: Event) -> bool:
 
     if event.type != ev.REFLECTION_FAILED:
         return False
-    data = event.data or {}
-    declined = data.get("stage") == "answer" and bool(data.get("final"))
-    return data.get("parser") == PARSER_VERSION or declined
+    declined = event.facts.get("stage") == "answer" and bool(event.facts.get("final"))
+    return event.facts.get("parser") == PARSER_VERSION or declined

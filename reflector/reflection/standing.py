@@ -110,7 +110,7 @@ def rests_on(
     """Return what the tags of an answer rest on, by their index, and what it says that the playbook lacks, as its
     reading keeps it; None for an answer that was not asked for evidence, which its event says by what it was `asked`.
     Raises OSError and UnknownTranscript where the transcript cannot be read."""
-    data = given.data or {}
+    data = given.facts
     if "asked" not in data:
         return None, {}
     advice = {row.name: row.text for row in ledger.rows() if row.counts}
@@ -237,7 +237,7 @@ def overruled(ledger: Ledger, session: Session, events: Sequence[NewEvent]) -> l
     before = {(one.name, one.tag.actor) for one in session.given if one.is_decided}
     found = []
     for event in events:
-        name = str((event.data or {}).get("name"))
+        name = str(event.data.get("name"))
         if event.type == ev.BULLET_TAGGED and name in last:
             first = _first(ledger, session, last[name])
             by = None if (name, event.actor) in before else first.tag.reflection_id
@@ -292,7 +292,7 @@ def reparse(
             continue
         story = ledger.targeting(window.event_id)
         # The last answer that is neither redacted nor one of the parts in which older versions asked.
-        story = [one for one in story if (one.data or {}).get("mode") != "checked"]  # `recount` reads those
+        story = [one for one in story if one.facts.get("mode") != "checked"]  # `recount` reads those
         answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING]
         whole = [event for event in answers if event.data is not None and event.data.get("parts", 1) == 1]
         if whole:
@@ -302,7 +302,7 @@ def reparse(
 def _reparse(
     ledger: Ledger, recorded: Event, story: list[Event], given: Event, trusted: Collection[str], *, dry_run: bool
 ) -> Reparsed:
-    parsed, window = read_answer(given.data or {}), (recorded.event_id, recorded.session_id)
+    parsed, window = read_answer(given.facts), (recorded.event_id, recorded.session_id)
     read = (one for one in reversed(story) if one.type == ev.REFLECTION_COMPLETED)
     old = next((one for one in read if not retractions(ledger, one.event_id)), None)
     before = _tags_of(ledger, old) if old is not None else ()
@@ -331,6 +331,6 @@ def _reparse(
 
 def _tags_of(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
     """Return (name, tag) of the tags that were read with a reflection."""
-    found: list[Any] = [event.data or {} for event in tags_of(ledger, completed)]
+    found: list[Any] = [event.facts for event in tags_of(ledger, completed)]
     usable = (one for one in found if one.get("disposition") not in ("malformed", "unknown_tag"))
     return tuple((one.get("name"), one.get("tag")) for one in usable)

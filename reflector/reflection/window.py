@@ -54,13 +54,12 @@ class Given:
 
     @property
     def name(self) -> str:
-        return str((self.tag.data or {}).get("name"))
+        return str(self.tag.facts.get("name"))
 
     @property
     def verdict(self) -> str:
         """What was said; neutral where it was dropped for want of evidence."""
-        data = self.tag.data or {}
-        return str(data.get("tag")) if data.get("disposition") == "counted" else "neutral"
+        return str(self.tag.facts.get("tag")) if self.tag.facts.get("disposition") == "counted" else "neutral"
 
     @property
     def is_decided(self) -> bool:
@@ -70,12 +69,12 @@ class Given:
     @property
     def is_broken(self) -> bool:
         """Whether it says that the agent did not follow the advice."""
-        return (self.tag.data or {}).get("followed") == "no"
+        return self.tag.facts.get("followed") == "no"
 
     @property
     def reason(self) -> str:
         """The rationale of the verdict, "" where there is none or it was redacted."""
-        return rationale_of(self.completed.data or {}, self.tag.data or {}) or ""
+        return rationale_of(self.completed.facts, self.tag.facts) or ""
 
     def is_settled_for(self, backend: str) -> bool:
         """Whether a backend leaves the citation alone: a person judged it, another backend decided it, or its reasons
@@ -117,9 +116,9 @@ class Session:
         completed: dict[str, Event] = {}
         given: list[Given] = []
         settled: dict[tuple[str, str], Mapping[str, Sequence[str]]] = {}
-        agent_id = (recorded.data or {}).get("agent_id")
+        agent_id = recorded.facts.get("agent_id")
         for event in ledger.events(session_id=recorded.session_id, types=STORY) if story is None else story:
-            data = event.data or {}
+            data = event.facts
             if event.type == ev.SESSION_RECORDED and event.data is not None:
                 windows[event.event_id] = event
             elif event.type == ev.REFLECTION_ANSWERED:
@@ -127,7 +126,7 @@ class Session:
                     settled[event.target_id or "", str(data.get("backend"))] = judgement["settled"]
             elif event.type == ev.REFLECTION_COMPLETED:
                 window = windows.get(event.target_id or "")
-                if window is not None and (window.data or {}).get("agent_id") == agent_id:
+                if window is not None and window.facts.get("agent_id") == agent_id:
                     completed[event.reflection_id or ""] = event
             elif data.get("disposition") in _JUDGED and event.reflection_id in completed:
                 of = completed[event.reflection_id]
@@ -252,7 +251,7 @@ def last_line(ledger: Ledger, session_id: str, agent_id: str | None, keys: Set[i
     recorded = ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))
     windows = {event.event_id: event for event in recorded if event.data is not None}
     for event in reversed(windows.values()):
-        is_its = (event.data or {}).get("agent_id") == agent_id
+        is_its = event.facts.get("agent_id") == agent_id
         if is_its and (keys is None or not keys.isdisjoint(keys_of(event))):
             return _line(windows, event.event_id)
     return []
@@ -278,7 +277,7 @@ def transcript_of(recorded: Event) -> Mapping[str, Any]:
 
 def names_in(recorded: Event, part: str) -> Sequence[str]:
     """Return the names that a window has as "cited" or "carried"."""
-    return (recorded.data or {}).get(part) or ()
+    return recorded.facts.get(part) or ()
 
 
 def keys_of(recorded: Event) -> Sequence[int]:
@@ -288,7 +287,7 @@ def keys_of(recorded: Event) -> Sequence[int]:
 
 def _part(recorded: Event, name: str) -> Mapping[str, Any]:
     """Return an object in a session's window; {} of a trajectory, in which a file may have any field of this name."""
-    return (recorded.data or {}).get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
+    return recorded.facts.get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
 
 
 def retractions(ledger: Ledger, event_id: str) -> list[Event]:

@@ -84,7 +84,7 @@ class Trial:
 
     @property
     def data(self) -> dict[str, Any]:
-        return dict(self.opened.data or {})
+        return dict(self.opened.facts)
 
     @property
     def began(self) -> datetime:
@@ -151,14 +151,14 @@ def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()
     """Return the sessions up to a position, by their beginning; `more` are windows with outcomes that it lacks."""
     windows: dict[str, list[Event]] = {}
     for event in (*more, *ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)):
-        if root := (event.data or {}).get("root"):
+        if root := event.facts.get("root"):
             windows.setdefault(root, []).append(event)
     found = []
     for root, events in windows.items():
         first = min(map(_moment, events))
         within = [event for event in events if _moment(event) <= first + SETTLES]
         hooked = any(event.actor.startswith("hook:") for event in within)
-        found.append(Ended(root, first, joined(event.data or {} for event in within), hooked))
+        found.append(Ended(root, first, joined(event.facts for event in within), hooked))
     return sorted(found, key=lambda one: (one.began, one.root))
 
 
@@ -201,7 +201,7 @@ def lacking(ledger: Reader, newest: int = 0) -> Iterator[tuple[Event, NewEvent]]
     its transcript is still there: of the `newest` windows, 0 for all. Raises LedgerError."""
     have = {event.target_id for event in ledger.events(types=(ev.SESSION_OUTCOME,))}
     for event in [*ledger.events(types=(ev.SESSION_RECORDED,))][-newest:]:
-        data = event.data or {}
+        data = event.facts
         window = data.get("window") or {}
         if event.event_id in have or not event.session_id or data.get("agent_id") or window.get("mode") != "new":
             continue
@@ -288,7 +288,7 @@ def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
     told = {event.session_id for event in ledger.events(types=(ev.ADVICE_TOLD,), after=after, upto=upto)} - {None}
     if not told:
         return 0
-    known = {e.session_id for e in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto) if (e.data or {}).get("root")}
+    known = {e.session_id for e in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto) if e.facts.get("root")}
     return len(told - known)
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import merge
-from reflector.exchange.transfer import NotALine, WrongLine, copy, exported, header_of, line_of, lines_of, load
+from reflector.exchange.transfer import WrongLine, copy, exported, header_of, line_of, lines_of, load
 from reflector.ledger.canonical import MAX_DEPTH, next_chain, plain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
@@ -276,7 +276,7 @@ def test_a_line_that_is_longer_than_any_event_is_not_read_to_its_end(tmp_path: P
 @given(st.binary(max_size=60) | st.text(max_size=60))
 def test_whatever_a_line_holds_it_is_read_or_refused(text: str | bytes) -> None:
     for read in (header_of, lambda raw: line_of(raw, "0" * 32)):
-        with pytest.raises(NotALine):
+        with pytest.raises(LedgerError):
             read(text)
 
 

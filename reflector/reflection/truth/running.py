@@ -135,7 +135,7 @@ def case_of(ledger: Ledger, recorded: Event) -> Case:
 
 def _iterations(recorded: Event) -> int:
     """Return how often insights are asked for; a file may bring any value."""
-    found = (recorded.data or {}).get("iterations", 1)
+    found = recorded.facts.get("iterations", 1)
     return found if type(found) is int else 1
 
 
@@ -237,7 +237,7 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
             {
                 "kind": "insight",
                 "text": _kept(insight.key_insight)[:MAX_LESSON],
-                "task": (recorded.data or {})["dataset"],
+                "task": recorded.facts["dataset"],
                 **{name: _kept(getattr(insight, name)) for name in _HOW},
             },
             given.actor,
@@ -263,7 +263,7 @@ def judged(ledger: Ledger, recorded: Event) -> Talk | None:
     completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
     if completed is None:
         return None
-    data: Any = completed.data or {}
+    data: Any = completed.facts
     given: list[Any] = [event.data for event in tags_of(ledger, completed)]
     lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
     return Talk(
@@ -398,7 +398,7 @@ def run_recorded(recorder: Recorder, builder: Any, case: Case, *, ask: bool = Tr
     said = judged(recorder.ledger, recorded) or said
     if reflected is not None and not said.problems and reflected.outcome != "completed":
         said.problems.append(reflected.detail)
-    said.problems[:0] = _unknown((recorded.data or {}).get("unknown", ()))
+    said.problems[:0] = _unknown(recorded.facts.get("unknown", ()))
     return said, reflected
 
 
