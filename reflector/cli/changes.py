@@ -22,11 +22,10 @@ from reflector.cli.output import note, print_json, safe, shaped
 from reflector.curation.adoption import digest
 from reflector.curation.changes import Step, apply, planned
 from reflector.curation.playbook_file import checkpoint_of, untaken
-from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, undoing
+from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, moved, take_back, undoing
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
@@ -207,7 +206,7 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
     if not isinstance(named, list):
         if dry_run:
             raise click.UsageError("--dry-run shows changes of bullets; `reflector list --counting` shows other counts")
-        _take_back(place, named, why, as_json=as_json)
+        _undo_counts(place, named, why, as_json=as_json)
         return
     with place.changing(dry_run=dry_run) as ledger:
         found = undoing(ledger, named)
@@ -247,22 +246,16 @@ def _named(ledger: Ledger, what: str) -> list[Event] | Target:
     return target
 
 
-def _take_back(place: Place, target: Target, why: str | None, *, as_json: bool) -> None:
+def _undo_counts(place: Place, target: Target, why: str | None, *, as_json: bool) -> None:
     """Take evidence out of the count, put it back, or put the policy in force that was before."""
     from reflector.cli.lessons import changed_lessons, print_changed
-    from reflector.curation import counts
 
     event = target.events[0]
     reason = why or f"undid {f'session {target.id}' if target.kind == 'session' else f'position {event.position}'}"
     with place.changing() as ledger:
         before, head = ledger.rows(), ledger.head().position
-        if event.type == ev.POLICY_ADOPTED:
-            adopted = counts.adopt(ledger, Past(ledger, event.position - 1).counting, reason=reason)
-            positions = [adopted.position] if adopted is not None else []
-        else:
-            take = counts.undo if event.type == ev.EVIDENCE_RETRACTED else counts.retract
-            positions = [one.position for one in take(ledger, target.events, reason)]
-        changed = counts.moved(before, ledger.rows())
+        positions = [one.position for one in take_back(ledger, target.events, reason)]
+        changed = moved(before, ledger.rows())
         lessons = changed_lessons(ledger, head, positions[-1]) if positions else []
     at = positions[0] if positions else None
     shown = [ChangeJson(None, [old.bullet], [new.bullet], at, None) for old, new in changed]

@@ -27,8 +27,8 @@ from reflector.cli.options import (
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
 from reflector.curation import playbook_file
 from reflector.curation.adoption import PlaybookRefused
-from reflector.curation.counts import adopt, adoptions
 from reflector.curation.sharing import is_shared
+from reflector.curation.undoing import adopt, adoptions
 from reflector.events.registry import fold
 from reflector.exchange import backup as backups
 from reflector.exchange import transfer
@@ -289,11 +289,11 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
     """
     if name is not None:
         with place.changing() as opened:
-            appended = adopt(opened, name, reason=why)
-        if appended is None:
+            adopted = adopt(opened, name, reason=why)
+        for change in adopted:
+            click.echo(f"{name} since position {change.position}")
+        if not adopted:
             note(f"{name} is in force already.")
-        else:
-            click.echo(f"{name} since position {appended.position}")
         return
     with place.reading() as opened:
         counting = opened.counting()

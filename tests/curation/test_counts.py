@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.audit.moments import UnknownTarget, target_named
-from reflector.curation.counts import RetractionRefused, moved, retract, undo
+from reflector.curation.undoing import RetractionRefused, moved, put_back, retract
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
 from reflector.events.registry import fold
@@ -54,7 +54,7 @@ def test_a_session_goes_out_of_the_count_with_all_its_windows_and_comes_back(tol
     assert _counters(told) == {"pat-001": (0, 1), "mis-001": (0, 2)}
     moves = [(old.name, old.helpful, new.helpful) for old, new in moved(before, told.rows())]
     assert moves == [("pat-001", 2, 0), ("mis-001", 0, 0)]
-    undo(told, target.events, "it was none")
+    put_back(told, target.events, "it was none")
     assert told.rows() == before
 
 
@@ -84,7 +84,7 @@ def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
     told.append([NewEvent(ev.BULLET_PROPOSED, "p1", data, "agent")])
     told.append([NewEvent(ev.EVIDENCE_RETRACTED, "r1", {"reason": "no"}, "human", target_id="p1")])
     (rejection,) = told.targeting("p1")
-    for step in (retract, undo):
+    for step in (retract, put_back):
         with pytest.raises(RetractionRefused, match="rejection of a proposal"):
             step(told, [rejection], "x")
     with pytest.raises(RetractionRefused, match="reflector proposals"):
@@ -93,7 +93,7 @@ def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
 
 def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
     with pytest.raises(RetractionRefused, match=r"session\.recorded at position 3 is not retracted"):
-        undo(told, [_event(told, FIRST)], "x")
+        put_back(told, [_event(told, FIRST)], "x")
     with pytest.raises(RetractionRefused, match="reason is empty"):
         retract(told, [_event(told, FIRST)], "  ")
     (one,) = retract(told, [_event(told, FIRST)], "key sk-ant-api03-" + "a" * 40)
@@ -123,14 +123,14 @@ def test_whatever_is_retracted_and_put_back_the_tables_are_the_fold(steps: list[
         for back, position in steps:
             found = ledger.at([position])
             try:
-                (undo if back else retract)(ledger, found, "x") if found else None
+                (put_back if back else retract)(ledger, found, "x") if found else None
             except LedgerError:
                 continue
         assert fold(ledger.events()).bullets() == ledger.bullets()
         assert all(up <= whole[name][0] and down <= whole[name][1] for name, (up, down) in _counters(ledger).items())
         for event in list(ledger.events(types=[ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED])):
             try:
-                undo(ledger, [event], "all back")
+                put_back(ledger, [event], "all back")
             except RetractionRefused:
                 continue
         assert _counters(ledger) == whole

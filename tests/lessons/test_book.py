@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.curation.counts import retract, undo
+from reflector.curation.undoing import put_back, retract
 from reflector.engine import ReflectionEngine
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -117,7 +117,7 @@ def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_wi
         assert event is not None
         retract(ledger, [event], "mistaken")
         assert (only(ledger).effectiveness, only(ledger).state) == then
-        undo(ledger, [event], "it was right")
+        put_back(ledger, [event], "it was right")
         assert (only(ledger).effectiveness, only(ledger).state) == (0.4, "active")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.audit.blame import blame
-from reflector.curation.counts import retract, undo
+from reflector.curation.undoing import put_back, retract
 from reflector.events import event as ev
 from reflector.events.event import Appended, NewEvent, identity
 from reflector.ledger.store import Ledger
@@ -150,7 +150,7 @@ def test_what_a_person_retracted_stays_retracted_and_is_not_judged_again(cut: Cu
 def test_a_tag_that_a_person_put_back_stays_in_the_count(cut: Cut) -> None:
     cut.objected()
     (tag, _) = cut.ledger.events(types=[ev.BULLET_TAGGED])
-    undo(cut.ledger, [tag], "it was helpful")
+    put_back(cut.ledger, [tag], "it was helpful")
     cut.session.user("Thanks again!").agent("Sure.")
     cut.window()
     assert cut.counters() == (1, 0)
