@@ -22,13 +22,11 @@ from reflector.events.state import REDACTED, Data, Entry
 from reflector.playbook.names import section_slug
 
 _NAMED: Final = {"name": f.needed(f.NAME)}
-_ASSERTED: Final = {**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)}
 _SECTION: Final = {"section": f.needed(f.SECTION)}
 _ADVICE: Final = {"text": f.needed(f.ADVICE)}
 _BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
 _FORMER: Final = {f"baseline_{key}": field for key, field in _BASELINE.items()}
 _BULLET: Final = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
-_VERDICTS: Final = ("helpful", "harmful", "neutral", "unknown", None)
 #: Why a judge's verdict does not count, by the disposition of its tag.
 DROPPED: Final = {
     "not_asked": "the judge was not asked about it",
@@ -45,7 +43,7 @@ _DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet"
 _JUDGED: Final = {
     "index": f.loose(f.NUMBER),
     "name": f.loose(f.needed(f.NAME_OR_NULL)),
-    "tag": f.loose(f.needed(f.one_of(*_VERDICTS))),
+    "tag": f.loose(f.needed(f.one_of("helpful", "harmful", "neutral", "unknown", None))),
     "followed": f.loose(f.one_of("yes", "no", "unclear")),
 }
 #: Why an earlier version removed a bullet from its project.
@@ -214,7 +212,7 @@ TYPES: Final = (
     EventType(
         name=ev.BULLET_ASSERTED,
         meaning="A bullet's counters were pinned at their present values.",
-        fields=_ASSERTED,
+        fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
         effect=ChangesNothing("`verify` compares the events with it"),
         summary=said("{name} helpful={helpful} harmful={harmful}"),
         merge=Merge.LOCAL,

@@ -20,8 +20,6 @@ from reflector.playbook.names import SECTIONS
 ORIGINS: Final = ("human", "agent", "rules", "model", "import", "follow-up", "machine")
 #: Who wrote the words of a proposal, the most trusted first. A text of several sources has the least of their trusts.
 TRUSTS: Final = ("person", "agent", "tool")
-#: How a proposal ends that nobody approves.
-ENDINGS: Final = ("rejected", "kept", "stale", "expired")
 
 MAX_QUOTE: Final = 1_000
 MOST_QUOTES: Final = 20
@@ -89,7 +87,7 @@ TYPES: Final = (
         name=ev.CHANGE_REJECTED,
         meaning="A proposed change was rejected, or fell away.",
         fields={
-            "how": f.needed(f.one_of(*ENDINGS)),
+            "how": f.needed(f.one_of("rejected", "kept", "stale", "expired")),
             "reason": f.needed(f.PROSE),
             # Bullets that a person wants to keep apart: no pair of them is proposed for a merge again.
             "keep": f.NAMES,

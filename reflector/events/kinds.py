@@ -37,15 +37,12 @@ class Field(NamedTuple):
     within: Mapping[str, Field] = MappingProxyType({})
     shape: Fault | None = None
 
-    @property
-    def holds_prose(self) -> bool:
-        """Whether a redaction may have something to erase."""
-        return self.prose is not None or any(inner.holds_prose for inner in self.within.values())
 
-    @property
-    def holds_names(self) -> bool:
-        """Whether a value may hold the name of a bullet."""
-        return self.names or any(inner.holds_names for inner in self.within.values())
+def all_fields(fields: Mapping[str, Field]) -> Iterator[Field]:
+    """Yield the fields of an object, and those of the objects within."""
+    for one in fields.values():
+        yield one
+        yield from all_fields(one.within)
 
 
 class Target(NamedTuple):
@@ -116,12 +113,7 @@ class EventType:
     @property
     def holds_prose(self) -> bool:
         """Whether a redaction has something to erase."""
-        return any(one.holds_prose for one in self.fields.values())
-
-    @property
-    def holds_names(self) -> bool:
-        """Whether the data may name bullets."""
-        return any(one.holds_names for one in self.fields.values())
+        return any(one.prose is not None for one in all_fields(self.fields))
 
     def faults(self, data: Data) -> Iterator[str]:
         """Yield what is wrong with an event's data, field by field."""

@@ -19,7 +19,6 @@ from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
 from reflector.events.kinds import EventType, Target, said
 
-LESSON_KINDS: Final = ("insight", "reflection", "mistake", "summary")
 #: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0), and what it adds to the
 #: confidence.
 OUTCOMES: Final = {
@@ -45,10 +44,6 @@ OUTCOMES: Final = {
     "failure": (-1, -0.12),
 }
 POLARITY: Final = {kind: polarity for kind, (polarity, _) in OUTCOMES.items()}
-#: How a session came to be told: a query, the text at its start, the lessons of a task.
-TOLD_BY: Final = ("recall", "injection", "retrieval")
-#: Who says that a text was told: the agent's own transcript, or the hook that printed it.
-TOLD_SOURCES: Final = ("transcript", "hook")
 
 #: The most characters of a lesson's text, and of a text that says how something came about.
 MAX_LESSON: Final = 100_000
@@ -58,7 +53,6 @@ MOST_TOLD: Final = 1_000
 _MOST_STEPS: Final = 100_000
 
 _EVIDENCE: Final = f.bounded(MAX_EVIDENCE)
-_EVIDENCE_OR_NULL: Final = f.bounded(MAX_EVIDENCE, null=True)
 _NEEDED_EVIDENCE: Final = f.needed(_EVIDENCE)
 _WHY: Final = f.bounded(MAX_LESSON)
 
@@ -95,7 +89,7 @@ TYPES: Final = (
             "answer": _NEEDED_EVIDENCE,
             "steps": f.several(_EVIDENCE, _MOST_STEPS, "steps"),
             "status": f.needed(f.one_of("success", "failure")),
-            "error": _EVIDENCE_OR_NULL,
+            "error": f.bounded(MAX_EVIDENCE, null=True),
             # The bullets that it used, in order; ids that mean no bullet here are `unknown`.
             "cited": f.needed(f.NAMES),
             "unknown": f.several(f.bounded(MAX_LESSON), MOST_TOLD, "ids"),
@@ -110,7 +104,7 @@ TYPES: Final = (
         name=ev.LESSON_RECORDED,
         meaning="Something was learned: an insight, a reflection, a mistake with its correction, or a summary.",
         fields={
-            "kind": f.needed(f.one_of(*LESSON_KINDS)),
+            "kind": f.needed(f.one_of("insight", "reflection", "mistake", "summary")),
             "text": f.needed(f.bounded(MAX_LESSON)),
             "task": f.WORD_OR_PROSE,
             "owner": f.WORD_OR_PROSE,
@@ -157,7 +151,8 @@ TYPES: Final = (
         name=ev.ADVICE_TOLD,
         meaning="Lessons and bullets were shown to a session or a task.",
         fields={
-            "via": f.needed(f.one_of(*TOLD_BY)),
+            # A query, the text at a start, or the lessons of a task.
+            "via": f.needed(f.one_of("recall", "injection", "retrieval")),
             "lessons": f.needed(f.several(f.EVENT_ID, MOST_TOLD, "ids of lessons")),
             "bullets": f.NAMES,
             "task": f.WORD_OR_PROSE,
@@ -165,7 +160,8 @@ TYPES: Final = (
             # Of the text at a start: its SHA-256, and the seed of the draw that chose among what did not fit.
             "digest": f.WORD,
             "seed": f.WORD,
-            "source": f.one_of(*TOLD_SOURCES),
+            # Who says so: the agent's own transcript, or the hook that printed the text.
+            "source": f.one_of("transcript", "hook"),
         },
         effect=Tells("nothing is concluded about advice that nobody saw"),
         summary=_told,

@@ -23,13 +23,12 @@ from reflector.events.effects import (
     UndoesMerge,
 )
 from reflector.events.event import BULLET_REVISED, Event
-from reflector.events.kinds import EventType, Field
+from reflector.events.kinds import EventType, Field, all_fields
 from reflector.events.state import Data, Playbook
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
     one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES)
 }
-_NO_FIELDS: Final[Mapping[str, Field]] = {}
 
 
 def _where(holds: Callable[[EventType], bool]) -> tuple[str, ...]:
@@ -41,7 +40,7 @@ RARE_TYPES: Final = _where(lambda one: one.effect.changes)
 #: Types whose target is taken at most once: the partial UNIQUE index of the event table.
 ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.target.once)
 #: Types that may name bullets; of tags the table of tags knows.
-NAMING_TYPES: Final = _where(lambda one: one.holds_names)
+NAMING_TYPES: Final = _where(lambda one: any(field.names for field in all_fields(one.fields)))
 
 #: Types that say what a bullet's text is.
 WORDING_TYPES: Final = (*_where(lambda one: isinstance(one.effect, AddsBullets)), BULLET_REVISED)
@@ -63,8 +62,7 @@ TELLING_TYPES: Final = _where(lambda one: isinstance(one.effect, Tells))
 
 def effect_of(type_: str) -> Effect | None:
     """Return the effect of a type, None for a type that this program does not know."""
-    one = EVENT_TYPES.get(type_)
-    return one.effect if one is not None else None
+    return EVENT_TYPES[type_].effect if type_ in EVENT_TYPES else None
 
 
 def window_step(type_: str, data: Data) -> tuple[str, int] | None:
@@ -81,8 +79,7 @@ def new_bullets(type_: str, data: Data) -> Sequence[Data]:
 
 def fields_of(type_: str) -> Mapping[str, Field]:
     """Return the fields of a type's data, none for a type that this program does not know."""
-    one = EVENT_TYPES.get(type_)
-    return one.fields if one is not None else _NO_FIELDS
+    return EVENT_TYPES[type_].fields if type_ in EVENT_TYPES else {}
 
 
 def mapped(fields: Mapping[str, Field], value: Data, change: Callable[[Field, Data, Any], Any]) -> dict[str, Any]:

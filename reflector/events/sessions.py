@@ -22,15 +22,12 @@ from reflector.events.kinds import EventType, Target, said
 
 _WINDOW: Final = Target("the window")
 _NAME_IT: Final = "name its reflection, or the session"
-_TRANSCRIPT: Final = {"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)}
 #: How a reason begins that rests on the agent's own word.
 CALLED_WRONG: Final = "the agent said it was wrong"
-_RECORDS: Final = {"keys": f.needed(f.RECORD_KEYS), "after": f.TEXT_OR_NULL}
 _trial: Final = partial(EventType, since=9, checked=True)
 _COUNTS: Final = "turns words unread corrections refusals interruptions approvals reverts files tokens seconds"
 _ENDING: Final = f.one_of("passes", "fails", None)
 _ARM: Final = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
-_POINTS: Final = f.within({"low": f.WORD, "high": f.WORD})
 
 
 def _window(data: Any) -> str:
@@ -83,8 +80,8 @@ TYPES: Final = (
             "agent_id": f.needed(f.TEXT_OR_NULL),
             "trigger": f.needed(f.TEXT),
             "reason": f.WORD_OR_PROSE,
-            "transcript": f.needed(f.within(_TRANSCRIPT)),
-            "window": f.needed(f.within(_RECORDS)),
+            "transcript": f.needed(f.within({"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)})),
+            "window": f.needed(f.within({"keys": f.needed(f.RECORD_KEYS), "after": f.TEXT_OR_NULL})),
             "cited": f.needed(f.NAMES),
             "carried": f.needed(f.NAMES),
             "retired": f.NAMES,
@@ -206,7 +203,7 @@ TYPES: Final = (
             "told": f.needed(_ARM),
             "without": f.needed(_ARM),
             "difference": f.WORD,
-            "interval": _POINTS,
+            "interval": f.within({"low": f.WORD, "high": f.WORD}),
             # SHA-256 over the sessions that were compared, their arms and their outcomes.
             "sessions": f.needed(f.WORD),
         },

@@ -132,7 +132,7 @@ def told_at_start(
     """Return the event that records what a text at a start told the session of a window.
 
     digest  SHA-256 of the text, in hex: a window is told a text once
-    source  one of TOLD_SOURCES
+    source  transcript or hook: who says so
     seed    of the draw that chose the bullets, "" where none was left out
     """
     data: dict[str, Any] = {"via": "injection", "lessons": list(lessons), "bullets": list(bullets), "digest": digest}

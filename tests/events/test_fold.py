@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.events.effects import ChangesNothing
-from reflector.events.kinds import Field, Merge
+from reflector.events.kinds import Field, Merge, all_fields
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, apply, fields_of, fold, names_in
 from reflector.events.state import REDACTED, Entry, verdict
 from reflector.exchange.agreement import renamed
@@ -207,7 +207,7 @@ def _naming(held: Mapping[str, Field]) -> dict[str, Any]:
     for key, one in held.items():
         if one.names:
             data[key] = "pat-001" if one.fault("pat-001") is None else ["pat-001", "mis-001"]
-        elif one.holds_names:
+        elif any(inner.names for inner in all_fields(one.within)):
             inner = _naming(one.within)
             data[key] = inner if one.fault(inner) is None else [inner, inner]
     return data
