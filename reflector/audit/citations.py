@@ -16,6 +16,7 @@ from reflector.playbook.evidence import HARMS, against
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
+    from reflector.ledger.usage import Usage
 
 
 class Use(NamedTuple):
@@ -33,9 +34,12 @@ class Use(NamedTuple):
     broken: int
 
 
-def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> dict[str, Use]:
-    """Return the use of each bullet that was ever judged, or of one, by its name. Raises LedgerError."""
-    tally = usage_at(ledger, past.position if past is not None else None)
+def use(
+    ledger: Ledger, past: Past | None = None, name: str | None = None, tally: Usage | None = None
+) -> dict[str, Use]:
+    """Return the use of each bullet that was ever judged, or of one, by its name; `tally` is `usage_at` of the same
+    moment, where it is known. Raises LedgerError."""
+    tally = tally or usage_at(ledger, past.position if past is not None else None)
     found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
     events = ledger.all_at([of.last for of in found.values()])
     trends = {one: of.trend for one, of in found.items()} | _with_retractions(ledger, past, found)
@@ -120,7 +124,8 @@ def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due
 
     after  sessions that were shown a bullet, none of which cited it, after which it is to be removed; 0 for never
     """
-    shown, tally = observed(ledger, None, use(ledger)), usage_at(ledger)
+    tally = usage_at(ledger)
+    shown = observed(ledger, None, use(ledger, tally=tally))
     found = []
     for one in ledger.bullets():
         of, reason = tally.bullets[one.name], ""

@@ -101,13 +101,27 @@ def _change(before: BulletRow | None, after: BulletRow | None) -> str:
     return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
 
 
+def _stand_alike(earlier: Past, later: Past) -> bool:
+    """Return whether the later playbook counts each tag that the earlier one has as the earlier one does."""
+    return (
+        earlier.counting == later.counting == "as_applied"
+        and earlier.covered().keys() == {at for at in later.covered() if at <= earlier.position}
+        and all(
+            (entry.recounted_at, entry.heir) == (later.entries[name].recounted_at, later.entries[name].heir)
+            for name, entry in earlier.entries.items()
+        )
+    )
+
+
 def _moved(ledger: Ledger, past: Past, then: Past, names: Collection[str]) -> dict[str, dict[str | None, Moved]]:
     """By bullet and session, what its tags count for in one of the two playbooks and not in the other."""
     sides = Standing(past), Standing(then)
     family = {one for side in (past, then) for name in names if name in side.entries for one in side.family(name)}
     members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
+    earlier, later = sorted((past, then), key=lambda side: side.position)
     with ledger.asking() as sql:
-        verdicts = verdicts_in(sql, max(past.position, then.position), family)
+        after = earlier.position if _stand_alike(earlier, later) else 0
+        verdicts = verdicts_in(sql, later.position, family, after)
     for verdict in (one for one in verdicts if one.tag):
         for index, side in enumerate(sides):
             if verdict.position <= side.past.position and side.fault(verdict) is None:

@@ -30,13 +30,14 @@ class Verdict(NamedTuple):
     reflection_id: str | None
 
 
-def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None) -> list[Verdict]:
-    """Return the tags of these bullets, or of all, up to a position, in order."""
-    query = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ? AND position <= ?"  # noqa: S608
-    values: list[object] = [upto]
-    if names is not None:
-        query, values = f"{query} AND name IN ?", [*values, names]
-    return [Verdict(*row) for row in sql.run(f"{query} ORDER BY position", *values)]
+def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None, after: int = 0) -> list[Verdict]:
+    """Return the tags of these bullets, or of all, behind one position and up to another, in order."""
+    where = "playbook_id = ? AND position <= ? AND position > ?"
+    query = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE {where}"  # noqa: S608
+    if names is None:
+        return [Verdict(*row) for row in sql.run(f"{query} ORDER BY position", upto, after)]
+    # The plus keeps the planner from walking through all tags because they are in order.
+    return [Verdict(*row) for row in sql.run(f"{query} AND name IN ? ORDER BY +position", upto, after, names)]
 
 
 class Standing:

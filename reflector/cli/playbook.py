@@ -68,13 +68,15 @@ class Uses(NamedTuple):
     def of(cls, asked: Question, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
         from reflector.audit.citations import observed, use
+        from reflector.ledger.usage import usage_at
         from reflector.sessions.injection import ranks, told_names, told_text
 
         project = asked.place.project()
-        used = use(asked.ledger, asked.then, name)
+        tally = usage_at(asked.ledger, asked.upto)
+        used = use(asked.ledger, asked.then, name, tally)
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
-        standing = ranks(asked.ledger, project.config, asked.upto)
+        standing = ranks(tally, project.config)
         found = None
         if asked.ledger.has(BULLET_CHECKED):
             from reflector.audit.checked import checked

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, WINDOW_TYPES
-from reflector.ledger.reader import between, events_where, one_of, whose
+from reflector.ledger.reader import AT_ONCE, between, events_where, one_of, whose
 from reflector.prices import spent_on
 
 if TYPE_CHECKING:
@@ -90,6 +90,13 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
     """Return what the events up to a position say; `since` is an earlier position, and what the events said there."""
     after, known = since or (0, Answers())
     found = Answers.load(known.dump())
+    for begin in range(after, upto, AT_ONCE):
+        _count(sql, begin, min(begin + AT_ONCE, upto), found)
+    return found
+
+
+def _count(sql: Statements, after: int, upto: int, found: Answers) -> None:
+    """Count what the events behind one position and up to another say besides."""
     _count_windows(sql, after, upto, found)
     steps = [step for step in between(sql, (*ANSWER_TYPES, *COMPLETION_TYPES), after, upto) if not step.fault]
     tags = sql.run(
@@ -116,7 +123,6 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
             (stray,) = sql.run(query, after, behind, reflection, tag).fetchone()
         found.groups[_STRAY].read(tag, stray)
         found.groups[home].read(tag, count - stray)
-    return found
 
 
 def take_out(sql: Statements, upto: int, covered: Collection[int], found: Answers) -> None:

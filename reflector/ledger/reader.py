@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from reflector.playbook.counting import Counting
 
 _PAGE = 2000
-#: Positions among which events of rare types are read at once.
-_POSITIONS = 20_000
+#: Positions whose events are read, or counted, at once: memory stays flat.
+AT_ONCE = 20_000
 #: Literal conditions: the planners take a partial index only where they read its own condition.
 NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
 _EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
@@ -303,8 +303,8 @@ def whose(types: Sequence[str]) -> str:
 def between(sql: Statements, types: Sequence[str], after: int, upto: int) -> Iterator[Event]:
     """Yield the events of rare types between two positions, in order, those that cannot be read as well."""
     where = f"{one_of(types)} AND position > ? AND position <= ? ORDER BY position"
-    for begin in range(after, upto, _POSITIONS):
-        yield from events_where(sql, where, begin, min(begin + _POSITIONS, upto))
+    for begin in range(after, upto, AT_ONCE):
+        yield from events_where(sql, where, begin, min(begin + AT_ONCE, upto))
 
 
 def line_of(sql: Statements, event_id: str) -> list[Event]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
-from reflector.ledger.reader import Reader, between, events_where, one_of, whose
+from reflector.ledger.reader import AT_ONCE, Reader, between, events_where, one_of, whose
 from reflector.ledger.statements import Statements
 
 if TYPE_CHECKING:
@@ -136,6 +136,13 @@ def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) ->
     """Return what the events up to a position say; `since` is an earlier position, and what the events said there."""
     after, known = since or (0, Usage())
     found, heirs = Usage.load(known.dump()), heirs_at(sql, upto)
+    for begin in range(after, upto, AT_ONCE):
+        _count(sql, begin, min(begin + AT_ONCE, upto), found, heirs)
+    return found
+
+
+def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[str, Collection[str]]) -> None:
+    """Count what the events behind one position and up to another say besides."""
     helped: set[str] = set()
 
     def tags() -> Iterator[tuple[int, str, str]]:
@@ -163,7 +170,6 @@ def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) ->
     for (given,) in sql.run(_BROKEN, after, upto, '%"followed":"no"%').fetchall():
         for name in (given, *heirs.get(given, ())):
             found.bullets[name].broken += 1
-    return found
 
 
 def _of_sessions(

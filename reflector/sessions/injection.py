@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from reflector.config import Config
     from reflector.curation.playbook_file import Known
     from reflector.ledger.store import Ledger
+    from reflector.ledger.usage import Usage
     from reflector.lessons.book import LessonBook
     from reflector.reflection.reflection_events import Reflected
 
@@ -340,24 +341,21 @@ def _of_ledger(folder: Path) -> Known | None:
         return None
 
 
-def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
-    """Return what is known up to a position; None for now. Raises LedgerError."""
-    from reflector.ledger.usage import usage_at
-
-    known = usage_at(ledger, upto)
+def ranks(known: Usage, config: Config) -> Standing:
+    """Return what sessions so far let a ranking know."""
     return Standing(config.pinned, known.told, known.idle, known.texts // TURN)
 
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
     """Leave what the ranking knows, and the best lessons, to the sessions that start from now on."""
-    from reflector.ledger.usage import told_texts
+    from reflector.ledger.usage import told_texts, usage_at
 
     best = [one for one in (book.best() if book else ()) if one.bullet is None and one.kind != "summary"]
     lessons = [[one.id, quote(one.text, 300), one.successes, one.failures] for one in best[:_MOST_LESSONS]]
     of = [list(config.pinned), ledger.updated_at(), told_texts(ledger) // TURN, lessons]
     if _kept_ranks(root).get("of", [[], ledger.updated_at(), 0, []]) == of:
         return
-    found = ranks(ledger, config)
+    found = ranks(usage_at(ledger), config)
     content = {"of": of, "told": dict(found.told), "idle": dict(found.idle)}
     write_durably(handover.open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
 

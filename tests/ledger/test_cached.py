@@ -11,7 +11,7 @@ from reflector.audit.citations import use
 from reflector.audit.stats import stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.ledger import usage
+from reflector.ledger import answers, usage
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
@@ -39,8 +39,10 @@ def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
 
 @pytest.fixture
 def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
-    """A ledger whose row is written at each question for five new events."""
+    """A ledger of which a few events are counted at once, and whose row is written for each five."""
     monkeypatch.setattr(usage, "_STEP", 5)
+    monkeypatch.setattr(usage, "AT_ONCE", 7)
+    monkeypatch.setattr(answers, "AT_ONCE", 7)
     ledger.append([added("pat-001"), added("pat-002")])
     yield ledger
     assert list(verify(ledger)) == []
@@ -68,6 +70,8 @@ def test_each_answer_is_the_same_by_the_row_and_from_the_start(grown: Ledger, mo
         with monkeypatch.context() as never:
             never.setattr(usage, "_known", lambda _: (grown.head().position, 0, usage.EMPTY))
             never.setattr(usage, "_STEP", 10**9)
+            never.setattr(usage, "AT_ONCE", 10**9)
+            never.setattr(answers, "AT_ONCE", 10**9)
             assert _answers(grown) == found
     assert len(rows) > 3
 
