@@ -268,12 +268,12 @@ def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Tokens that all reflections of the playbook, failed ones as well, took since the calendar month (UTC) began."""
     after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
     # Without the answers themselves, which are most of the bytes.
-    query = "SELECT meta FROM event WHERE playbook_id = ? AND type IN (?, ?) AND type <> 'bullet.tagged'"
+    query = "SELECT meta, count(*) FROM event WHERE playbook_id = ? AND type IN (?, ?) AND type <> 'bullet.tagged'"
     with ledger.asking() as sql:
-        asked = sql.run(f"{query} AND position > ?", ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, after)
-        metas = asked.fetchall()
-    counts = (object_in(meta)[0].get(name) for (meta,) in metas for name in _COUNTS)
-    return sum(count for count in counts if isinstance(count, int) and count > 0)
+        asked = sql.run(f"{query} AND position > ? GROUP BY meta", ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, after)
+        metas = [(object_in(meta)[0], times) for meta, times in asked.fetchall()]
+    counts = ((said.get(name), times) for said, times in metas for name in _COUNTS)
+    return sum(count * times for count, times in counts if isinstance(count, int) and count > 0)
 
 
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
