@@ -35,7 +35,7 @@ from reflector.reflection.backends import backend_of, consent, described
 from reflector.reflection.backends.agent_clients import JUDGES
 from reflector.reflection.backends.model import model_settings
 from reflector.reflection.checking import ROOM
-from reflector.sessions import checking
+from reflector.sessions import history
 from reflector.transcripts.discovery import Found
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
@@ -139,11 +139,11 @@ def check(
         looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md and rules, none of which is there"
         raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
     with _ledger(project) as ledger:
-        known = checking.recorded(project, ledger)
+        known = history.recorded(project, ledger)
         found = _sessions(project, known, most, since)
         names = [*watching(ledger, advice.lines, first=project.first_number).lines]
-        left = checking.questions(ledger, found, names, known)
-    plan, ran = _planned(project, advice, left), checking.Ran()
+        left = history.questions(ledger, found, names, known)
+    plan, ran = _planned(project, advice, left), history.Ran()
     if not as_json:
         _print_head(advice, _by_agent(found), plan)
     if plan.files and not dry_run and (yes or sys.stdin.isatty()):
@@ -193,7 +193,7 @@ def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
 
 def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
-    found = checking.sessions_of(project.root, _folders().values(), at_home, since.timestamp() if since else 0.0)
+    found = history.sessions_of(project.root, _folders().values(), at_home, since.timestamp() if since else 0.0)
     return [*islice((one for one in found if in_project(project, one)), most)]
 
 
@@ -259,7 +259,7 @@ def _model(project: Project, who: str) -> str:
     return _PRICED.get(model, model)
 
 
-def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> checking.Ran:
+def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> history.Ran:
     """Ask about what is left; with the time left, and what was spent so far."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     judge = backend_of(config, project.root)
@@ -269,22 +269,20 @@ def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> check
             bar.label = f"checking, ${spent:.2f}"
             bar.update(1)
 
-        return checking.check(
+        return history.check(
             project, judge, plan.files, advice.lines, learns=learn, most=plan.questions, advance=advance
         )
 
 
 def _answer(
-    place: Place, project: Project, advice: Advice, found: Sequence[Found], plan: _Plan, ran: checking.Ran
+    place: Place, project: Project, advice: Advice, found: Sequence[Found], plan: _Plan, ran: history.Ran
 ) -> LinesJson:
     with _ledger(project) as ledger:
         watched = watching(ledger, advice.lines, first=project.first_number).lines
         judged = checked(ledger, names=watched)
     known = {watched[one.name]: one for one in judged.lines}
     looks = bool(found) and not judged.requests  # where a judge was asked, that says more
-    gone = checking.unmentioned(
-        (line.text for line in advice.lines), (one.path for one in found if looks), project.root
-    )
+    gone = history.unmentioned((line.text for line in advice.lines), (one.path for one in found if looks), project.root)
     lines = []
     for line in advice.lines:
         at, of = f"{line.file}:{line.number}", known.get(line)
@@ -332,7 +330,7 @@ def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> Non
         note(f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. Another one: --judge")
 
 
-def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checking.Ran) -> None:
+def _print(place: Place, answer: LinesJson, plan: _Plan, ran: history.Ran) -> None:
     if answer.found is None:
         unseen = any(one.unmentioned for one in answer.lines)
         cells = [(one.place, one.tokens, _UNSEEN if one.unmentioned else "", one.text) for one in answer.lines]

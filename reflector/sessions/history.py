@@ -1,30 +1,54 @@
-"""A client's old transcripts, recorded one after the other.
+"""The transcripts that agents still keep: recorded one after the other, or one by one and each asked about some lines.
 
-Invariant: files are recorded oldest first, each to its last event before the next begins, so an import that is stopped
-goes on where it ended.
+Invariant: a history is recorded oldest first, each file to its last event before the next begins, so an import that is
+stopped goes on where it ended.
+
+A check begins with the newest. A session is recorded before it is asked about, in a transaction of its own, and no lock
+is held while a judge is asked but the model's. Whoever is stopped goes on with the first window that lacks an answer; a
+transcript that has not grown since is not opened. No file of the project is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.events.event import CHANGE_PROPOSED
-from reflector.sessions.drain import ask_model, open_pipeline
+from reflector.curation.watching import Line, watch, watching
+from reflector.curator.listening import propose_learned
+from reflector.events import event as ev
+from reflector.ledger.store import Ledger
+from reflector.reflection.checking import Checker, Todo, todo
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import Asks, Backend, BackendError
+from reflector.reflection.window import transcript_of
+from reflector.sessions import locks
+from reflector.sessions.drain import Pipeline, ask_model, open_pipeline
 from reflector.sessions.intake import Source
-from reflector.transcripts.reading import scan
+from reflector.transcripts.discovery import Found, find_transcripts, project_hash
+from reflector.transcripts.reading import UnknownTranscript, scan
 from reflector.trials.trial import lacking
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from reflector.project import Project
-    from reflector.transcripts.discovery import Found
 
-#: Files recorded before the project's lock is given to whoever waits for it.
-_CHUNK = 25
+#: Files of a history that are recorded before the project's lock is given to whoever waits for it.
+_AT_ONCE = 25
+#: The file in the state folder of transcripts in which nothing was new: no event names them.
+_COPIES = "copies"
+_WORD = re.compile(r"[\w./-]*\w", re.U)
+_LEAST_WORD = 4
+_CHUNK = 8 << 20
+#: Words by which no line is recognised.
+_COMMON = frozenset(
+    "always never when before after with from that this these those them they must should shall only make sure "
+    "write keep each every into your have does don use used using instead prefer avoid where which what also than "
+    "then there will would please ensure without over under here just more most other some such very".split()
+)
 
 
 @dataclass(slots=True)
@@ -51,11 +75,10 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
     does, after what was recorded until then."""
     done = Imported()
     is_model = False
-    for start in range(0, len(files), _CHUNK):
-        with open_pipeline(project) as pipeline:
-            assert pipeline is not None  # it waited
+    for start in range(0, len(files), _AT_ONCE):
+        with _pipeline(project, write=True) as pipeline:
             is_model, before = pipeline.runner.backend.is_model, pipeline.ledger.head().position
-            for one in files[start : start + _CHUNK]:
+            for one in files[start : start + _AT_ONCE]:
                 pipeline.heard.clear()
                 try:
                     taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
@@ -67,7 +90,7 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
                     done.failed.append((one.path, error))
                 advance(one)
             pipeline.ledger.append([came for _, came in lacking(pipeline.ledger)] if not start else [])
-            done.wishes += sum(1 for _ in pipeline.ledger.events(types=[CHANGE_PROPOSED], after=before))
+            done.wishes += sum(1 for _ in pipeline.ledger.events(types=[ev.CHANGE_PROPOSED], after=before))
             pipeline.write()
             done.is_empty = not pipeline.ledger.rows()
     if is_model:
@@ -86,3 +109,158 @@ def news(project: Project, files: Sequence[Found]) -> Iterator[tuple[int, int]]:
                 if new := len(found.keys) - len(seen):
                     cites = {name for key, names in found.cited if key not in seen for name in names}
                     yield one.bytes * new // len(found.keys), len(cites)
+
+
+@dataclass(slots=True)
+class Ran:
+    """What a check did: `asked` windows, and USD `spent` as far as prices are known; `failed` are those without an
+    answer, by why."""
+
+    asked: int = 0
+    spent: Decimal = Decimal(0)
+    failed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def recorded(project: Project, ledger: Ledger) -> dict[tuple[str, int], str]:
+    """Return the session of each transcript that was recorded to its end, by its path and its bytes; "" for a copy of
+    others, which left no event."""
+    found: dict[str, tuple[int, str]] = {}
+    with suppress(OSError, ValueError):
+        lines = (project.state_dir / _COPIES).read_text("utf-8").splitlines()
+        found = {path: (int(size), "") for size, _, path in (line.partition(" ") for line in lines)}
+    for window in ledger.events(types=[ev.SESSION_RECORDED]):
+        with suppress(UnknownTranscript):
+            of = transcript_of(window)
+            found[of["path"]] = of["bytes"], window.session_id or ""
+    return {(path, size): session for path, (size, session) in found.items()}
+
+
+def sessions_of(
+    root: Path, folders: Iterable[tuple[Path, str]], known: Mapping[tuple[str, int], str], since: float
+) -> list[Found]:
+    """Return the transcripts in the agents' folders, newest first, each with its `started_at` as a sortable time.
+
+    folders  with the pattern of the files in it; `known` as for `find_transcripts`
+    since    a time before which a file was not written any more
+    The files of subagents are left out: their sessions tell what they were for.
+    """
+    hashes = {project_hash(root): str(root)}
+    found: list[tuple[float, Found]] = []
+    for folder, pattern in folders:
+        for one in find_transcripts(folder, pattern, known) if folder.is_dir() else ():
+            with suppress(OSError):
+                at = one.path.stat().st_mtime
+                if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
+                    found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
+    return [one for _, one in sorted(found, key=lambda pair: (-pair[0], str(pair[1].path)))]
+
+
+def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[str]:
+    """Return the texts of which no word, path or command stands in any of these files; each record names the project's
+    folder, which says nothing. A file that cannot be read counts as empty."""
+    own, left = str(root).lower().encode(), dict[str, set[bytes]]()
+    for text in texts:
+        words = {word for word in _WORD.findall(text.lower()) if len(word) >= _LEAST_WORD}
+        left[text] = {word.encode() for word in words - _COMMON or words}
+    for path in files:
+        with suppress(OSError), path.open("rb") as file:
+            before = b""
+            while left and (chunk := file.read(_CHUNK)):
+                read = (before + chunk.lower()).replace(own, b"")
+                left = {text: said for text, said in left.items() if not any(word in read for word in said)}
+                before = read[-200:]
+    return set(left)
+
+
+def questions(
+    ledger: Ledger, files: Sequence[Found], names: Sequence[str], known: Mapping[tuple[str, int], str]
+) -> list[tuple[Found, int]]:
+    """Return (transcript, how many questions about it are left) for those that are to be asked about."""
+    left = []
+    for one in files:
+        session = known.get((str(one.path), one.bytes))
+        count = 1 if session is None else sum(1 for _ in todo(ledger, session, names))
+        if count:
+            left.append((one, count))
+    return left
+
+
+def check(
+    project: Project,
+    judge: Backend,
+    files: Sequence[Found],
+    lines: Sequence[Line],
+    *,
+    learns: bool,
+    most: int,
+    advance: Callable[[Decimal], object],
+) -> Ran:
+    """Record the lines, which are watched from then on, and the transcripts, in their order, and ask about each.
+
+    At most so many questions; `advance` is called after each transcript. Raises as `drain` does.
+    """
+    ran, away = Ran(), set[str]()
+    with _pipeline(project) as pipeline:
+        found = watching(pipeline.ledger, lines, first=project.first_number)
+        watch(pipeline.ledger, found)
+        known, names = recorded(project, pipeline.ledger), list(found.lines)
+    for one in files:
+        try:
+            with _pipeline(project) as pipeline:
+                session = known.get((str(one.path), one.bytes))
+                if session is None:
+                    taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
+                    session = taken.session_id
+                    if taken.event_id is None:
+                        with (project.state_dir / _COPIES).open("a", encoding="utf-8") as file:
+                            file.write(f"{one.bytes} {one.path}\n")
+                pipeline.finish()
+        except (OSError, ValueError) as error:
+            ran.failed.append(f"{one.path}: {error}")
+            advance(ran.spent)
+            continue
+        with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+            gate = Gate(project.config, project.root)
+            gate.confirmed = most - ran.asked
+            checker = Checker(ledger, judge, gate, learns=learns)
+            left = list(todo(ledger, session, names))
+            goes_on = _ask(checker, left, ran, away)
+            if not left and any(row.state in ("pending", "failed") for row in ledger.windows(session)):
+                ran.notes.append(f"session {session[:8]} waits for the verdicts on what it cites; then it is checked")
+        ran.spent += checker.spent
+        advance(ran.spent)
+        if not goes_on or ran.asked >= most:
+            break
+    if learns:
+        with _pipeline(project) as pipeline:
+            ran.notes.append(propose_learned(pipeline.ledger) or "Nothing is missing that a session shows.")
+    return ran
+
+
+@contextmanager
+def _pipeline(project: Project, *, write: bool = False) -> Iterator[Pipeline]:
+    with open_pipeline(project, write=write) as pipeline:
+        assert pipeline is not None  # it waited
+        yield pipeline
+
+
+def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) -> bool:
+    """Ask about windows; return whether more can be asked."""
+    for one in windows:
+        judge = checker.backend
+        who = judge.who(str((one.window.data or {}).get("agent") or "")) if isinstance(judge, Asks) else ""
+        if who in away and one.answer is None:
+            continue
+        try:
+            ran.asked += one.answer is None
+            if why := checker.ask(one):
+                ran.failed.append(f"session {(one.window.session_id or '')[:8]}: {why}")
+        except BackendError as error:
+            if error.stage == "budget":
+                ran.asked -= 1
+                ran.notes.append(str(error))
+                return False
+            away.add(who)
+            ran.failed.append(str(error))
+    return True

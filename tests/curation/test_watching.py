@@ -9,7 +9,7 @@ import pytest
 
 from reflector.curation.watching import advice_of
 from reflector.playbook.markdown import load_markdown
-from reflector.sessions.checking import sessions_of, unmentioned
+from reflector.sessions.history import sessions_of, unmentioned
 from tests.road.sessions import Session
 
 
