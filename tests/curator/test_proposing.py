@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reflector.curator.wishes import wishes
+from reflector.curator.listening import wishes
 from reflector.transcripts.message import Message
 from tests.reflection.api import Api, answer, sound
 from tests.road.agent import Agent
@@ -144,7 +144,7 @@ def test_listening_and_curating_follow_the_persons_settings_alone(agent: Agent, 
 
 def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:
     message = Message(7, "u", "user", fields.pop("origin", "human"), fields.pop("chain", ""), "", text)
-    return [(wish.kind, wish.section, wish.text) for wish in wishes([message])]
+    return [(wish.form.kind, wish.form.section, wish.text) for wish in wishes([message])]
 
 
 @pytest.mark.parametrize(
