@@ -451,7 +451,7 @@ MUTATIONS = [
     Mutation(PLAYBOOK_FILE, " next(ledger.events(after=position, types=_ADVICE), None) is None", " True", KEPT_FILE),
     Mutation(PLAYBOOK_FILE, "return position if adopted == digest(last_updated) else None", "return None", KEPT_FILE),
     # Lessons: a fold in the order in which things happened, of what was not retracted.
-    Mutation(BOOK, "=lambda event: (event.occurred_at, _arrived(event))", "=lambda event: event.position", LESSONS),
+    Mutation(BOOK, "=lambda event: (event.occurred_at, event.arrived)", "=lambda event: event.position", LESSONS),
     Mutation(BOOK, " None or not all(covers.active(id) for id in (event.event_id, window) if id):", " None:", LESSONS),
     Mutation(BOOK, "float(POLARITY[kind] > 0)", "1.0", LESSONS),
     Mutation(BOOK, '.failures if self.kind == "reflection" else _failures_lately(self.signals)', ".failures", LESSONS),

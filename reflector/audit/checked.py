@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from reflector.events import event as ev
-from reflector.events.event import Event, first_moment
+from reflector.events.event import Event
 from reflector.ledger.as_of import Past
 from reflector.playbook.bullet import context_tokens
 from reflector.playbook.duplicates import Pair, duplicates
@@ -132,7 +132,7 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
     revised = ledger.events(types=[ev.BULLET_REVISED], upto=upto)
     reworded = {str(one.facts.get("name")): one.position for one in revised}
     answers = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
-    for event in sorted(answers, key=lambda one: first_moment(one.meta, (one.recorded_at, "", one.position))):
+    for event in sorted(answers, key=lambda one: one.arrived):
         done = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
         if all(map(then.is_active, (event.event_id, event.target_id, done))):
             for one in heirs.get(str(event.facts.get("name")), ()):

@@ -143,6 +143,11 @@ class Event:
         """The data, empty where there is none."""
         return self.data or {}
 
+    @property
+    def arrived(self) -> Moment:
+        """When and where it was first recorded, in whichever ledger."""
+        return first_moment(self.meta, (self.recorded_at, "", self.position))
+
 
 class Appended(NamedTuple):
     """The place of an event: its first position, and whether this append added it."""

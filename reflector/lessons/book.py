@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reflector.events import event as ev
-from reflector.events.event import Event, Moment, first_moment, identity
+from reflector.events.event import Event, Moment, identity
 from reflector.events.lessons import POLARITY
 from reflector.events.registry import fold
 from reflector.events.state import REDACTED, Playbook
@@ -162,7 +162,7 @@ class Lesson:
         if kind not in POLARITY:
             return  # of a newer version
         source, why = str(event.facts.get("source")), str(event.facts.get("why") or "")
-        self.outcomes += (Outcome(event.event_id, kind, event.occurred_at, source, why, _arrived(event)),)
+        self.outcomes += (Outcome(event.event_id, kind, event.occurred_at, source, why, event.arrived),)
         if POLARITY[kind]:
             self.effectiveness = ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha)
             self.worth += (self.effectiveness,)
@@ -215,7 +215,7 @@ def _events(of: Ledger | Past, *types: str) -> Iterator[Event]:
 def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) -> LessonBook:
     """Return the book that events make, in whatever order they stand; other types are passed over."""
     policy = policy or LessonPolicy()
-    taken = sorted(events, key=lambda event: (event.occurred_at, _arrived(event)))
+    taken = sorted(events, key=lambda event: (event.occurred_at, event.arrived))
     by_type: dict[str, list[Event]] = defaultdict(list)
     for event in taken:
         by_type[event.type].append(event)
@@ -284,11 +284,6 @@ def bank_figures(book: LessonBook) -> dict[str, Any]:
         "bank_capacity": book.policy.bank_size,
         "average_lesson_effectiveness": rounded(average),
     }
-
-
-def _arrived(event: Event) -> Moment:
-    """Return when an event was first recorded, in whichever ledger."""
-    return first_moment(event.meta, (event.recorded_at, "", event.position))
 
 
 def _failures_lately(outcomes: Iterable[Outcome]) -> int:

@@ -43,7 +43,7 @@ def lesson_event(
     key   what tells the lesson from others: a reflection and a number, say. Without it, what it says does.
     more  the other fields of `lesson.recorded`; those that are None are left out
     """
-    data = _without_secrets({"kind": kind, "text": text, **{n: v for n, v in more.items() if v is not None}})
+    data = _without_secrets({"kind": kind, "text": text, **more})
     parts = key if key is not None else said(data)
     event_id = identity(ev.LESSON_RECORDED, *parts)
     return NewEvent(ev.LESSON_RECORDED, event_id, data, actor, occurred_at, session_id=session_id)
@@ -94,7 +94,7 @@ def observe_outcome(
     lesson = ledger.event(lesson_id)
     if lesson is None or lesson.type != ev.LESSON_RECORDED:
         raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
-    said = {"kind": kind, "source": source, "why": why, **({"window": window_id} if window_id is not None else {})}
+    said = {"kind": kind, "source": source, "why": why, "window": window_id}
     data = _without_secrets(said, ev.OUTCOME_OBSERVED)
     at, who = _utc(observed_at) if observed_at is not None else None, actor or source
     event = NewEvent(ev.OUTCOME_OBSERVED, "", data, who, at, session_id=session_id, target_id=lesson_id)
@@ -115,7 +115,7 @@ def record_told(
     told = list(dict.fromkeys(lessons))
     if not told:
         return None
-    said = {"via": via, "lessons": told, "bullets": [], **({"task": task} if task is not None else {})}
+    said = {"via": via, "lessons": told, "bullets": [], "task": task}
     event = NewEvent(ev.ADVICE_TOLD, "", _without_secrets(said, ev.ADVICE_TOLD), actor, session_id=session_id)
     return _append(ledger, event, (via, session_id or "", task or ""), key)
 
@@ -191,8 +191,10 @@ def said(data: Mapping[str, Any]) -> list[str]:
 
 
 def _without_secrets(data: Mapping[str, Any], type_: str = ev.LESSON_RECORDED) -> dict[str, Any]:
-    fields = fields_of(type_)
-    return {name: _redacted(value) if name in fields and fields[name].prose else value for name, value in data.items()}
+    """Return the fields that say something, their prose redacted."""
+    prose = {name for name, field in fields_of(type_).items() if field.prose}
+    given = {name: value for name, value in data.items() if value is not None}
+    return {name: _redacted(value) if name in prose else value for name, value in given.items()}
 
 
 def _redacted(value: Any) -> Any:

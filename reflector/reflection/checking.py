@@ -128,11 +128,11 @@ class Checker:
                 self.gate.settle(self.ledger)
             story = self.ledger.targeting(one.window.event_id)
             number = sum(old.type == ev.REFLECTION_ANSWERED and old.facts.get("mode") == MODE for old in story)
-            made = events_of.answered(
-                one.window, self.backend.name, "checked", given,
-                about=(MODE, number), asked=([line.name for line in request.playbook], ()), learns=self.learns,
-            )  # fmt: skip
-            self.ledger.append([replace(made, data={**made.data, "unasked": list(left)})])
+            names = [line.name for line in request.playbook]
+            asked: dict[str, Any] = {"asked": names, "again": [], "unasked": [*left]}
+            asked |= {"learns": True} if self.learns else {}
+            made = events_of.answered(one.window, self.backend.name, MODE, given, about=(MODE, number), asked=asked)
+            self.ledger.append([made])
             answer = self.ledger.event(made.event_id)
             assert answer is not None  # it was appended above
             self.spent += spent_on(answer.meta, given.model).cost
@@ -258,8 +258,8 @@ def learned_in(answer: str, messages: Iterable[Message], advice: Collection[str]
         return []
     quoted = [ParsedTag(n, None, None, turn=one["turn"], quote=one["quote"]) for n, one in enumerate(read)]
     rest = grounds(quoted, messages, (), advice, ())
-    words = [rest[number].words for number in range(len(read))]
-    return [one | {"words": whose} for one, whose in zip(read, words, strict=True) if whose not in ("", "playbook")]
+    said = ((one, rest[number].words) for number, one in enumerate(read))
+    return [one | {"words": words} for one, words in said if words not in ("", "playbook")]
 
 
 def _proposed(entry: object) -> dict[str, Any] | None:

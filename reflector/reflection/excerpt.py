@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from reflector.reflection.prompts import Template
 from reflector.reflection.protocol import BackendError, Prompt
 from reflector.reflection.rules.steps import is_run
-from reflector.text.bounds import head_and_tail, shortened_output, visible
+from reflector.text.bounds import head_and_tail, visible, with_errors
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import CITED, citations_of
 from reflector.transcripts.message import Message
@@ -269,7 +269,8 @@ def _output(text: str, most: int) -> str:
     """Return a tool's answer; how it ended decides, so of a line's worth there is only the end."""
     if len(text) <= most:
         return text
-    return shortened_output(text, most) if most > LINE.output else "…" + text[-most:]
+    quarter = most // 4
+    return with_errors(text, quarter, len(text) - quarter, most) if most > LINE.output else "…" + text[-most:]
 
 
 #: Units are twentieths of a token: whole numbers, so that sums are exact. Claude's tokenizers are not published, and

@@ -56,15 +56,13 @@ def answered(
     *,
     place: tuple[int, int] = (1, 1),
     about: Sequence[str | int] = (),
-    asked: tuple[Sequence[str], Sequence[str]] | None = None,
-    learns: bool = False,
+    asked: Mapping[str, Any] = MappingProxyType({}),
 ) -> NewEvent:
     """Return a raw answer without secrets.
 
     `place` is (how many times the whole window was asked about, the part of it). `about` tells several reflections of
-    one backend on a window apart: each verdict of a person is one. `asked` is the names that a model was asked about,
-    and those of earlier windows among them: whoever has it needs evidence. `learns` says that it was asked for
-    proposals too.
+    one backend on a window apart: each verdict of a person is one. `asked` has the fields of the event that say what a
+    model was asked: whoever has them needs evidence.
     """
     iteration, part = place
     reflection_id = reflection_id_of(recorded.event_id, backend, about)
@@ -76,13 +74,10 @@ def answered(
         "template_sha256": answer.template_sha256,
         "answer": redact(encodable(answer.text[: whole_end(answer.text, MAX_ANSWER)])),
         "iteration": iteration,
+        **asked,
     }
     if part > 1:
         data["part"] = part
-    if asked is not None:
-        data["asked"], data["again"] = map(list, asked)
-    if learns:
-        data["learns"] = True
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     return NewEvent(

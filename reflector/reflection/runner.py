@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -148,11 +148,11 @@ class Runner(Recorder):
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
         learns = self.gate.config.curate and self.backend.quotes
         request = replace(request, allowance=gate, reserve=reserve, learns=learns)
-        asked = (request.cited, request.again) if self.backend.quotes else None
+        asked: dict[str, Any] = {"asked": [*request.cited], "again": [*request.again]} if self.backend.quotes else {}
+        asked |= {"learns": True} if learns else {}
         place, name = (iteration, 1), self.backend.name
-        kept = partial(events_of.answered, recorded, name, request.mode, place=place, asked=asked, learns=learns)
-        ask = partial(self.backend.answer, request)
-        return self.put(window, recorded, ask, kept)
+        kept = partial(events_of.answered, recorded, name, request.mode, place=place, asked=asked)
+        return self.put(window, recorded, partial(self.backend.answer, request), kept)
 
     def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
         if answer.data is None:

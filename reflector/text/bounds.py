@@ -115,24 +115,20 @@ def whole_start(text: str, at: int) -> int:
     return at
 
 
-def head_and_tail(text: str, limit: int) -> str:
-    """`text` itself up to `limit` characters, else its first two thirds and last third of that."""
+def head_and_tail(text: str, limit: int, *, whole: bool = False) -> str:
+    """`text` itself up to `limit` characters, else its first two thirds and last third of that; as `excerpt` cuts it
+    where it is to stay `whole`."""
     if len(text) <= limit:
         return encodable(text)
-    tail = limit // 3
-    return _without_middle(text, limit - tail, len(text) - tail)
+    first, last = limit - limit // 3, len(text) - limit // 3
+    if whole:
+        first, last = whole_end(text, first), whole_start(text, last)
+    return encodable(f"{text[:first]}\n[… {last - first} characters …]\n{text[last:]}")
 
 
 def excerpt(text: str, limit: int) -> str:
     """Return the same as `head_and_tail`, cut so that no secret is halved."""
-    if len(text) <= limit:
-        return encodable(text)
-    tail = limit // 3
-    return _without_middle(text, whole_end(text, limit - tail), whole_start(text, len(text) - tail))
-
-
-def _without_middle(text: str, first: int, last: int) -> str:
-    return encodable(f"{text[:first]}\n[… {last - first} characters …]\n{text[last:]}")
+    return head_and_tail(text, limit, whole=True)
 
 
 def result_text(text: str) -> str:
@@ -144,18 +140,11 @@ def result_text(text: str) -> str:
     if len(text) <= RESULT_TEXT:
         return encodable(text)
     quarter = RESULT_TEXT // 4
-    return _with_errors(text, whole_end(text, quarter), whole_start(text, len(text) - quarter), RESULT_TEXT)
+    return with_errors(text, whole_end(text, quarter), whole_start(text, len(text) - quarter), RESULT_TEXT)
 
 
-def shortened_output(text: str, limit: int) -> str:
-    """Return a tool's answer cut to about `limit` characters as `result_text` cuts it."""
-    if len(text) <= limit:
-        return encodable(text)
-    return _with_errors(text, limit // 4, len(text) - limit // 4, limit)
-
-
-def _with_errors(text: str, first: int, last: int, limit: int) -> str:
-    """Return the text up to `first` and from `last` on, and what looks like errors between."""
+def with_errors(text: str, first: int, last: int, limit: int) -> str:
+    """Return the text up to `first` and from `last` on, and between what looks like errors, in about `limit`."""
     longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
     room = limit - 2 * (limit // 4)

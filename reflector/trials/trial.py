@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from reflector.events import event as ev
-from reflector.events.event import HUMAN, Event, NewEvent, first_moment, identity
+from reflector.events.event import HUMAN, Event, NewEvent, identity
 from reflector.files import write_durably
 from reflector.handover import TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
 from reflector.ledger.append import append, prepare, utc_now
@@ -213,8 +213,7 @@ def lacking(ledger: Reader, newest: int = 0) -> Iterator[tuple[Event, NewEvent]]
 
 
 def _moment(event: Event) -> datetime:
-    recorded, _, _ = first_moment(event.meta, (event.recorded_at, "", event.position))
-    return time_of(recorded) or datetime.min.replace(tzinfo=UTC)
+    return time_of(event.arrived[0]) or datetime.min.replace(tzinfo=UTC)
 
 
 def standing(ledger: Reader, upto: int | None = None) -> TrialStatus | None:
