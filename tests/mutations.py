@@ -290,7 +290,7 @@ MUTATIONS = [
     Mutation(GROUNDS, 'not tag.relevant or tag.followed == "no"', "not tag.relevant", EVIDENCE),
     Mutation(PARSED, 'if "asked" in data and', "if", EVIDENCE),
     Mutation(STANDING, '    if "asked" not in data:\n        return None, {}\n', "", EVIDENCE),
-    Mutation(RUN, "if self.backend.quotes else None", "if False else None", EVIDENCE),
+    Mutation(RUN, "if self.backend.quotes else {}", "if False else {}", EVIDENCE),
     # The gated step.
     Mutation(STEP, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),
     Mutation(STEP, "not config.allow_reflection or dry_run", "not config.allow_reflection", GATED),
