@@ -244,7 +244,6 @@ def commands() -> str:
         parts += [f"\n## {title}\n", "| command | what it does | example |", "|---|---|---|"]
         for name, entry in group.items():
             command = reflector.get_command(context, name)
-            assert command is not None
             typed = "<br>".join(f"`{f'reflector {name} {example}'.rstrip()}`" for example in entry.examples)
             parts.append(f"| `{name}` | {command.get_short_help_str(limit=200)} | {typed} |")
             for inner in command.commands.values() if isinstance(command, click.Group) else ():

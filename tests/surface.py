@@ -42,7 +42,6 @@ def _commands() -> Iterator[str]:
     yield from (f"option {_typed(one)}" for one in program.params if isinstance(one, click.Option))
     for name in [name for group in (*GROUPS.values(), HIDDEN) for name in group]:
         command = program.get_command(click.Context(program), name)
-        assert command is not None
         inner = command.commands.values() if isinstance(command, click.Group) else ()
         for called, one in [(name, command), *((f"{name} {one.name}", one) for one in inner)]:
             yield " ".join(["command", called, *sorted(map(_typed, one.params), key=lambda typed: typed[:1] == "-")])

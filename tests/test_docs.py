@@ -335,7 +335,6 @@ def test_the_quick_start_prints_what_the_readme_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = re.search(r"\$ reflector (add .+)\n(.+)\n", PAGES["README.md"])
-    assert shown is not None
     assert run(["--project", str(tmp_path), *shlex.split(shown[1])]) == 0
     assert capsys.readouterr().out.strip() == shown[2]
 

@@ -188,6 +188,5 @@ def test_what_a_merge_counted_is_no_edit_by_hand_and_says_so_of_the_tags_in_it()
         assert by_merge.rationale == "counted by a merge, in one order for both ledgers, with 4 helpful, 0 harmful"
         for step in (of_s2, of_s3):
             assert (step.counted, step.disposition) == (False, "recounted")
-            assert step.uncounted_by is not None
             assert (step.uncounted_by.position, step.uncounted_by.actor) == (by_merge.position, "merge")
             assert step.uncounted_by.reason == IN_A_MERGE

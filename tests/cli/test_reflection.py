@@ -32,9 +32,8 @@ def say(agent: Agent, text: str) -> None:
     with agent.open_ledger() as ledger:
         runner = Runner(ledger, RulesBackend())
         for window in ledger.windows():
-            recorded = ledger.event(window.event_id)
-            assert recorded is not None
-            line = {"prompt_hash": request_sha256(runner.request(runner.session(recorded))), "completion": text}
+            asked = runner.request(runner.session(ledger.event(window.event_id)))
+            line = {"prompt_hash": request_sha256(asked), "completion": text}
             with Path(agent.environ["REFLECTOR_FIXTURES"]).open("a") as file:
                 file.write(json.dumps(line) + "\n")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reflector.audit.moments import UnknownTarget, target_named
 from reflector.curation.undoing import RetractionRefused, moved, put_back, retract
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent
+from reflector.events.event import NewEvent
 from reflector.events.registry import fold
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
 from reflector.ledger.store import Ledger
@@ -42,12 +42,6 @@ def _counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
     return {row.name: (row.helpful, row.harmful) for row in ledger.rows()}
 
 
-def _event(ledger: Ledger, event: NewEvent) -> Event:
-    found = ledger.event(event.event_id)
-    assert found is not None
-    return found
-
-
 def test_a_session_goes_out_of_the_count_with_all_its_windows_and_comes_back(told: Ledger) -> None:
     target, before = target_named(told, "s1"), told.rows()
     assert [one.added for one in retract(told, target.events, "a test session")] == [True, True]
@@ -63,7 +57,7 @@ def test_a_window_a_reflection_and_a_tag_go_out_by_themselves_and_the_rest_with_
     assert _counters(told) == {"pat-001": (1, 1), "mis-001": (0, 2)}
     retract(told, list(told.events(types=[ev.BULLET_TAGGED], after=10))[:1], "misread too")
     assert sum(_counters(told)["pat-001"]) == 1
-    retract(told, [_event(told, FIRST)], "the first half")
+    retract(told, [told.event(FIRST.event_id)], "the first half")
     (one,) = retract(told, target_named(told, "s1").events, "the rest")
     assert told.at([one.position])[0].target_id == AGAIN.event_id
     with pytest.raises(AlreadyRetracted, match=r"out of the count since position \d+ \(the first half\)"):
@@ -93,16 +87,16 @@ def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
 
 def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
     with pytest.raises(RetractionRefused, match=r"session\.recorded at position 3 is not retracted"):
-        put_back(told, [_event(told, FIRST)], "x")
+        put_back(told, [told.event(FIRST.event_id)], "x")
     with pytest.raises(RetractionRefused, match="reason is empty"):
-        retract(told, [_event(told, FIRST)], "  ")
-    (one,) = retract(told, [_event(told, FIRST)], "key sk-ant-api03-" + "a" * 40)
+        retract(told, [told.event(FIRST.event_id)], "  ")
+    (one,) = retract(told, [told.event(FIRST.event_id)], "key sk-ant-api03-" + "a" * 40)
     assert "aaaaaaaa" not in str(told.at([one.position])[0].data)
 
 
 def test_a_name_means_one_thing_or_is_refused_with_what_it_could_mean(told: Ledger) -> None:
     assert target_named(told, "4").events[0].position == 4
-    assert target_named(told, FIRST.event_id[:10]).events == [_event(told, FIRST)]
+    assert target_named(told, FIRST.event_id[:10]).events == [told.event(FIRST.event_id)]
     assert target_named(told, "aa01").kind == "reflection"
     assert [event.position for event in target_named(told, "s1").events] == [3, 7]
     for text, told_ in (("aa0", "reflection aa01, reflection aa02"), ("s", "session s1, session s2")):

@@ -144,18 +144,13 @@ class InAnyHands(RuleBasedStateMachine):
     def is_clean(self) -> bool:
         return self.file is not None and not self.file.is_edited and self.read is None
 
-    @property
-    def edited(self) -> File:
-        assert self.file is not None
-        return self.file
-
     def save(self) -> None:
-        self.path.write_bytes(self.edited.raw())
+        self.path.write_bytes(self.file.raw())
 
     @precondition(lambda self: self.file and self.file.entries)
     @rule(which=ONE)
     def a_text_is_reworded(self, which: int) -> None:
-        one = self.edited.entries[which % len(self.edited.entries)]
+        one = self.file.entries[which % len(self.file.entries)]
         one.text = self.fresh()
         if one.label is None:  # nobody can say which one it was
             one.name = None
@@ -164,7 +159,7 @@ class InAnyHands(RuleBasedStateMachine):
     @precondition(lambda self: self.file and any(one.name in self.live for one in self.file.entries))
     @rule(which=ONE, section=SLUGS, count=st.integers(0, 9))
     def an_entry_is_moved_and_counted(self, which: int, section: str, count: int) -> None:
-        entries = [one for one in self.edited.entries if one.name in self.live and one.label is not None]
+        entries = [one for one in self.file.entries if one.name in self.live and one.label is not None]
         if entries:
             one = entries[which % len(entries)]
             one.section, one.helpful = section, count
@@ -173,7 +168,7 @@ class InAnyHands(RuleBasedStateMachine):
     @precondition(lambda self: self.file and self.file.entries)
     @rule(which=ONE)
     def an_entry_is_deleted(self, which: int) -> None:
-        del self.edited.entries[which % len(self.edited.entries)]
+        del self.file.entries[which % len(self.file.entries)]
         self.save()
 
     @precondition(lambda self: self.file)
@@ -181,21 +176,21 @@ class InAnyHands(RuleBasedStateMachine):
     def an_entry_is_written(self, section: str, named: bool, count: int) -> None:
         text = self.fresh()
         label = f"{section}-{self.number + 500}" if named else None
-        self.edited.entries.append(Entry(label, None, section, text, count))
+        self.file.entries.append(Entry(label, None, section, text, count))
         self.save()
 
     @precondition(lambda self: self.file)
     @rule(which=ONE)
     def a_removed_entry_is_put_back(self, which: int) -> None:
-        there = {one.label for one in self.edited.entries}
-        base = self.read or self.edited.base
+        there = {one.label for one in self.file.entries}
+        base = self.read or self.file.base
         # Where a bullet that is there has the same words, they are that bullet's.
         taken = {one.text for one in base.values()}
         removed = (row for row in self.ledger.rows() if row.status == "removed" and row.text not in taken)
         gone = [row for row in removed if row.name not in there]
         if gone and not base.keys() & {row.name for row in gone}:
             row = gone[which % len(gone)]
-            self.edited.entries.append(Entry(row.name, None, row.section, row.text, row.helpful, row.harmful))
+            self.file.entries.append(Entry(row.name, None, row.section, row.text, row.helpful, row.harmful))
             self.save()
 
     @precondition(lambda self: self.read is None)
@@ -249,7 +244,6 @@ class InAnyHands(RuleBasedStateMachine):
         theirs = dump([Bullet("pat-001", "pat", "Theirs.")], "2029-01-01T00:00:00.000000Z")
         self.path.write_bytes(theirs)
         synced = sync(self.ledger, self.project)
-        assert synced.of_another is not None
         assert (synced.of_another.name.startswith(ANOTHERS), synced.of_another.read_bytes()) == (True, theirs)
         assert self.by_people() == Counter()
         self.wrote()
@@ -266,8 +260,8 @@ class InAnyHands(RuleBasedStateMachine):
 
     def unread(self) -> bool:
         """Whether a person edited the file since it was written or read."""
-        base = self.read if self.read is not None else self.edited.base
-        return sorted(map(str, base.values())) != sorted(map(str, self.edited.entries))
+        base = self.read if self.read is not None else self.file.base
+        return sorted(map(str, base.values())) != sorted(map(str, self.file.entries))
 
     def ask(self, *, write: bool) -> None:
         wanted, people = self.expected()
@@ -282,9 +276,9 @@ class InAnyHands(RuleBasedStateMachine):
         assert (self.path.read_bytes() if self.path.exists() else None) == before
         if people:
             named = {b.text: name for name, b in live.items()}
-            for one in self.edited.entries:
+            for one in self.file.entries:
                 one.name = one.name if one.name in live else named.get(one.text, one.name)
-            self.read = {one.name or "": replace(one) for one in self.edited.entries}
+            self.read = {one.name or "": replace(one) for one in self.file.entries}
 
     def expected(self) -> tuple[list[tuple[str, str, int, int]], Counter[str]]:
         """What the bullets say after the file is read, and the events of people that this takes."""

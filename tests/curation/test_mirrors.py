@@ -28,9 +28,7 @@ def test_a_section_written_twice_and_taken_out_leaves_the_file(
     again = with_section(written, second)
     assert again == with_section(raw, second)
     assert without_section(again) == raw
-    there = find(again)
-    assert there is not None
-    assert not there.is_edited
+    assert not find(again).is_edited
 
 
 @pytest.fixture

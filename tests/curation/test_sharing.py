@@ -316,7 +316,6 @@ def test_sources_in_the_file_never_count_twice(agent: Agent, tmp_path: Path, edi
 def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Agent) -> None:
     with agent.open_ledger() as ledger:
         (event,) = ledger.events(types=[ev.BULLET_MERGED])
-        assert event.data is not None
         ledger.redact([event.event_id], reason="a secret", actor="human")
         texts = {"pat-003": event.data["text"]}
         assert brought_back(ledger, ledger.head().position, texts) == {"pat-003"}

@@ -112,7 +112,6 @@ def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Pat
             assert reading.run(count).fetchone() == before_that == (end.position + 1,)
         assert again.position == end.position
         assert _content(path) == before
-        assert kept is not None
         assert kept.stat().st_mode & 0o777 == 0o600
         assert _content(kept) == now
         assert other.append([added("oth-010")])[0].position == end.position + 1
@@ -176,7 +175,6 @@ def test_a_ledger_that_is_gone_or_broken_is_replaced_and_kept_aside(path: Path, 
     assert _content(path) == before
     assert path.stat().st_mode & 0o777 == 0o600
     if damage == "broken":
-        assert kept is not None
         assert kept.read_bytes() == broken
 
 

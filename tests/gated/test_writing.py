@@ -64,7 +64,6 @@ def test_an_entry_is_kept_with_its_keys_in_order_and_the_defaults() -> None:
 def test_an_entry_becomes_a_lesson_of_its_agent(ledger: Ledger) -> None:
     times = iter((0.0, 60.0))
     late = after_turn(TURN, OPEN, ledger=ledger, clock=lambda: next(times))
-    assert late is not None
     assert (late.reason, late.summary, ledger.head().position) == ("reflection_timeout", "hi", 0)
     after_turn(TURN, OPEN, ledger=ledger)
     said = {"kind": "summary", "text": "hi", "owner": "AgentA", "tags": ["reflection"]}

@@ -181,7 +181,6 @@ def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_ack
     padding = "x" * 2_000_000
     for number in range(20):
         with project.start() as process:
-            assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(event("SessionEnd", session_id=str(number), x=padding)).encode())
                 process.stdin.close()
@@ -198,9 +197,7 @@ def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_ack
 def test_the_hook_ends_well_when_nobody_reads_its_output(project: Project, name: str) -> None:
     project.write_playbook(("oth-001", "text", 1, 0))
     with project.start() as process:
-        assert process.stdout is not None
         process.stdout.close()
-        assert process.stdin is not None
         process.stdin.write(json.dumps(event(name)).encode())
         process.stdin.close()
         assert process.wait(timeout=30) == 0

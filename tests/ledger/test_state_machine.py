@@ -219,8 +219,6 @@ class LedgerMachine(RuleBasedStateMachine):
             (answer,) = self.ledger.redact([what.event_id], reason="x", actor="human")
             assert answer.position == len(self.appended) + 1
             stored = self.ledger.event(answer.event_id)
-            assert stored is not None
-            assert stored.data is not None
             self.appended.append(
                 NewEvent(stored.type, stored.event_id, stored.data, "human", target_id=stored.target_id)
             )

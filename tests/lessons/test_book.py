@@ -114,7 +114,6 @@ def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_wi
         (run.event_id, (0.4, "retracted")),
     ):
         event = ledger.event(event_id)
-        assert event is not None
         retract(ledger, [event], "mistaken")
         assert (only(ledger).effectiveness, only(ledger).state) == then
         put_back(ledger, [event], "it was right")
@@ -253,6 +252,5 @@ def test_an_erased_mistake_is_no_lesson_of_the_bank_whoever_counts_it(ledger: Le
     engine.record_lesson_outcome(kept, success=True)
     ledger.redact([erased], reason="a name", actor="human")
     found = figures(ledger)
-    assert found is not None
     assert (found.lessons_stored, found.average_lesson_effectiveness) == (1, 0.6)
     assert asdict(found).items() <= engine.get_stats().items()

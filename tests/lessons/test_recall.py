@@ -79,7 +79,6 @@ def test_bullets_and_lessons_of_a_ledger_are_found_as_of_a_moment(ledger: Ledger
 
 def test_a_program_asks_the_project_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = Agent.in_folder(tmp_path)
-    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     monkeypatch.chdir(agent.project)
     assert reflector.recall("the failing test") == []
     assert not agent.ledger.exists()

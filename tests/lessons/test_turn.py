@@ -48,7 +48,6 @@ def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
         "I cannot do that.\n\nRevised answer after reflection:\n\nThe file does not exist; the folder holds a.txt."
     )
     # Other words undo no failed call: 1 - 0.4 - 0.25, then 1 - 0.4.
-    assert found.retried is not None
     assert (found.signals.score(), found.retried.score(), found.improvement) == (0.35, 0.6, 0.384615)
     assert types(ledger) == [ev.GATE_DECIDED, ev.LESSON_RECORDED, ev.REVISION_ATTEMPTED, ev.OUTCOME_OBSERVED]
     decided, _, attempted, outcome = (event.data or {} for event in ledger.events())
@@ -164,6 +163,5 @@ def test_of_two_processes_that_revise_one_turn_the_first_stands(ledger: Ledger) 
 
     found = turn(Late("I looked, and there is none.", strategy="Another"), ledger=ledger)
     assert (found.content, found.failure) == ("I cannot do that.", "the turn was revised before")
-    assert found.reflection is not None
     assert found.reflection.corrective_strategy == "Say what is known"
     assert len(types(ledger)) == 4

@@ -61,12 +61,10 @@ class Played:
 
 @pytest.fixture(params=list(JUDGES))
 def played(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
-    home = tmp_path / "home"
-    home.mkdir()
+    Path.home().mkdir()
     made = Played(tmp_path, request.param)
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", *(f"{one}_PROXY" for one in ("HTTP", "HTTPS", "ALL"))):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(home))
+    for name in ("HTTP", "HTTPS", "ALL"):
+        monkeypatch.delenv(f"{name}_PROXY", raising=False)
     monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("CODEX_API_KEY", "the-key-of-the-consent")
     monkeypatch.setenv("NODE_OPTIONS", "--no-warnings")  # which no client needs

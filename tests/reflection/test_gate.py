@@ -31,9 +31,7 @@ PROJECT = Path("/home/ada/work/shop")
 
 def recorded(ledger: Ledger, tmp_path: Path, trigger: str = "SessionEnd", reason: str | None = None) -> Event:
     path = Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl")
-    event = ledger.event(take_in(ledger, Source(path, trigger, reason=reason)).event_id or "")
-    assert event is not None
-    return event
+    return ledger.event(take_in(ledger, Source(path, trigger, reason=reason)).event_id)
 
 
 def check(ledger: Ledger, event: Event, gate: Gate, **fields: bool) -> int | str | None:
@@ -189,21 +187,16 @@ def spending(tmp_path: Path) -> Spending:
     return Spending({"HOME": str(tmp_path)})
 
 
-def record(spending: Spending) -> Path:
-    assert spending.path is not None
-    return spending.path
-
-
 def test_a_ledger_is_told_what_the_others_took_and_have_reserved(spending: Spending) -> None:
     spending.write("a", 100)
     spending.write("b", 20, 3)
     assert [spending.total(origin, 0) for origin in ("a", "b", "c")] == [123, 120, 123]
     spending.write("b", 20)
     assert spending.total("a", 100) == 120
-    assert [path.stat().st_mode & 0o777 for path in (record(spending), record(spending).parent)] == [0o600, 0o700]
+    assert [path.stat().st_mode & 0o777 for path in (spending.path, spending.path.parent)] == [0o600, 0o700]
     spending.write("a", 40)  # an older ledger that came back frees nothing
     assert (spending.total("a", 40), spending.total("b", 20)) == (120, 120)
-    record(spending).unlink()  # a lost record leaves each ledger its own sum and is written again by each
+    spending.path.unlink()  # a lost record leaves each ledger its own sum and is written again by each
     assert spending.total("a", 100) == 100
     spending.write("a", 100)
     spending.write("b", 25)
@@ -215,7 +208,7 @@ def test_damage_costs_the_ledger_that_asks_nothing_and_the_next_line_stands(dama
     with tempfile.TemporaryDirectory() as folder:
         spending = Spending({"HOME": folder})
         spending.write("a", 7)
-        with record(spending).open("ab" if end else "wb") as file:
+        with spending.path.open("ab" if end else "wb") as file:
             file.write(damage)
         assert spending.total("a", 50) >= 50
         spending.write("b", 9)
@@ -252,7 +245,7 @@ def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path:
     spending = Spending({"HOME": str(tmp_path)})
     assert 300 <= spending.total("", 0) <= 400
     # Who sees half of a line at the end of a page of memory writes an empty line before its own.
-    lines = [line for line in record(spending).read_bytes().splitlines() if line]
+    lines = [line for line in spending.path.read_bytes().splitlines() if line]
     assert len(lines) == 4 * 20 * 2
     assert all(line.count(b" ") == 2 for line in lines)
 
@@ -262,7 +255,7 @@ def test_each_month_has_a_record_of_its_own_and_without_a_home_each_ledger(tmp_p
         Spending({"XDG_STATE_HOME": str(tmp_path)}, datetime(2026, month, 1, tzinfo=UTC)) for month in (11, 12)
     )
     november.write("a", 7)
-    assert record(november) == tmp_path / "reflector" / "tokens-2026-11"
+    assert november.path == tmp_path / "reflector" / "tokens-2026-11"
     assert (november.total("b", 0), december.total("b", 0)) == (7, 0)
     alone = Spending({})
     alone.write("a", 7)
@@ -271,7 +264,7 @@ def test_each_month_has_a_record_of_its_own_and_without_a_home_each_ledger(tmp_p
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("elsewhere")])
 def test_what_is_no_record_is_an_error_and_holds_nobody_up(spending: Spending, make: Callable[[Path], object]) -> None:
-    path = record(spending)
+    path = spending.path
     path.parent.mkdir(parents=True)
     make(path)
     with pytest.raises(OSError, match="Errno"):

@@ -164,7 +164,6 @@ def test_a_refusal_is_final(api: Api, runner: Runner, text: str) -> None:
         runner.finish_pending(retry="all")
     assert len(api.asked) == 1
     (failed,) = of_type(runner.ledger, ev.REFLECTION_FAILED)
-    assert failed.data is not None
     assert (failed.data["stage"], failed.data["message"]) == ("answer", "the model declined to answer")
     assert runner.ledger.open_windows() == []
 

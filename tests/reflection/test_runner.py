@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import Event
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from reflector.reflection import runner as runner_module
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
+from tests.ledger.events import changed
 from tests.road.sessions import Session
 from tests.sessions.test_intake import add_bullets
 
@@ -82,8 +83,6 @@ def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: C
     assert counters(ledger) == {"pat-001": (1, 0), "pat-002": (0, 1)}
     (answered,) = of_type(ledger, ev.REFLECTION_ANSWERED)
     (completed,) = of_type(ledger, ev.REFLECTION_COMPLETED)
-    assert answered.data is not None
-    assert completed.data is not None
     assert (answered.data["model"], answered.data["prompt_sha256"]) == ("model-1", "p" * 64)
     assert answered.meta == {"input_tokens": 7}
     assert completed.data["analysis"] == "It went well."
@@ -107,8 +106,7 @@ def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: C
 )
 def test_each_tag_is_kept_with_what_became_of_it(ledger: Ledger, cites: Cites, entry: Any, disposition: str) -> None:
     add_bullets(ledger, "mis-001")
-    removed = {"name": "mis-001", "reason": "deleted", "into": None}
-    ledger.append([NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, "x"), removed, "human")])
+    ledger.append([changed(ev.BULLET_REMOVED, "mis-001", reason="deleted", into=None)])
     cites("pat-001", "pat-002")
     (done,) = Runner(ledger, Says([tags(entry, tag("pat-002", "helpful"))])).finish_pending()
     assert done.outcome == "completed"
@@ -176,7 +174,6 @@ def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(ledger: Led
         (done,) = runner.finish_pending(retry="all")
         (window,) = ledger.open_windows()
         trouble = runner.trouble(window)
-        assert trouble is not None
         assert (done.again, trouble.attempts) == (True, 0)
         pauses.append(trouble.next_try - datetime.fromisoformat(trouble.last.recorded_at))
     assert pauses == [timedelta(minutes=minutes) for minutes in (1, 2, 4, 8, 16, 32, 60, 60, 60)]

@@ -10,7 +10,7 @@ import pytest
 from reflector.audit.blame import blame
 from reflector.curation.undoing import put_back, retract
 from reflector.events import event as ev
-from reflector.events.event import Appended, NewEvent, identity
+from reflector.events.event import Appended, NewEvent
 from reflector.ledger.store import Ledger
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
@@ -18,9 +18,10 @@ from reflector.reflection.reflection_events import Reflected
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of
+from tests.ledger.events import added
 from tests.reflection.test_runner import Says, tag, tags
 from tests.road.sessions import Session
-from tests.sessions.test_intake import add_bullets, windows
+from tests.sessions.test_intake import windows
 
 THANKS = "Perfect, that works. Thanks!"
 RULES = RulesBackend()
@@ -33,10 +34,7 @@ class Cut:
         self.ledger = ledger
         self.path = path
         self.session = Session()
-        add_bullets(ledger, "pat-002")
-        text = "Change how the cart adds up its total."
-        data = {"name": "pat-001", "section": "pat", "text": text, "helpful": 0, "harmful": 0, "origin": "cli"}
-        ledger.append([NewEvent(ev.BULLET_ADDED, identity(ev.BULLET_ADDED, "pat-001"), data, "human")])
+        ledger.append([added("pat-001", "Change how the cart adds up its total."), added("pat-002", "Advice pat-002.")])
 
     def window(self, mode: WindowMode = "new", *, by: Backend | None = RULES) -> list[Reflected]:
         """Take in what was said since the last one, and let a backend judge it."""
@@ -102,7 +100,6 @@ def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(cut: Cut, 
     assert (cut.tags(), cut.counters()) == (["helpful", "neutral"], (0, 0))
     first, second = [step for step in blame(cut.ledger, "pat-001") if step.tag]
     assert (first.tag, first.disposition, second.tag) == ("helpful", "retracted", "neutral")
-    assert first.uncounted_by is not None
     assert first.uncounted_by.actor == backend.name
     assert first.uncounted_by.reason == "overturned by a later window of the session, which says neutral"
 

@@ -333,7 +333,6 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
     assert f"{len(found.lines) - len(asked)} not asked about: reflector check" in page.text
     assert {row[0]: [row[1], whole(row[2]), whole(row[3]), row[4]] for row in rows} == wanted
     assert "ctx-004: never cited; a check found it followed 27 of 27" in page.text
-    assert trial is not None
     arms = [[arm.sessions, arm.good] for arm in (trial.told, trial.without)]
     assert [list(map(whole, row[1:3])) for row in page.tables["Sessions of the trial"]] == arms
     assert trial.sentence in page.text

@@ -137,7 +137,6 @@ class Agent:
             stderr=subprocess.PIPE,
             env=self.env() if spawn else self.env(REFLECTOR_NO_SPAWN="1"),
         )
-        assert process.stdin is not None
         process.stdin.write(json.dumps(payload).encode())
         process.stdin.close()
         process.stdin = None

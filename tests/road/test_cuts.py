@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from reflector.audit.doubles import Totals, double_counts
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.proof.verify import verify
@@ -28,6 +27,7 @@ from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.reading import UnknownTranscript, scan
 from tests.conftest import OpenLedger, examples
+from tests.ledger.events import added
 from tests.road.sessions import Session
 
 
@@ -55,7 +55,7 @@ class Yard:
         self.folder = folder
         self.template = folder / "template.db"
         with Ledger.open_file(self.template) as ledger:
-            ledger.append([added(bullet) for bullet in bullets])
+            ledger.append([added(bullet.name, bullet.text) for bullet in bullets])
 
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
@@ -119,12 +119,6 @@ def at_random(chance: Random, path: Path) -> list[Cut]:
     places = ends(path)
     chosen = sorted(chance.sample(places, min(len(places), chance.randint(1, 5))))
     return [Cut(end, chance.random() < 0.7) for end in chosen]
-
-
-def added(bullet: Bullet) -> NewEvent:
-    """The event that adds a bullet without counts."""
-    data = {"name": bullet.name, "section": bullet.section, "text": bullet.text, "helpful": 0, "harmful": 0}
-    return NewEvent(ev.BULLET_ADDED, identity(ev.BULLET_ADDED, bullet.name), {**data, "origin": "cli"}, "human")
 
 
 BULLETS = (
@@ -230,7 +224,7 @@ def test_on_either_engine_windows_count_what_the_whole_counts(open_ledger: OpenL
     path = session.user(SAYS[0]).agent("I will keep [pat-002] in mind.").write(tmp_path / "t.jsonl")
     whole, cut = open_ledger("whole"), open_ledger("cut")
     for ledger in (whole, cut):
-        ledger.append([added(bullet) for bullet in BULLETS])
+        ledger.append([added(bullet.name, bullet.text) for bullet in BULLETS])
     take(whole, path)
     take(cut, path, [Cut(end) for end in ends(path)])
     assert outcome(cut) == outcome(whole)

@@ -145,10 +145,7 @@ def _edited(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("happens", [Agent.ended, _edited, lambda agent: agent.call("add", "pat", "More advice.")])
-def test_whatever_happens_after_a_question_is_noticed(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Agent], object]
-) -> None:
-    monkeypatch.setenv("HOME", str(agent.home))
+def test_whatever_happens_after_a_question_is_noticed(agent: Agent, happens: Callable[[Agent], object]) -> None:
     for _ in range(3):
         agent.call("list")
     assert _is_seen(agent)

@@ -57,7 +57,6 @@ def observed(ledger: Ledger, session: Session, folder: Path) -> list[Outcome]:
     """The outcomes of the only lesson once the session was taken in."""
     path = session.write(folder / f"{session.id}-{len(session.records)}.jsonl")
     taken = take_in(ledger, Source(path, "SessionEnd", session_id=session.id))
-    assert taken.event_id is not None
     for _ in range(2):  # reading a window again adds nothing
         record_test_outcomes(ledger, [taken.event_id])
     (one,) = lesson_book(ledger)
@@ -123,7 +122,6 @@ def test_a_lesson_gets_no_outcome_where(
 ) -> None:
     path = mended(lesson).write(tmp_path / "s.jsonl")
     taken = take_in(ledger, Source(path, "SessionEnd"))
-    assert taken.event_id is not None
     (event,) = ledger.events(types=(LESSON_RECORDED,))
     with monkeypatch.context() as patch:
         if why == "the transcript is gone":

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.events.event import identity
 from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts.reading import UnknownTranscript
+from tests.ledger.events import added, changed
 from tests.road.sessions import Session, as_bytes
 
 
@@ -29,15 +30,12 @@ def windows(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def add_bullets(ledger: Ledger, *names: str) -> None:
-    for name in names:
-        data = {"name": name, "section": "pat", "text": f"Advice {name}.", "helpful": 0, "harmful": 0, "origin": "cli"}
-        ledger.append([NewEvent(ev.BULLET_ADDED, identity(ev.BULLET_ADDED, name), data, "human")])
+    ledger.append([added(name, f"Advice {name}.") for name in names])
 
 
 def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(ledger: Ledger, tmp_path: Path) -> None:
     add_bullets(ledger, "pat-001", "pat-002")
-    removed = {"name": "pat-002", "reason": "deleted", "into": None}
-    ledger.append([NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, "x"), removed, "human")])
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-002", reason="deleted", into=None)])
     path = Session("s-1").agent("[pat-002] and [pat-009] and [pat-001] and [pat-001]").write(tmp_path / "t.jsonl")
     found = taken(ledger, path, session_id="s-1", reason="logout")
     (data,) = windows(ledger)

@@ -176,7 +176,6 @@ def test_the_users_lock_is_asked_for_while_the_projects_is_held_and_never_the_ot
         patch.object(locks, "held", wraps=locks.held) as held,
         open_pipeline(Project.of_user() if is_users else Project.at(agent.project)) as pipeline,
     ):
-        assert pipeline is not None
         pipeline.take(Source(path, "SessionEnd"))
         pipeline.finish()
     first, *others = [call.args[0] for call in held.call_args_list]

@@ -193,9 +193,7 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def opened(ledger: Ledger, **more: Any) -> datetime:
     given = {"bullets": [], "exempt": [], "share": 0.5, "outcome": "correction-free"} | more
     start(ledger, **given)
-    status = standing(ledger)
-    assert status is not None
-    return datetime.fromisoformat(status.opened_at) + timedelta(seconds=1)
+    return datetime.fromisoformat(standing(ledger).opened_at) + timedelta(seconds=1)
 
 
 def test_a_trial_compares_the_drawn_sessions_in_a_sentence(ledger: Ledger, settle: Callable[[], None]) -> None:
@@ -210,7 +208,6 @@ def test_a_trial_compares_the_drawn_sessions_in_a_sentence(ledger: Ledger, settl
         good[withheld] += not bad
         ledger.append(ended(number, began=began, corrections=int(bad)))
     before = standing(ledger)
-    assert before is not None
     assert (before.unsettled, before.verdict) == (160, "early")
     left_out = [
         *ended(900, began=began - timedelta(days=1)),
@@ -220,7 +217,6 @@ def test_a_trial_compares_the_drawn_sessions_in_a_sentence(ledger: Ledger, settl
     ledger.append(left_out)
     settle()
     found = standing(ledger)
-    assert found is not None
     assert (found.told.sessions + found.without.sessions, found.unsettled) == (160, 0)
     assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1  # s-1 and its fork are one
     assert (found.verdict, (found.low or 0) > 0) == ("helps", True)
@@ -238,7 +234,6 @@ def test_an_outcome_is_settled_after_a_day(ledger: Ledger, settle: Callable[[], 
     settle()
     ledger.append(ended(2, began=began, root="s-1", corrections=1))
     found = standing(ledger)
-    assert found is not None
     assert (found.told.good + found.without.good, found.told.sessions + found.without.sessions) == (1, 1)
 
 
@@ -281,7 +276,6 @@ def test_an_import_of_history_says_what_came_of_sessions_of_an_earlier_version(a
         path = Session("s-1").user("Fix it.").agent("Done.").write(tmp_path / "t.jsonl")
         took = take_in(ledger, Source(path, "ingest"))
         recorded = ledger.event(took.event_id or "")
-        assert recorded is not None
         data = dict(recorded.data or {}) | {"agent": "earlier"}
         ledger.append([NewEvent(recorded.type, identity("earlier"), data, "hook:SessionEnd", session_id="s-2")])
         ((window, came),) = lacking(ledger)

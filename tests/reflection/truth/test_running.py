@@ -77,7 +77,6 @@ def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(store: Ledge
     assert [one.key_insight for one in result.insights] == ["a", "b"]
     assert types(sums) == [*TYPES[:2], ev.REFLECTION_ANSWERED, ev.LESSON_RECORDED, *TYPES[2:]]
     (recorded,) = sums.events(types=[ev.TRAJECTORY_RECORDED])
-    assert recorded.data is not None
     assert (recorded.data["cited"], recorded.data["unknown"]) == (["pat-001"], ["x"])
     answers = data(sums, ev.REFLECTION_ANSWERED)
     assert [(one["answer"], one["mode"]) for one in answers] == [
