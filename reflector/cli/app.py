@@ -268,8 +268,8 @@ class _ReaderGone(Exception):
 def known_code(error: Exception) -> int | None:
     """Return the exit code of an error that a person can mend; None for a bug."""
     from reflector.config import ConfigError
-    from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.changes import BulletRefused
+    from reflector.curation.playbook_file import PlaybookRefused
     from reflector.files import Changed
     from reflector.hooks.git_setup import GitRefused
     from reflector.hooks.install import MalformedSettings, SettingsRefused

@@ -19,9 +19,8 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, SECTION, dry_run_option, find_bullet, json_option, why_option
 from reflector.cli.output import note, print_json, safe, shaped
-from reflector.curation.adoption import digest
 from reflector.curation.changes import Step, apply, planned
-from reflector.curation.playbook_file import checkpoint_of, untaken
+from reflector.curation.playbook_file import checkpoint_of, digest, untaken
 from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, moved, take_back, undoing
 from reflector.events import event as ev
 from reflector.events.event import Event

@@ -26,7 +26,7 @@ from reflector.cli.options import (
 )
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
 from reflector.curation import playbook_file
-from reflector.curation.adoption import PlaybookRefused
+from reflector.curation.playbook_file import PlaybookRefused
 from reflector.curation.sharing import is_shared
 from reflector.curation.undoing import adopt, adoptions
 from reflector.events.registry import fold

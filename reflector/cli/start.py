@@ -20,7 +20,7 @@ from reflector.cli.app import Place, reflector
 from reflector.cli.options import json_option
 from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, shaped, short_time, table
 from reflector.cli.table import GROUPS
-from reflector.curation.adoption import kept_of_others, of_another, read, told_beside
+from reflector.curation.playbook_file import kept_of_others, of_another, read, untaken
 from reflector.events import event as ev
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger, WindowRow
@@ -33,7 +33,7 @@ from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.reflection.protocol import REDACTED, Trouble, trouble_of
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
-from reflector.sessions.injection import told_names, told_text
+from reflector.sessions.injection import told_beside, told_names, told_text
 
 _TROUBLED = {"failed", "given_up"}
 #: Places of a kind that `help` shows.
@@ -238,8 +238,6 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
         if (trial := standing(ledger)) is not None and trial.state != "closed":
             found.trial = trial.sentence
     if not spool.was_seen(project, spool.seen(project, ledger)):  # else the last question took the file as it is
-        from reflector.curation.playbook_file import untaken
-
         more = [f"{project.playbook_json}: {problem}" for problem in untaken(ledger, project)]
         found.problems += [problem for problem in more if problem not in found.problems]
 

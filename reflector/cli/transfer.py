@@ -24,11 +24,10 @@ from reflector.cli.options import (
     yes_option,
 )
 from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, table
-from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
 from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
 from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
-from reflector.curation.playbook_file import settle
+from reflector.curation.playbook_file import PlaybookRefused, import_bullets, new_bullets, settle, without_known
 from reflector.curation.watching import adopting
 from reflector.events.event import Appended, Event
 from reflector.exchange.merge import Merged, merge

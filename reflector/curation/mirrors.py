@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from reflector.curation.adoption import digest
 from reflector.curation.edit_events import Base, take_in_turn
+from reflector.curation.playbook_file import digest
 from reflector.curation.sharing import version_in_git
 from reflector.events.registry import ADVICE, RARE_TYPES, fold
 from reflector.files import Changed, read_ours, replace_read

@@ -1,7 +1,10 @@
-"""playbook.json: what the ledger says, written where agents and people read it, and taken back when they edit it.
+"""playbook.json: what the ledger says, written where agents and people read it, and taken back when they edit it; and
+other playbook files, adopted with their counters as the baseline that a ledger's counting goes on from.
 
 Invariant: the file is never overwritten while it says something that the ledger does not know, and nothing in it that
 its ledger's person did not write becomes an event by `human`. What a file is to a ledger, `look` decides in one place.
+A file is adopted whole or refused with each entry that keeps it out, and no name comes to mean two bullets. A copy that
+is kept aside is readable by its owner alone.
 
 A file of ours is known by itself: `last_updated` is the time of one event, and the playbook folded up to that
 event gives the file's bytes. So an older export that came back (another branch checked out, a backup, a
@@ -13,37 +16,28 @@ moment which this ledger does not know is another ledger's, or this one's before
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from reflector.curation.adoption import (
-    ANOTHERS,
-    PlaybookRefused,
-    digest,
-    edited,
-    import_bullets,
-    keep,
-    keep_edited,
-    names_taken,
-    read,
-    unfit,
-)
-from reflector.curation.changes import advice_fault
+from reflector.curation.changes import advice_fault, is_taken
 from reflector.curation.edit_events import Base, in_names_of, renamed, take_in_turn
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.events.registry import ADVICE, fold
 from reflector.events.state import REDACTED
-from reflector.files import Changed, replace_read
-from reflector.ledger.store import Ledger
+from reflector.files import Changed, absolute, private_folder, read_ours, replace_file, replace_read
+from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
-from reflector.playbook.admissible import hidden_fault
+from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import Loaded, dump, dump_shared, load
+from reflector.playbook.document import CORRECT, MAX_BYTES, REBUILD, Loaded, dump, dump_shared, load
 from reflector.project import Project
+from reflector.text.secrets import quote
 
 #: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
 #: stands in it until it is written; and the version in git that was recorded last.
@@ -64,6 +58,26 @@ _ADVICE = (ADVICE - {ev.BULLET_RECOUNTED}) | {ev.EVENT_REDACTED}
 Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "unreadable"]
 
 _NOTHING = Loaded("sections")
+#: How the copies of playbook files in the folder `kept` begin: an adopted one or one that a rebuild replaced, and one
+#: that another ledger wrote.
+ADOPTED = "playbook"
+ANOTHERS = "another-ledger"
+#: The copy of an edited file that a question read and left to be written; a later edit is compared with it.
+_EDITED = "edited.json"
+
+
+class PlaybookRefused(Exception):
+    """A playbook file that cannot be imported; it was left as it is. `problems` names each entry."""
+
+    def __init__(self, path: Path, problems: Sequence[Finding]) -> None:
+        self.path = path
+        self.problems = tuple(problems)
+        # No ledger can write this file again: it holds none of these bullets yet.
+        lines = [f"  {problem}".replace(REBUILD, CORRECT) for problem in self.problems[:20]]
+        more = len(self.problems) - len(lines)
+        if more > 0:
+            lines.append(f"  … and {more} more")
+        super().__init__("\n".join([f"{path} cannot be imported and is left as it is:", *lines]))
 
 
 class Found(NamedTuple):
@@ -129,7 +143,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
     raw = None if found.kind == "missing" else found.raw
     written = _write(ledger, project, raw) if write and not stays else None
     if (edits or is_edited) and written is None and not (stays or later):
-        keep_edited(project, found.raw)
+        replace_file(_kept(project) / _EDITED, found.raw, 0o600)
         _saw(ledger, project, ledger.head().position, found.raw)
     return Synced(kept, (), bool(written), renamed(ledger, found.loaded) if edits else {})
 
@@ -326,7 +340,7 @@ def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> Non
 
 def _edited(ledger: Ledger, project: Project) -> bytes | None:
     """Return the edited file that a question took in, if nothing was written since."""
-    copy = edited(project)
+    copy = read(project.state_dir / "kept" / _EDITED)
     return copy if copy is not None and _last(ledger, project)[1] == digest(copy) else None
 
 
@@ -397,3 +411,108 @@ def _may_stay(ledger: Ledger, project: Project, found: Found) -> bool:
     else:
         return False
     return next(ledger.events(after=position, types=_ADVICE), None) is None
+
+
+def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> None:
+    """Adopt a playbook file's bullets with their counters as the baseline.
+
+    `path` names the file where it is not the project's own playbook.json.
+
+    Bullets that the ledger has with the same section and text are left out; raises PlaybookRefused when a
+    name of the file means another bullet in the ledger. The original file is kept in the state folder.
+    """
+    new = new_bullets(ledger, loaded, path or project.playbook_json)
+    if not new:
+        return
+    keep(project, raw)
+    whole = digest(raw)
+    event_id = identity(ev.PLAYBOOK_IMPORTED, whole, *(b.name for b in new))
+    data = {"sha256": whole, "format": loaded.format, "bullets": [asdict(b) for b in new]}
+    ledger.append([NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")])
+
+
+def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
+    """Return the bullets of a file that the ledger lacks. Raises PlaybookRefused as `import_bullets` does."""
+    rows = {row.name: row for row in ledger.rows()}
+    if problems := names_taken(rows.values(), loaded) or unfit(loaded.bullets, hidden_fault):
+        raise PlaybookRefused(path, problems)
+    # Entries without a name are known by what they say, or a second import would add them once more.
+    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
+    return [
+        b
+        for b in loaded.bullets
+        if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
+    ]
+
+
+def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
+    """Return a file without the new bullets whose text a live one has, in any section, and a line for each of them."""
+    rows = ledger.rows()
+    known = {row.name for row in rows}
+    saying = {same_words(row.text): row.name for row in reversed(rows) if row.status == "live"}
+    says = {b.name: saying.get(same_words(b.text)) for b in loaded.bullets if b.name not in known}
+    kept = tuple(b for b in loaded.bullets if says.get(b.name) is None)
+    lines = [f"{loaded.places[name]}: {other} says this already" for name, other in says.items() if other is not None]
+    return replace(loaded, bullets=kept), lines
+
+
+def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tuple[Finding, ...]:
+    """Return the bullets of a file whose text cannot be new advice, as `fault` says of it."""
+    remedy = "correct the text; nothing of the file is imported until then"
+    return tuple(
+        Finding("playbook", f"bullet {bullet.name}", what, remedy, quote(bullet.text, 60))
+        for bullet in bullets
+        if (what := fault(bullet.text))
+    )
+
+
+def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:
+    """Return the names of a file that mean another bullet in the ledger."""
+    known = {row.name: row for row in rows}
+    found: list[Finding] = []
+    for b in loaded.bullets:
+        if b.name in known and is_taken(known[b.name], b):
+            is_live = known[b.name].status == "live"
+            what = "the name means another bullet in this ledger" if is_live else "the name was retired in this ledger"
+            way = f"names are never reused: remove the name to be given a new one, or see `reflector show {b.name}`"
+            found.append(Finding("playbook", f"bullet {b.name}", what, way, b.text[:60]))
+    return tuple(found)
+
+
+def read(path: Path) -> bytes | None:
+    """Return a playbook file's bytes; None where there is none. Raises OSError."""
+    try:
+        return read_ours(path, MAX_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def digest(content: bytes | str) -> str:
+    """Return what a content is known by."""
+    return sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def keep(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
+    """Return a copy of a file's bytes in the state folder, named by their digest. Raises OSError, LedgerUnavailable."""
+    path = _kept(project) / f"{kind}-{digest(raw)[:12]}.json"
+    replace_file(path, raw, 0o600)
+    return path
+
+
+def _kept(project: Project) -> Path:
+    return Path(private_folder(absolute(project.make_state_dir() / "kept")))
+
+
+def kept_of_others(project: Project) -> list[Path]:
+    """The copies of playbook.json that another ledger had written; they lie there until their owner removes them."""
+    return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
+
+
+def of_another(path: Path, kept: Path) -> str:
+    """Return the note about a file that another ledger wrote."""
+    return (
+        f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
+        f"counted; it is kept as {kept}. Put the newest backup in place with `reflector ledger restore`, or count the "
+        "sessions again with `reflector import-history` or `reflector ingest`; after that, "
+        f"`reflector import {kept}` adds the bullets that only this file has. Remove it when you are done"
+    )

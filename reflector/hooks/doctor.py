@@ -20,9 +20,8 @@ from pathlib import Path
 
 from reflector import entries, files, handover, locate
 from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_config
-from reflector.curation.adoption import kept_of_others, read, told_beside
 from reflector.curation.mirrors import mirrors
-from reflector.curation.playbook_file import untaken
+from reflector.curation.playbook_file import kept_of_others, read, untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import fast, git_setup
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
@@ -40,6 +39,7 @@ from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_templ
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.drain import drain
+from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
 from reflector.text.secrets import found
 from reflector.trials.trial import running

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reflector.config import ConfigError
-from reflector.curation.adoption import PlaybookRefused, of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
-from reflector.curation.playbook_file import known, sync
+from reflector.curation.playbook_file import PlaybookRefused, known, of_another, sync
 from reflector.curation.proposals import proposals, sweep
 from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL

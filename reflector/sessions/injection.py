@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector import handover
-from reflector.files import error_words, open_ours, write_durably
+from reflector.files import error_words, open_ours, read_ours, write_durably
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.ledger.usage import Usage
     from reflector.lessons.book import LessonBook
+    from reflector.project import Project
     from reflector.reflection.reflection_events import Reflected
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
@@ -323,8 +324,7 @@ def _of_ledger(folder: Path) -> Known | None:
 
         site.main()
     from reflector.config import ConfigError, is_server
-    from reflector.curation.adoption import PlaybookRefused
-    from reflector.curation.playbook_file import known
+    from reflector.curation.playbook_file import PlaybookRefused, known
     from reflector.ledger.errors import LedgerError
     from reflector.project import Project
 
@@ -391,6 +391,21 @@ def told_text(project: Path) -> str:
 def told_names(text: str) -> set[str]:
     """Return the names of the bullets in a text that sessions are told."""
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text, re.MULTILINE))
+
+
+def told_beside(project: Project) -> tuple[int, list[str]] | None:
+    """Return how many bullets of the user's own the agent gets beside a project's, and the names that the project gave
+    to others; None where there are none of the user's own."""
+    own = set() if project.is_users else _names(Path(user_folder()) / ".claude" / "playbook.json", USER_FIRST)
+    return (len(own), sorted(own & _names(project.playbook_json, 0))) if own else None
+
+
+def _names(path: Path, first: int) -> set[str]:
+    try:
+        loaded = load(read_ours(path, MAX_BYTES), first=first)
+    except OSError:  # missing; of other trouble `status` tells
+        return set()
+    return {bullet.name for bullet in loaded.bullets} - loaded.named_here
 
 
 def leave_last_session(project: Path, reflected: Sequence[Reflected], *, only: bool = False) -> None:

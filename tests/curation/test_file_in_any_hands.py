@@ -17,9 +17,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from reflector.curation.adoption import ANOTHERS
 from reflector.curation.changes import apply
-from reflector.curation.playbook_file import sync
+from reflector.curation.playbook_file import ANOTHERS, sync
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
