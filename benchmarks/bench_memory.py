@@ -16,7 +16,7 @@ _COMMANDS = (
     f"list --json|show {made.MARKED}|list --search parser|statusline|status|log|blame {made.MARKED}|stats --json|"
     f"list --sort used --json|double-counts --json|double-counts {made.MARKED}|proposals find --dry-run|proposals|"
     "lessons|undo --dry-run|head|diff 9000..9900|list --as-of 9000|list --counting once_per_session|export|"
-    "export --format ndjson|verify"
+    "export --format ndjson"
 ).split("|")
 
 

@@ -18,7 +18,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
 #: Mebibytes that a process may take at the most, whatever the ledger's size.
-_PEAK = 100
+_PEAK = 200
 _OTHERS = 400
 
 

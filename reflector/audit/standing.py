@@ -35,9 +35,9 @@ def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None
     where = "playbook_id = ? AND position <= ? AND position > ?"
     query = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE {where}"  # noqa: S608
     if names is None:
-        return [Verdict(*row) for row in sql.run(f"{query} ORDER BY position", upto, after)]
+        return [*map(Verdict._make, sql.run(f"{query} ORDER BY position", upto, after))]
     # The plus keeps the planner from walking through all tags because they are in order.
-    return [Verdict(*row) for row in sql.run(f"{query} AND name IN ? ORDER BY +position", upto, after, names)]
+    return [*map(Verdict._make, sql.run(f"{query} AND name IN ? ORDER BY +position", upto, after, names))]
 
 
 class Standing:
