@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import reflector.ledger as ledgers
 from reflector.events.event import EVENT_REDACTED, SESSION_RECORDED
 from reflector.files import error_words, folder_of, lock, read_bounded, write_durably
-from reflector.git import GitUnavailable, ask_git, repository
+from reflector.git import git_says, repository
 from reflector.handover import open_own
 from reflector.ledger.errors import LedgerGone, LedgerUnavailable
 from reflector.ledger.rows import object_in
@@ -371,10 +371,7 @@ def _wrote(ledger: Ledger, file: Path) -> bool:
 
 def _commits(root: Path) -> tuple[str, ...]:
     """Return the first commits of the history that a folder has checked out; () where git knows none."""
-    try:
-        found = ask_git(root, "rev-list", "--max-parents=0", "HEAD")
-    except GitUnavailable:
-        return ()
+    found = git_says(root, "rev-list", "--max-parents=0", "HEAD")
     return tuple((found or b"").decode("ascii", "replace").split())
 
 

@@ -63,7 +63,7 @@ _PREFIX = re.compile(r"\s*+(?:(?:>|[-*•]\s|\d{1,9}[.)]\s)\s*+)*+")
 _FRAME = re.compile(r"[\s{}\[\],]++")
 _LABEL_ENDS = "*_`[]()# \t"
 _VALUE_ENDS = "*_`\"' \t"
-#: Attempt, issue and strategy of a response, and its tags, each once.
+#: Attempt, issue and strategy of a response, none of them empty, and its tags, each once.
 _Fields = tuple[str, str, str, list[str]]
 
 
@@ -130,7 +130,9 @@ class AgentReflection:
 
 def parse_reflection_response(response: str, session_id: str) -> AgentReflection | None:
     """Return the reflection that a model wrote; None unless attempt, issue and strategy are there."""
-    found = _four_fields(response)
+    text = _THINKING.sub("", response[:_MOST])
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("```")]
+    found = _labelled(lines) or _one_line("\n".join(lines))
     if found is None:
         return None
     attempt, issue, strategy, tags = found
@@ -165,13 +167,6 @@ def past_reflections(reflections: Iterable[AgentReflection], most: int) -> str:
     """Return the first reflections as an agent reads them before a turn, each cut to 300 characters; "" for none."""
     sections = (reflection.to_prompt_section()[:_PREVIEW] for reflection in list(reflections)[: max(most, 0)])
     return "\n\n".join(f"### Past Reflection\n{section}" for section in sections)
-
-
-def _four_fields(response: str) -> _Fields | None:
-    """Return the fields of a response, None where one of the first three is missing or empty."""
-    text = _THINKING.sub("", response[:_MOST])
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("```")]
-    return _labelled(lines) or _one_line("\n".join(lines))
 
 
 def _labelled(lines: Iterable[str]) -> _Fields | None:

@@ -67,6 +67,14 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     return ended.stdout
 
 
+def git_says(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
+    """Return what git prints, as `ask_git` does; None also where it cannot be asked."""
+    try:
+        return ask_git(folder, *arguments, given=given)
+    except GitUnavailable:
+        return None
+
+
 def tracked_below(folder: Path) -> str | None:
     """Return one path that git tracks at or below a file or folder, None where there is none.
 

@@ -254,10 +254,10 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        code = known_code(error)
-        if code is None:
+        if (known := explained(error)) is None:
             raise
-        print(f"reflector: {_shown(place.here(words_of(error)))}", file=sys.stderr)
+        code, words = known
+        print(f"reflector: {_shown(place.here(words))}", file=sys.stderr)
         return code
 
 
@@ -265,8 +265,9 @@ class _ReaderGone(Exception):
     """A broken pipe, before click makes an exit code of its own from it."""
 
 
-def known_code(error: Exception) -> int | None:
-    """Return the exit code of an error that a person can mend; None for a bug."""
+def explained(error: Exception) -> tuple[int, str] | None:
+    """Return the exit code of an error that a person can mend, and its words; None for a bug."""
+    from reflector.cli.output import os_error_words
     from reflector.config import ConfigError
     from reflector.curation.changes import BulletRefused
     from reflector.curation.playbook_file import PlaybookRefused
@@ -276,20 +277,15 @@ def known_code(error: Exception) -> int | None:
     from reflector.ledger.errors import LedgerError
     from reflector.transcripts.reading import UnknownTranscript
 
-    if isinstance(error, ConfigError):
-        return 2
-    refused = (PlaybookRefused, BulletRefused, SettingsRefused, MalformedSettings, GitRefused)
-    known = (LedgerError, *refused, UnknownTranscript, Changed, OSError, MemoryError)
-    return 1 if isinstance(error, known) else None
-
-
-def words_of(error: Exception) -> str:
-    """Return the words for an error that `known_code` knows."""
-    from reflector.cli.output import os_error_words
-
+    if isinstance(error, OSError):
+        return 1, os_error_words(error)
     if isinstance(error, MemoryError):
-        return "there is not enough memory; close programs or raise the limit (`ulimit -v`), then run the same again"
-    return os_error_words(error) if isinstance(error, OSError) else str(error)
+        way_out = "close programs or raise the limit (`ulimit -v`), then run the same again"
+        return 1, f"there is not enough memory; {way_out}"
+    refused = (PlaybookRefused, BulletRefused, SettingsRefused, MalformedSettings, GitRefused)
+    if isinstance(error, (LedgerError, *refused, UnknownTranscript, Changed, ConfigError)):
+        return 2 if isinstance(error, ConfigError) else 1, str(error)
+    return None
 
 
 def _shown(text: str) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from reflector import __version__, entries
-from reflector.cli.app import Place, known_code, words_of
+from reflector.cli.app import Place, explained
 from reflector.cli.options import json_option
 from reflector.cli.output import note, print_facts, print_json
 from reflector.cli.start import StatusJson, status_of
@@ -75,9 +75,9 @@ def _fix(checks: Iterable[Check]) -> None:
         try:
             check.apply()
         except Exception as error:
-            if known_code(error) is None:
+            if (known := explained(error)) is None:
                 raise
-            note(f"{check.name}: not fixed: {words_of(error)}")
+            note(f"{check.name}: not fixed: {known[1]}")
         else:
             note(f"{check.name}: {check.fix}")
     if not done:

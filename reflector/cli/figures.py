@@ -21,16 +21,7 @@ from reflector.audit.stats import stats as stats_of
 from reflector.cli.app import Place
 from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question
-from reflector.cli.output import (
-    counted,
-    note,
-    print_csv,
-    print_json,
-    safe,
-    shaped,
-    short_id,
-    table,
-)  # fmt: skip
+from reflector.cli.output import counted, note, print_csv, print_json, safe, shaped, short_id, table
 from reflector.cli.start import MonthJson, month_of, month_words
 from reflector.ledger.answers import Group
 from reflector.ledger.migration import VIEWS

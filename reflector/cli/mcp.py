@@ -15,7 +15,7 @@ from pydantic import Field
 
 from reflector import __version__
 from reflector.audit.blame import blame
-from reflector.cli.app import Place, known_code, words_of
+from reflector.cli.app import Place, explained
 from reflector.cli.lessons import SAID
 from reflector.cli.options import SECTION
 from reflector.cli.output import json_of
@@ -194,6 +194,6 @@ def _errors_for_the_agent() -> Iterator[None]:
     except (click.ClickException, Mistake) as error:
         raise ToolError(str(error)) from error
     except Exception as error:
-        if known_code(error) is None:
+        if (known := explained(error)) is None:
             raise
-        raise ToolError(words_of(error)) from error
+        raise ToolError(known[1]) from error

@@ -90,12 +90,11 @@ class Found(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What a synchronisation did: the copy of a file that another ledger wrote, the problems that make the file
-    unreadable, whether it was written, and the names that it gave to bullets of the file, by those in the file."""
+    """What a synchronisation found: the copy of a file that another ledger wrote, the problems that make the file
+    unreadable, and the names that it gave to bullets of the file, by those in the file."""
 
     of_another: Path | None = None
     problems: tuple[Finding, ...] = ()
-    written: bool = False
     renamed: Mapping[str, str] = MappingProxyType({})
 
 
@@ -141,11 +140,11 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
         # The file says what the ledger says, after git had shown another one: that one would be news again.
         _saw(ledger, project, ledger.head().position, found.raw)
     raw = None if found.kind == "missing" else found.raw
-    written = _write(ledger, project, raw) if write and not stays else None
-    if (edits or is_edited) and written is None and not (stays or later):
+    is_written = write and not stays and _write(ledger, project, raw)
+    if (edits or is_edited) and not (is_written or stays or later):
         replace_file(_kept(project) / _EDITED, found.raw, 0o600)
         _saw(ledger, project, ledger.head().position, found.raw)
-    return Synced(kept, (), bool(written), renamed(ledger, found.loaded) if edits else {})
+    return Synced(kept, (), renamed(ledger, found.loaded) if edits else {})
 
 
 def look(ledger: Ledger, project: Project) -> Found:
@@ -310,20 +309,20 @@ def _remember(ledger: Ledger, project: Project, adopted: Found) -> None:
         ledger.set_checkpoint(checkpoint_of(project, _STAMP), position, digest(adopted.loaded.last_updated))
 
 
-def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool | None:
-    """Write the file if it says something else than the ledger. None: somebody saved it since, which comes first."""
+def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
+    """Write the file if it says something else than the ledger. False: somebody saved it since, which comes first."""
     if raw is None and not ledger.rows():
-        return False
+        return True
     position = ledger.head().position
     content = render(ledger, project)
     if raw != content:
         try:
             replace_read(project.playbook_json, raw, content)
         except Changed:
-            return None
+            return False
     if _last(ledger, project)[1] != digest(content):
         _saw(ledger, project, position, content)
-    return raw != content
+    return True
 
 
 def _last(ledger: Ledger, project: Project, what: str = WRITTEN) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from reflector.curation.changes import bullet_event
 from reflector.curation.edit_events import GIT, come_back, is_older, is_so, merges_undone
 from reflector.events.event import NewEvent
 from reflector.files import read_bounded
+from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change, added
@@ -54,18 +55,18 @@ def is_shared(root: Path) -> bool:
 def version_in_git(root: Path, path: str = _PATH) -> Version | None:
     """playbook.json, or another file, as git checked it out or as it was added last; None where git does not know
     it."""
-    listed = ask_git(root, "ls-files", "--stage", "-z", "--", path)
+    listed = git_says(root, "ls-files", "--stage", "-z", "--", path)
     if listed is None or listed.count(b"\0") != 1:
         return None
     mode, blob, *_ = listed.decode("utf-8", "replace").split()
-    content = ask_git(root, "cat-file", "blob", blob) if mode.startswith("100") else None
+    content = git_says(root, "cat-file", "blob", blob) if mode.startswith("100") else None
     return Version(blob, content) if content is not None else None
 
 
 def has_blob(root: Path, content: bytes) -> bool:
     """Return whether git has this very content in its store: it was committed, added or stashed."""
-    blob = ask_git(root, "hash-object", "--stdin", given=content)
-    return blob is not None and ask_git(root, "cat-file", "-e", blob.decode("ascii").strip()) is not None
+    blob = git_says(root, "hash-object", "--stdin", given=content)
+    return blob is not None and git_says(root, "cat-file", "-e", blob.decode("ascii").strip()) is not None
 
 
 def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) -> int:
@@ -143,7 +144,7 @@ class _History(NamedTuple):
 def _history(root: Path) -> _History:
     """Read the history of playbook.json, in one question to git."""
     # Merges are asked too: a name that two clones gave out is changed in one.
-    log = ask_git(
+    log = git_says(
         root, "log", "--format=%x00", "-p", "-U1", "--full-history", "-m", "--no-color", "--no-show-signature",
         "--no-textconv", "--no-ext-diff", "HEAD", "--", _PATH,
     )  # fmt: skip
@@ -170,14 +171,3 @@ def _entry_of(bullet: Bullet) -> _Entry:
 
 def _entry(name: bytes, text: bytes) -> _Entry:
     return name.strip(), text.strip().removesuffix(b",")
-
-
-def ask_git(root: Path, *arguments: str, given: bytes = b"") -> bytes | None:
-    """Return what git answers about the repository of a folder, None where it refuses or is not there to be asked."""
-    # Most playbooks are not shared, and this module is loaded at every session's end.
-    from reflector import git
-
-    try:
-        return git.ask_git(root, *arguments, given=given)
-    except git.GitUnavailable:
-        return None

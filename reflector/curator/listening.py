@@ -162,7 +162,7 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     if again := next((row for row in gone if alike(data["text"], row.bullet)), None):
         change, reason = Change("restore", again.name), f"{reason} again; it was removed ({again.reason})"
     said: list[Event | NewEvent] = [*before, event]
-    evidence = [_quote(one) for one in said]
+    evidence = [Quote((one.data or {})["quote"], "person", one.session_id, one.target_id) for one in said]
     with suppress(BulletRefused):  # rejected twice, or merged into a bullet that says more
         made = propose(
             ledger, change, origin="rules", trust="person", reason=reason, evidence=evidence, actor=ACTOR, first=[event]
@@ -181,10 +181,6 @@ def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
         if alike(text, said) and not is_retracted(ledger, one.target_id or ""):
             return [one]
     return []
-
-
-def _quote(event: Event | NewEvent) -> Quote:
-    return Quote((event.data or {})["quote"], "person", event.session_id, event.target_id)
 
 
 def propose_learned(ledger: Ledger) -> str:

@@ -10,8 +10,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from reflector.curation.sharing import ATTRIBUTES, ask_git, attributes_file, is_shared
+from reflector.curation.sharing import ATTRIBUTES, attributes_file, is_shared
 from reflector.files import read_bounded, replace_file
+from reflector.git import git_says
 from reflector.hooks.install import Change
 
 _LINE = f"{ATTRIBUTES}\n".encode()
@@ -25,7 +26,7 @@ class GitRefused(Exception):
 
 def driver_of(root: Path) -> str | None:
     """Return the merge driver that a clone has; None where it has none."""
-    found = ask_git(root, "config", "--local", "--get", f"{_SECTION}.driver")
+    found = git_says(root, "config", "--local", "--get", f"{_SECTION}.driver")
     return found.decode("utf-8", "replace").rstrip("\n") if found is not None else None
 
 
@@ -34,7 +35,7 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
 
     Returns the change of the attributes and that of git's configuration.
     """
-    if ask_git(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
+    if git_says(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
         raise GitRefused(
             f"{root} is not a working tree that git knows; run `git init` there, or name another project with --project"
         )
@@ -69,6 +70,6 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
 
 
 def _configure(root: Path, *words: str) -> None:
-    if ask_git(root, "config", "--local", *words) is None:
+    if git_says(root, "config", "--local", *words) is None:
         what = f"git cannot change the configuration of {root} ({' '.join(words)})"
         raise GitRefused(f"{what}; check its permissions, and run the same command again")

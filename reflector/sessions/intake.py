@@ -166,7 +166,7 @@ def _take_in(
         before = last_line(ledger, session_id, agent_id, seen)
     packed, own = pack_keys(keys), frozenset(keys)
     course = _Course(found, own, before, passed)
-    names = _cited_names(found, own)
+    names = list(dict.fromkeys(name for key, of in found.cited if key in own for name in of))
     earlier = course.carried(before) if window == "new" else []
     told, said_by = _told(ledger, source, found, session_id, own)
     asks = names or earlier or told
@@ -313,10 +313,6 @@ def _root(ledger: Ledger, source: Source, found: Scan, session_id: str, seen: Co
         if of != session_id and (root := (outcome.data or {}).get("root") if outcome else of):
             return str(root)
     return None if is_fork(source.project, session_id) else session_id
-
-
-def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:
-    return list(dict.fromkeys(name for key, names in found.cited if key in keys for name in names))
 
 
 def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[str]]:
