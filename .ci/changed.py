@@ -55,4 +55,7 @@ if __name__ == "__main__":
     except subprocess.TimeoutExpired:
         running.terminate()
         running.wait()
-        print(f"stopped after {_SECONDS} s, nothing had failed: `make test` runs {len(chosen)} files to the end")
+        print(
+            f"stopped after {_SECONDS} s, nothing had failed so far. To the end: {sys.executable} -m pytest -q "
+            f"{' '.join(chosen)}"
+        )

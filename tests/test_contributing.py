@@ -11,6 +11,9 @@ from textwrap import dedent
 
 import pytest
 
+from reflector.config import Config
+from reflector.reflection.backends.model import ModelBackend
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
@@ -110,6 +113,12 @@ def _git(folder: Path, *words: str, text: str = "") -> subprocess.CompletedProce
 def test_the_page_is_short_and_its_walks_are_those_that_are_tried() -> None:
     assert len(PAGE.splitlines()) <= 200
     assert re.findall(r"^## (.+)$", PAGE, re.MULTILINE) == [*_USES]
+
+
+def test_a_client_of_a_model_is_given_to_the_backend_as_the_page_says() -> None:
+    (said,) = re.findall(r"`(ModelBackend\(.*\))`", PAGE)
+    names = {"ModelBackend": ModelBackend, "YourClient": object, "project": None, "config": Config()}
+    assert eval(said, names).name == "yours"
 
 
 @pytest.mark.parametrize("walk", _USES)

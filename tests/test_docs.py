@@ -298,7 +298,8 @@ def test_every_question_is_on_its_page() -> None:
     ids=["settings", "settings of gated reflection", "transcripts"],
 )
 def test_a_page_has_a_row_for_each(page: str, names: list[str]) -> None:
-    assert [name for name in names if f"| `{name}` |" not in page] == []
+    lacking = [name for name in names if f"| `{name}` |" not in page]
+    assert not lacking, f"{page.splitlines()[0]} lacks the row of {', '.join(lacking)}"
 
 
 def test_the_page_of_moving_says_what_a_file_holds() -> None:

@@ -34,7 +34,7 @@ def test_each_fragment_of_the_changelog_is_one_sentence_of_a_known_kind() -> Non
     for path in (ROOT / "changelog.d").iterdir():
         assert re.fullmatch(rf"\+[a-z-]+\.({'|'.join(kinds)})\.md", path.name), path.name
         said = path.read_text("utf-8")
-        assert re.fullmatch(r"[A-Z`].*\.\n", said), path.name
+        assert re.fullmatch(r"[A-Z`].*\.\n", said), f"{path.name}: one line, from a capital or a name to a full stop"
 
 
 def test_the_tests_run_on_every_python_and_system_that_the_package_names() -> None:

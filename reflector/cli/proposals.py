@@ -106,7 +106,7 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
             try:
                 proposal = proposing.find(ledger, id)
                 if word != "approve":
-                    proposing.reject(ledger, proposal, text or "", keep=proposal.change.about if word == "keep" else ())
+                    proposing.reject(ledger, proposal, text or "", keep=word == "keep")
                     continue
                 if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
                     what = f"proposal {short_id(proposal.id)} is from a tool: approve it by itself, after its quotes"
@@ -141,7 +141,7 @@ def decide(place: Place) -> None:
                 continue
             click.secho(f"\n{number} of {len(waiting)}", bold=True)
             _show(ledger, one, place.project().first_number)
-        word = asked(_MENU)
+        word = asked(_menu(one.change))
         if word == "quit":
             break
         try:
@@ -152,6 +152,12 @@ def decide(place: Place) -> None:
             note(error.format_message())
     note(f"{decided} decided; {counted(len(waiting) - decided, 'proposal')} left." if waiting else
          "No proposal waits.")  # fmt: skip
+
+
+def _menu(change: Change) -> str:
+    """Return the keys that decide on a change: only a text can be edited, and only a merge's bullets be kept apart."""
+    menu = _MENU if change.text is not None else _MENU.replace("[e]dit  ", "")
+    return menu if change.kind == "merge" else menu.replace("[k]eep apart  ", "")
 
 
 def _decision(one: Proposal, word: str) -> tuple[_Word, list[str], str | None]:
@@ -198,10 +204,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     that differ in a number, a name, a path, a command or a negation are never a pair, nor are bullets that you decided
     to keep apart. Contradictions, and pairs of two sections, are only shown.
 
-    A removal is for a bullet that harmed too often for chance, as nine sessions of nine or 13 of 14 show, or
-    that `prune_after` sessions were told and
-    none cited, unless it helped more than it harmed. Pinned bullets stay. With the setting `prune` = "apply" they are
-    removed at once; `reflector undo NAME` brings one back.
+    A removal is for a bullet that harmed too often for chance, as nine sessions of nine or 13 of 14 show, or that
+    `prune_after` sessions were told and none cited, unless it helped more than it harmed. Pinned bullets stay. With the
+    setting `prune` = "apply" they are removed at once; `reflector undo NAME` brings one back.
     """
     config = place.project().config
     with place.reading() as ledger:

@@ -172,6 +172,8 @@ def approve(
     Raises BulletRefused, LedgerError; ProposalRefused for one that fell away, which is recorded.
     """
     _check_waits(proposal)
+    if text is not None and proposal.change.text is None:
+        raise ProposalRefused(f"proposal {proposal.id[:8]} has no text to change; approve it as it is, or reject it")
     if what := _staleness(ledger.rows(), proposal):
         ledger.append([_ending(proposal, "stale", what)])
         raise ProposalRefused(f"proposal {proposal.id[:8]} fell away: {what}")
@@ -190,13 +192,16 @@ def approve(
     return applied
 
 
-def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: Sequence[str] = ()) -> None:
-    """Decide against a proposal; no pair of the bullets in `keep` is proposed for a merge again.
+def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bool = False) -> None:
+    """Decide against a proposal; `keep` the bullets of a merge apart, and no pair of them is proposed for one again.
 
     The playbook's lock must be held. Raises ProposalRefused, LedgerError.
     """
     _check_waits(proposal)
-    ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=keep, actor="human")])
+    if keep and proposal.change.kind != "merge":
+        raise ProposalRefused(f"proposal {proposal.id[:8]} is no merge, so it has no bullets to keep apart; reject it")
+    kept = proposal.change.names if keep else ()
+    ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=kept, actor="human")])
 
 
 def sweep(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:

@@ -123,6 +123,8 @@ def test_one_key_decides_and_each_decision_is_written_at_once(agent: Agent) -> N
     assert process.returncode == 0
     assert "“No! Always run the linter before you commit" in out
     assert "[pat-004] helpful=0 harmful=0 :: Run the linter before you commit." in out
+    menus = [line for line in out.splitlines() if line.startswith("[a]pprove")]
+    assert [[*re.findall(r"\[(.)\]", menu)] for menu in menus] == [[*"aerlq"], [*"arlq"], [*"aerklq"]]
     assert "2 decided; 1 proposal left." in err
     assert "0 decided; 1 proposal left." in agent.start("proposals", "decide", stdin=-1).communicate("")[1]
     states = [one["state"] for one in agent.json("proposals", "--all")]

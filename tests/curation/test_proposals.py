@@ -192,9 +192,18 @@ def test_the_trust_of_a_text_is_that_of_its_least_trusted_source(told: Ledger) -
     assert proposed(told, new("Use ruff."), trust="person", evidence=quotes[:1]).trust == "person"
 
 
+def test_a_removal_has_no_text_to_change_and_no_bullets_to_keep_apart(told: Ledger) -> None:
+    removal = proposed(told, Change("remove", "pat-002"))
+    with pytest.raises(ProposalRefused, match="has no text to change"):
+        approve(told, removal, text="Keep it.")
+    with pytest.raises(ProposalRefused, match="is no merge"):
+        reject(told, removal, "", keep=True)
+    assert [one.state for one in proposals(told)] == ["waiting"]
+
+
 def test_pairs_that_a_person_keeps_apart_are_not_proposed_for_a_merge_again(told: Ledger) -> None:
     merge = Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read, then run.")
-    reject(told, proposed(told, merge), "different moments", keep=merge.names)
+    reject(told, proposed(told, merge), "different moments", keep=True)
     assert kept_pairs(told) == {frozenset(merge.names)}
     assert proposed(told, merge).state == "kept"
     other = Change("merge", names=("pat-002", "mis-001", "pat-001"), section="pat", text="Read and run.")

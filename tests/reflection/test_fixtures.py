@@ -16,6 +16,7 @@ from reflector.reflection.backends.model import ModelBackend
 from reflector.reflection.protocol import BackendError, Request
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 from tests.reflection.api import Api, answer, error, sound
+from tests.test_docs import section
 
 TURNS = (
     Message(1, "u1", "user", "human", "", "t", "Fix it\r\nplease", ""),
@@ -121,14 +122,15 @@ def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_given(api
     assert path.read_bytes() == before
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "judging.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_each_name_in_the_settings_is_a_backend_that_says_the_same_and_a_row_of_the_page(name: str) -> None:
     backend = backend_of(Config(backend=name, fixtures="answers.jsonl"))
     assert (backend.name, backend.is_model, backend.rereads) == (name, BACKENDS[name], name in REREADING)
-    assert f"| `{name}` |" in PAGE.read_text("utf-8")
+    assert f"| `{name}` |" in (DOCS / "judging.md").read_text("utf-8")
+    assert f"`{name}`" in section("trust.md", "What leaves your machine").replace('"', "`")
 
 
 @pytest.mark.parametrize(
