@@ -58,9 +58,7 @@ def remove(agent: Agent) -> None:
 def track(agent: Agent) -> None:
     """Check out a branch on which somebody committed a ledger of theirs."""
     git(agent.project, "checkout", "-b", "theirs")
-    theirs = Agent(agent.project.with_name("theirs"), agent.home.with_name("their-home"))
-    (theirs.project / ".claude").mkdir(parents=True)
-    theirs.home.mkdir()
+    theirs = Agent.bare(agent.home.with_name("theirs"))
     theirs.call("add", "pat", "Run what we say.")
     shutil.rmtree(agent.state)
     agent.state.mkdir()

@@ -10,10 +10,11 @@ import pytest
 
 from reflector.audit.checked import Answered, checked
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.evidence import HARMS, against
-from tests.ledger.events import about, added, redacted, retracted, window
+from tests.ledger.events import about, added, redacted, reflected, retracted, window
+from tests.ledger.events import checked as found
 
 
 @cache
@@ -57,22 +58,13 @@ def reading(target: NewEvent, *given: tuple[str, str, str, str | None]) -> list[
     of = f"check-{target.event_id}"
     asked = ["pat-001", "pat-002"]
     answered = about(ev.REFLECTION_ANSWERED, target, mode="checked", answer="{}", asked=asked, unasked=["pat-003"])
-    done = about(ev.REFLECTION_COMPLETED, target, analysis="", rationales=[], mode="checked")
-    done = replace(done, event_id=identity(ev.REFLECTION_COMPLETED, of), reflection_id=of)
+    (done,) = reflected(of, target)
     checks = [
-        NewEvent(
-            ev.BULLET_CHECKED,
-            identity(ev.BULLET_CHECKED, of, index),
-            {"index": index, "name": name, "tag": tag, "disposition": disposition}
-            | ({"followed": followed} if followed else {}),
-            "agent",
-            session_id=target.session_id,
-            reflection_id=of,
-            target_id=target.event_id,
-        )
+        found(target, name, tag, index=index, disposition=disposition, **({"followed": followed} if followed else {}))
         for index, (name, disposition, tag, followed) in enumerate(given)
     ]
-    return [replace(answered, reflection_id=of), done, *checks]
+    read = [replace(done, data={**done.data, "mode": "checked"}), *checks]
+    return [replace(one, reflection_id=of) for one in (answered, *read)]
 
 
 def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -> None:

@@ -94,9 +94,7 @@ def lived_in(ledger: Ledger) -> Ledger:
         ({"bullet": "pat-001", "session_id": "s2"}, []),
     ],
 )
-def test_an_event_is_chosen_where_all_conditions_hold(
-    lived_in: Ledger, chosen: dict[str, Any], positions: list[int]
-) -> None:
+def test_an_event_is_chosen_by_all_conditions(lived_in: Ledger, chosen: dict[str, Any], positions: list[int]) -> None:
     assert [event.position for event in select(lived_in, **chosen)] == positions
     assert [event.position for event in select(lived_in, **chosen, newest=2)] == positions[-2:]
 

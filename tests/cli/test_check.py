@@ -69,9 +69,7 @@ def judged(script: dict[str, tuple[str, str, str]], *proposals: dict[str, Any]) 
 @pytest.fixture
 def fresh(tmp_path: Path, api: Api) -> Agent:
     """A project with a CLAUDE.md and four sessions, in which nothing of ours was ever typed."""
-    agent = Agent(tmp_path / "shop", tmp_path / "home", api.environ())
-    agent.project.mkdir()
-    agent.home.mkdir()
+    agent = Agent.bare(tmp_path, api.environ())
     (agent.project / "CLAUDE.md").write_text(ADVICE)
     for number in range(4):
         leave(agent, f"s-{number}")
@@ -245,21 +243,15 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     fresh.call("check", "--yes")
     export = tmp_path / "ledger.ndjson"
     export.write_text(fresh.call("export", "--format", "ndjson").out)
-    other = Agent(tmp_path / "other", tmp_path / "elsewhere")
-    for folder in (other.project, other.home):
-        folder.mkdir()
+    other = Agent.bare(tmp_path / "other")
     (other.project / "CLAUDE.md").write_text(ADVICE)
     other.call("import", str(export))
     assert lines(other) == lines(fresh)
     assert other.call("verify").out == ""
 
 
-def test_two_machines_that_checked_the_same_lines_are_one_playbook_without_a_renaming(
-    fresh: Agent, tmp_path: Path
-) -> None:
-    other = Agent(tmp_path / "other" / "shop", tmp_path / "elsewhere", fresh.environ)
-    other.project.mkdir(parents=True)
-    other.home.mkdir()
+def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(fresh: Agent, tmp_path: Path) -> None:
+    other = Agent.bare(tmp_path / "other", fresh.environ)
     (other.project / "CLAUDE.md").write_text("\n".join(reversed(ADVICE.splitlines())))
     for number in (3, 4, 5):
         leave(other, f"s-{number}")
@@ -270,18 +262,12 @@ def test_two_machines_that_checked_the_same_lines_are_one_playbook_without_a_ren
     for agent, of in ((fresh, other), (other, fresh)):
         agent.call("import", of.home / "out.ndjson")
         assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
-    here, there = (
-        {
-            text: {key: found[key] for key in ("sessions", "relevant", "followed", "helped")}
-            for text, found in lines(agent).items()
-        }
-        for agent in (fresh, other)
-    )
-    assert {text: here[text] for text in there if text in here} == {text: there[text] for text in here if text in there}
-    assert (
-        here["Run the tests before you commit"]["followed"]["yes"],
-        here["Keep the changelog in step"]["relevant"],
-    ) == (6, 0)
+    here, there = lines(fresh), lines(other)
+    for text in here.keys() & there.keys():
+        for key in ("sessions", "relevant", "followed", "helped"):
+            assert here[text][key] == there[text][key], text
+    assert here["Run the tests before you commit"]["followed"]["yes"] == 6
+    assert here["Keep the changelog in step"]["relevant"] == 0
     assert len(_texts(fresh)) == len(_texts(other)) == 6
 
 

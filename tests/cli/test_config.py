@@ -38,6 +38,7 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
     assert own(agent).read_text() == "# ours\nidle_minutes = 7  # short\n"
     assert agent.call("config", "get", "idle_minutes").out == "7\n"
     own(agent).write_text("backned = 'rules'\n")
+    assert "did you mean 'backend'?" in agent.call("list", code=2).err
     agent.call("config", "unset", "backned")
     assert not own(agent).exists()
 

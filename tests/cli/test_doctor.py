@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from reflector.hooks.install import EVENTS, HookList
 from reflector.hooks.reach import Check
 from reflector.project import Project
 from tests.road.agent import BULLETS, Agent
+from tests.test_locate import git
 
 MODEL = {"REFLECTOR_BACKEND": "anthropic", "ANTHROPIC_API_KEY": "sk-ant-secret-of-mine"}
 
@@ -58,9 +58,7 @@ def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent:
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:
-    agent = Agent(tmp_path / "p", tmp_path / "h")
-    agent.project.mkdir()
-    agent.home.mkdir()
+    agent = Agent.bare(tmp_path)
     assert [one["mend"] for one in agent.json("doctor", code=1) if one["state"] == "error"] == ["reflector install"]
     assert list(agent.project.iterdir()) == []
 
@@ -204,13 +202,10 @@ def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_s
 
 
 def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent) -> None:
-    def git(*words: str) -> None:
-        subprocess.run(["git", "-C", str(agent.project), *words], check=True, capture_output=True)
-
-    git("init", "-q")
+    git(agent.project, "init", "-q")
     agent.call("install", "--git")
     for words in (["--unset", "merge.reflector.driver"], ["merge.reflector.driver", "/gone/python -I -m x %O %A %B"]):
-        git("config", "--local", *words)
+        git(agent.project, "config", "--local", *words)
         assert found(agent, "git")[0]["mend"] == "reflector install --git"
         _mended(agent, "sets the merge driver in this clone's git configuration")
 

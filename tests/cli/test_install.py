@@ -110,9 +110,7 @@ def test_what_cannot_hold_hooks_is_refused(agent: Agent, name: str, made: Callab
 
 @pytest.mark.parametrize(("name", "scope"), EVERY_FILE)
 def test_missing_files_and_folders_are_created_and_removed_again(tmp_path: Path, name: str, scope: str) -> None:
-    agent = Agent(tmp_path / "project", tmp_path / "home")
-    agent.project.mkdir()
-    agent.home.mkdir()
+    agent = Agent.bare(tmp_path)
     where = ("--agent", name, "--scope", scope)
     assert agent.call("install", *where, "--dry-run").out.startswith("--- /dev/null\n+++ ")
     assert list(agent.home.iterdir()) == list(agent.project.iterdir()) == []

@@ -65,9 +65,8 @@ def test_status_says_what_each_start_costs(lived_in: Agent) -> None:
     told = lived_in.json("status", code=1)["told"]
     assert told["characters"] == len(text)
     assert (told["bullets"], told["tokens"]) == (text.count("helpful="), -(-told["characters"] // 4))
-    assert (
-        f"in {told['characters']:,} characters, about {told['tokens']:,} tokens" in lived_in.call("status", code=1).out
-    )
+    said = f"in {told['characters']:,} characters, about {told['tokens']:,} tokens"
+    assert said in lived_in.call("status", code=1).out
 
 
 def test_values_that_are_missing_are_null(lived_in: Agent, tmp_path: Path) -> None:
@@ -106,12 +105,12 @@ def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:
 
     def exports() -> list[str]:
         moments = ("7", "b83e4d11", "2199-01-01")
-        return [demo.call("--project", demo.project, "export", "--as-of", moment).out for moment in moments]
+        return [demo.call("export", "--as-of", moment).out for moment in moments]
 
     before = exports()
     assert before[-1].encode() == demo.playbook.read_bytes()
-    demo.call("--project", demo.project, "ledger", "policy", "once_per_session")
-    demo.call("--project", demo.project, "add", "oth", "Something new")
+    demo.call("ledger", "policy", "once_per_session")
+    demo.call("add", "oth", "Something new")
     assert exports() == [*before[:-1], demo.playbook.read_text()]
 
 

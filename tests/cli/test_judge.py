@@ -42,14 +42,6 @@ def test_a_citation_without_a_verdict_waits_until_a_person_judges_it_once_and_ma
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
-def test_a_persons_verdict_counts_instead_of_another(agent: Agent) -> None:
-    assert ("s-1", "mis-001", "helpful") in undecided(agent, "--all")
-    agent.call("judge", "s-1", "mis-001", "harmful")
-    assert agent.counters()["mis-001"] == (0, 1)
-    assert "a person judged it: harmful" in agent.call("blame", "mis-001").out
-    assert "All counting policies agree" in agent.call("double-counts").out
-
-
 @pytest.mark.parametrize("seed", [14, 25, 43, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60))])
 def test_the_last_word_of_a_person_that_was_not_taken_back_is_what_a_session_says(agent: Agent, seed: int) -> None:
     chance, said = random.Random(seed), []
@@ -72,7 +64,11 @@ def test_the_last_word_of_a_person_that_was_not_taken_back_is_what_a_session_say
 
 
 def test_a_verdict_that_was_changed_and_one_that_was_taken_back_are_shown_and_come_back_by_undo(agent: Agent) -> None:
+    assert ("s-1", "mis-001", "helpful") in undecided(agent, "--all")
     assert agent.call("judge", "s-1", "mis-001", "harmful").err.splitlines()[0] == "mis-001 harmful in session s-1."
+    assert agent.counters()["mis-001"] == (0, 1)
+    assert "a person judged it: harmful" in agent.call("blame", "mis-001").out
+    assert "All counting policies agree" in agent.call("double-counts").out
     agent.call("judge", "s-1", "mis-001", "neutral")
     at = agent.events("evidence.retracted")[-1]["position"]
     assert f"mis-001 harmful (retracted at {at})" in agent.call("show", "mis-001").out
@@ -85,10 +81,10 @@ def test_a_verdict_that_was_changed_and_one_that_was_taken_back_are_shown_and_co
 
 def test_one_key_judges_and_the_evidence_is_shown(agent: Agent) -> None:
     agent.counted("pat-002", None, id="s-4")
-    out, err = agent.start("judge", stdin=-1).communicate("x\nf\nh\ns\n")
-    assert "1 of 2  [pat-002]" in out
-    assert "As [pat-002] says, I change how the cart adds up its total." in out
-    assert "1 verdict recorded; 1 left." in err
+    ran = agent.call("judge", typed="x\nf\nh\ns\n")
+    assert "1 of 2  [pat-002]" in ran.out
+    assert "As [pat-002] says, I change how the cart adds up its total." in ran.out
+    assert "1 verdict recorded; 1 left." in ran.err
     assert agent.counters()["pat-002"] == (4, 1)
 
 

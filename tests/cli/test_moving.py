@@ -21,9 +21,8 @@ def told(agent: Agent, tmp_path: Path) -> Agent:
 @pytest.fixture
 def other(tmp_path: Path) -> Agent:
     """Another machine, without a playbook."""
-    other = Agent(tmp_path / "other" / "project", tmp_path / "other" / "home")
-    other.claude.mkdir(parents=True)
-    other.home.mkdir()
+    other = Agent.bare(tmp_path / "other")
+    other.claude.mkdir()
     return other
 
 

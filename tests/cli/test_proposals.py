@@ -71,10 +71,8 @@ def test_pairs_and_what_harms_are_proposed_once(agent: Agent) -> None:
     assert agent.json("proposals", "find") == first
     merge, removal = agent.json("proposals")
     assert (merge["id"], merge["change"]["text"]) == (first["duplicates"][0]["proposal"], pair["text"])
-    assert (removal["reason"], first["removals"][0]["state"]) == (
-        "harmful 9, helpful 0, too often for chance",
-        "waiting",
-    )
+    assert removal["reason"] == "harmful 9, helpful 0, too often for chance"
+    assert first["removals"][0]["state"] == "waiting"
     agent.call("proposals", "reject", removal["id"], "--why", "we need it")
     assert agent.json("proposals", "find")["removals"][0]["state"] == "rejected"
     assert "pat-002" in agent.counters()
@@ -118,15 +116,13 @@ def test_one_key_decides_and_each_decision_is_written_at_once(agent: Agent) -> N
     add = Change("add", section="pat", text="Run the linter before you commit.")
     merge = Change("merge", names=("pat-001", "pat-003"), section="pat", text="Write the failing test first.")
     proposed(agent, add, Change("remove", "pat-002"), merge, evidence=[_SAID])
-    process = agent.start("proposals", "decide", stdin=-1)
-    out, err = process.communicate("a\nl\nk\n")
-    assert process.returncode == 0
-    assert "“No! Always run the linter before you commit" in out
-    assert "[pat-004] helpful=0 harmful=0 :: Run the linter before you commit." in out
-    menus = [line for line in out.splitlines() if line.startswith("[a]pprove")]
+    ran = agent.call("proposals", "decide", typed="a\nl\nk\n")
+    assert "“No! Always run the linter before you commit" in ran.out
+    assert "[pat-004] helpful=0 harmful=0 :: Run the linter before you commit." in ran.out
+    menus = [line for line in ran.out.splitlines() if line.startswith("[a]pprove")]
     assert [[*re.findall(r"\[(.)\]", menu)] for menu in menus] == [[*"aerlq"], [*"arlq"], [*"aerklq"]]
-    assert "2 decided; 1 proposal left." in err
-    assert "0 decided; 1 proposal left." in agent.start("proposals", "decide", stdin=-1).communicate("")[1]
+    assert "2 decided; 1 proposal left." in ran.err
+    assert "0 decided; 1 proposal left." in agent.call("proposals", "decide", typed="").err
     states = [one["state"] for one in agent.json("proposals", "--all")]
     assert sorted(states) == ["approved", "kept", "waiting"]
     assert pairs(agent, "--dry-run") == []

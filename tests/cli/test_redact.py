@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from contextlib import closing
@@ -84,10 +83,9 @@ def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(told: Agent,
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
 
 
-def test_a_text_comes_from_stdin_and_a_reason_is_wanted(told: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_comes_from_stdin_and_a_reason_is_wanted(told: Agent) -> None:
     assert told.call("redact", "--where", SECRET, code=2).out == ""
-    monkeypatch.setattr("sys.stdin", io.StringIO(f"{SECRET}\n"))
-    told.call("redact", "--where", "-", "--why", "a customer", "--yes")
+    told.call("redact", "--where", "-", "--why", "a customer", "--yes", typed=f"{SECRET}\n")
     assert holding(told) == []
 
 
@@ -97,9 +95,7 @@ def test_on_a_terminal_it_shows_the_text_and_asks_first(told: Agent) -> None:
     assert len(told.events("event.redacted")) == 1
 
 
-def test_a_reader_that_keeps_the_old_content_in_the_file_is_told_of_and_a_second_call_sweeps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_keeps_old_content_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_file, "BUSY_TIMEOUT_MS", 100)
     path = tmp_path / "ledger.db"
     with Ledger.open_file(path) as ledger, closing(_reader(path)) as reader:

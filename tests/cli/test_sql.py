@@ -31,8 +31,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     return agent
 
 
-def ask(demo: Agent, *arguments: str, code: int = 0) -> tuple[str, str]:
-    ran = demo.call("--project", demo.project, "sql", *arguments, code=code)
+def ask(demo: Agent, *arguments: str, code: int = 0, typed: str | None = None) -> tuple[str, str]:
+    ran = demo.call("sql", *arguments, code=code, typed=typed)
     return ran.out, ran.err
 
 
@@ -134,7 +134,7 @@ def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -
 
 
 def test_ctrl_c_ends_a_query(demo: Agent) -> None:
-    process = demo.start("--project", demo.project, "sql", ENDLESS)
+    process = demo.start("sql", ENDLESS)
     # It is not asked whether the query runs yet: Ctrl-C comes again until it ends, at most for as long as a test may.
     for _ in range(40):
         with suppress(subprocess.TimeoutExpired):
@@ -176,11 +176,7 @@ def test_a_table_shows_no_control_characters_and_csv_no_formula(demo: Agent) -> 
 
 
 def test_the_query_comes_from_stdin_and_without_one_the_views_are_listed(demo: Agent) -> None:
-    def run(text: str, *arguments: str) -> str:
-        process = demo.start("--project", demo.project, "sql", *arguments, stdin=subprocess.PIPE)
-        return process.communicate(text)[0]
-
-    assert run("SELECT count(*) AS bullets\nFROM bullets;\n") == "bullets\n      4\n"
-    listed = json.loads(run("", "--json"))
+    assert ask(demo, typed="SELECT count(*) AS bullets\nFROM bullets;\n")[0] == "bullets\n      4\n"
+    listed = json.loads(ask(demo, "--json", typed="")[0])
     assert [one["view"] for one in listed] == list(VIEWS[1:])
     assert "rationale" in listed[1]["columns"]

@@ -20,9 +20,7 @@ from tests.test_locate import git
 @given(
     st.sampled_from([b"# Mine\r\n\r\n- x", b"", b"\n\n", b"# Mine\n"]) | st.binary(max_size=60), PLAYBOOKS, PLAYBOOKS
 )
-def test_a_section_written_twice_and_taken_out_leaves_the_file(
-    raw: bytes, first: tuple[Bullet, ...], second: tuple[Bullet, ...]
-) -> None:
+def test_a_section_goes_without_a_trace(raw: bytes, first: tuple[Bullet, ...], second: tuple[Bullet, ...]) -> None:
     written = with_section(raw, first)
     assert with_section(written, first) == written
     again = with_section(written, second)

@@ -66,9 +66,7 @@ def texts(ledger: Ledger) -> dict[str, str]:
     ],
     ids=lambda value: value.kind if isinstance(value, Change) else "",
 )
-def test_a_proposal_changes_nothing_until_approved(
-    told: Ledger, change: Change, name: str, after: dict[str, str | None]
-) -> None:
+def test_only_approval_changes_bullets(told: Ledger, change: Change, name: str, after: dict[str, str | None]) -> None:
     before = texts(told)
     one = proposed(told, change)
     assert (one.state, one.change, texts(told)) == ("waiting", change, before)

@@ -38,9 +38,6 @@ class Clone(Agent):
         assert code is None or done.returncode == code, (done.stdout, done.stderr)
         return done.stdout + done.stderr
 
-    def cites(self, name: str, id: str) -> None:
-        self.counted(name, id=id)
-
     def publish(self, why: str) -> None:
         self.git("add", ".claude")
         self.git("commit", "-qm", why)
@@ -97,10 +94,10 @@ def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it publishe
 def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, second: Clone, rebase: str) -> None:
     run, one, two = "Run the tests.", "From the first.", "From the second."
     for clone, text in ((first, one), (second, two)):
-        clone.cites("pat-001", "s-1")
+        clone.counted("pat-001", id="s-1")
         assert clone.is_clean()
         clone.call("add", "pat", text)
-        clone.cites("pat-002", "s-2")
+        clone.counted("pat-002", id="s-2")
         clone.publish("Added a bullet")
     first.push()
     second.git("-c", f"pull.rebase={rebase}", "pull", "-q", "origin", "main")
@@ -108,10 +105,10 @@ def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, se
     assert second.is_clean()
     assert second.counts() == {"pat-001": (run, 1, 0), "pat-002": (one, 0, 0), "pat-003": (two, 1, 0)}
     assert second.json("blame", "pat-002")[-1]["rationale"] == "set by git with 0 helpful, 0 harmful"
-    second.cites("pat-003", "s-3")
+    second.counted("pat-003", id="s-3")
     second.push()
     first.pull("--ff-only")
-    first.cites("pat-003", "s-3")
+    first.counted("pat-003", id="s-3")
     assert first.counts() == {"pat-001": (run, 1, 0), "pat-002": (one, 1, 0), "pat-003": (two, 1, 0)}
     assert second.counts()["pat-003"] == (two, 2, 0)
     assert first.playbook.read_bytes() == second.playbook.read_bytes()
@@ -125,7 +122,7 @@ def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, se
 
 
 def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(first: Clone) -> None:
-    first.cites("pat-001", "s-1")
+    first.counted("pat-001", id="s-1")
     assert b"helpful" not in first.playbook.read_bytes()
     for _ in range(2):
         assert "[pat-001] helpful=1 harmful=0 :: Run the tests." in first.hook("SessionStart", session_id="s-2")
@@ -195,7 +192,7 @@ def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a
 def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
-    first.cites("pat-002", "s-1")
+    first.counted("pat-002", id="s-1")
     first.push()
     second.pull()
     assert "pat-002" in second.counts()
@@ -203,7 +200,7 @@ def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clon
     assert first.counts().keys() == {"pat-001"}
     first.git("revert", "--no-edit", "HEAD")
     assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 1, 0)}
-    first.cites("pat-003", "s-2")
+    first.counted("pat-003", id="s-2")
     first.share("Under its new name")
     second.pull()
     assert second.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 0, 0)}
@@ -225,7 +222,7 @@ def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(tmp_path: Path,
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
     clone = cloned(tmp_path, "one")
     clone.call("add", "pat", "One.")
-    clone.cites("pat-001", "s-1")
+    clone.counted("pat-001", id="s-1")
     if (there := ATTRIBUTES[attributes]) is not None:
         (clone.claude / ".gitattributes").write_bytes(there)
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.events.event import NewEvent
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import WrongLine, copy, exported, header_of, line_of, lines_of, load
 from reflector.ledger.canonical import MAX_DEPTH, next_chain, plain, sealed
@@ -26,7 +26,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Fresh, OpenLedger, examples, sqlite_file
 from tests.ledger import sql
-from tests.ledger.events import added, history, moved, redacted, reflected, window
+from tests.ledger.events import added, history, moved, redacted, reflected, retracted, window
 from tests.ledger.test_canonical import OBJECTS
 from tests.oracle.histories import begin, live
 from tests.playbook.test_document import TEXTS
@@ -193,10 +193,6 @@ def test_the_first_wrong_line_is_named_with_what_is_wrong_and_nothing_is_kept(
     assert list(verify(ledger)) == []
 
 
-def _retraction(of: str, key: str) -> NewEvent:
-    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, key), {"reason": "x"}, "human", target_id=of)
-
-
 def _odd(event: NewEvent, meta: dict[str, Any] | None = None, **data: Any) -> tuple[list[NewEvent], int, str]:
     return [replace(event, data={**event.data, **data}, meta=meta or {})], 2, "line 2"
 
@@ -205,8 +201,8 @@ _MERGE = NewEvent(ev.LEDGER_MERGED, "a", {}, "merge")
 _IMPOSSIBLE = [
     ([added(), added("pat-002"), added()], 4, "is already there"),
     ([added(), redacted(added().event_id)], 3, "was erased, and the text is there"),
-    ([added(), _retraction("0" * 32, "1")], 3, "is not an event before it"),
-    ([added(), *(_retraction(added().event_id, str(n)) for n in range(2))], 4, "has a evidence.retracted already"),
+    ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an event before it"),
+    ([added(), *(replace(retracted(added()), event_id=one) for one in "ab")], 4, "has a evidence.retracted already"),
     # What the tables could not read.
     *(_odd(window(), window=odd) for odd in ([], {"keys": "AAA"}, {"keys": 7}, {"after": ["w-1"]})),
     *(_odd(window(), cited=odd) for odd in ([["pat-001"]], 7)),
@@ -302,9 +298,7 @@ def _take_in(url: str, path: Path, how: str, pages: Any = None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["load", "merge"])
-def test_who_is_killed_leaves_all_of_a_file_or_nothing(
-    ledger_url: str, open_ledger: OpenLedger, tmp_path: Path, how: str
-) -> None:
+def test_a_kill_leaves_all_or_nothing(ledger_url: str, open_ledger: OpenLedger, tmp_path: Path, how: str) -> None:
     path, chance = tmp_path / "ledger.ndjson", random.Random(5)
     with sqlite_file() as url, Ledger.open(url) as source:
         source.append([added()])

@@ -96,17 +96,13 @@ def test_the_hook_finds_the_program(project: Project, tmp_path: Path, no_program
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_without_the_program_a_sessions_start_tells_the_user_what_to_do_and_nothing_else_is_printed(
-    project: Project, no_program: str, name: str
-) -> None:
+def test_without_the_program_a_start_tells_the_user_what_to_do(project: Project, no_program: str, name: str) -> None:
     out, err = run_hook(project, PLUGIN_ROOT, no_program, name)
     assert err.startswith(f"reflector is not installed: run 'uv tool install {ROOT}' or ")
     assert (json.loads(out) if out else name) == ({"systemMessage": err[:-1]} if name == "SessionStart" else name)
 
 
-def test_the_way_to_the_program_leads_to_the_repository_that_the_client_keeps_beside_its_plugins(
-    project: Project, tmp_path: Path, no_program: str
-) -> None:
+def test_the_way_leads_to_the_repository_beside_the_plugins(project: Project, tmp_path: Path, no_program: str) -> None:
     plugins = tmp_path / "plugins"
     root = plugins / "cache" / "reflector" / "reflector" / "0.1.0"
     shutil.copytree(PLUGIN_ROOT, root)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from reflector.audit.citations import use
 from reflector.audit.stats import stats
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.events.event import NewEvent
 from reflector.ledger import answers, usage
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -22,17 +23,8 @@ from .events import about, added, merged, reflected, retracted, window
 def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
     """A session that was shown a bullet twice, cites it and judges it; two numbers share a session."""
     first = window(number, f"s{number // 2}")
-    shown = [
-        NewEvent(
-            ev.ADVICE_TOLD,
-            identity(ev.ADVICE_TOLD, number, again),
-            {"via": "injection", "lessons": [], "bullets": ["pat-001"], "digest": "x"},
-            "hook",
-            session_id=first.session_id,
-            target_id=first.event_id,
-        )
-        for again in range(2)
-    ]
+    said: dict[str, Any] = {"via": "injection", "lessons": [], "bullets": ["pat-001"], "digest": "x"}
+    shown = [about(ev.ADVICE_TOLD, first, again, **said) for again in range(2)]
     answered = about(ev.REFLECTION_ANSWERED, first, model="m-1", answer="x")
     return [first, *shown, answered, *reflected(f"r{number}", first, ("pat-001", tag))]
 

@@ -94,9 +94,7 @@ def test_what_only_a_citus_says_is_known_by_its_words(
 @pytest.fixture
 def agent(url: str, tmp_path: Path) -> Agent:
     """A project whose ledger is that one."""
-    agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": url})
-    agent.project.mkdir()
-    return agent
+    return Agent.bare(tmp_path, {"REFLECTOR_LEDGER_URL": url})
 
 
 def test_a_ledger_that_leaves_its_worker_takes_events_once_its_triggers_are_mended(url: str, agent: Agent) -> None:

@@ -167,9 +167,7 @@ def upgrade() -> None:
 """
 
 
-def test_a_migration_that_makes_the_event_table_anew_keeps_its_rows_and_its_triggers(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remade_tables_keep_rows_and_triggers(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch migration recreates a table and silently drops its triggers; PostgreSQL alters it in place."""
     ledger.append(history())
     before = sql.content(ledger)

@@ -139,14 +139,8 @@ def test_a_reader_asks_everything_and_writes_nothing(server: tuple[str, Login]) 
     assert _accepted(url, [*_REFUSED, *writes]) == []
 
 
-def _agent(tmp_path: Path, url: str) -> Agent:
-    agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": url})
-    agent.project.mkdir()
-    return agent
-
-
 def test_a_writer_is_refused_the_owners_part_and_gets_its_file(server: tuple[str, Login], tmp_path: Path) -> None:
-    agent = _agent(tmp_path, server[1]("writer"))
+    agent = Agent.bare(tmp_path, {"REFLECTOR_LEDGER_URL": server[1]("writer")})
     agent.call("drain")
     whole = agent.playbook.read_bytes()
     agent.playbook.unlink()
@@ -177,7 +171,7 @@ def test_a_question_writes_nothing_where_it_may_only_read(server: tuple[str, Log
         url = login("reader")
     else:
         url = with_setting(url, "default_transaction_read_only", "on")
-    agent = _agent(tmp_path, url)
+    agent = Agent.bare(tmp_path, {"REFLECTOR_LEDGER_URL": url})
     agent.playbook.parent.mkdir()
     agent.playbook.write_text('{"sections": {}}')
     for question in ("list", "stats", "log", "show pat-001", "blame pat-001", "double-counts", "export", "verify"):

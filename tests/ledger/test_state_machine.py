@@ -131,10 +131,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(window=windows, names=st.lists(_NAME, max_size=3, unique=True), what=st.sampled_from(["digest", "task"]))
     def tell(self, window: NewEvent, names: list[str], what: str) -> None:
         """What a session was told at a start, or besides."""
-        data = {"via": "injection", "lessons": [], "bullets": names, what: "x"}
-        event_id = identity(ev.ADVICE_TOLD, next(self.number))
-        told = NewEvent(ev.ADVICE_TOLD, event_id, data, "hook", session_id=window.session_id, target_id=window.event_id)
-        self._append(told)
+        said = {"via": "injection", "lessons": [], "bullets": names, what: "x"}
+        self._append(about(ev.ADVICE_TOLD, window, next(self.number), **said))
 
     @rule(
         target=targets,

@@ -71,9 +71,7 @@ def read(answer: str, threshold: float = 0.5) -> ReflectionResult:
         ('{"other": 1} {"quality_score": 0.9}', 0.9, [], None, ""),
     ],
 )
-def test_json_is_read_as_it_stands(
-    answer: str, score: float, issues: list[str], fix: str | None, guidance: str
-) -> None:
+def test_json_is_read_as_it_is(answer: str, score: float, issues: list[str], fix: str | None, guidance: str) -> None:
     found = read(answer)
     assert (found.quality_score, found.issues_found, found.suggested_fix) == (score, issues, fix)
     assert found.passes_quality_gate is (score >= 0.5)

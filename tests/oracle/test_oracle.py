@@ -32,10 +32,8 @@ class Asked:
     """A machine's ledger and the commands that ask it."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        folder.mkdir()
-        self.agent = Agent(folder / "project", folder / "home", {"REFLECTOR_LEDGER_URL": url})
-        self.agent.claude.mkdir(parents=True)
-        self.agent.home.mkdir()
+        self.agent = Agent.bare(folder, {"REFLECTOR_LEDGER_URL": url})
+        self.agent.claude.mkdir()
         self.ledger = Ledger.open(url)
 
     def __call__(self, *words: str) -> Any:

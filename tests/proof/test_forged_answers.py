@@ -244,9 +244,7 @@ _ODD_RUNS: list[dict[str, Any]] = [
 _NO_DATASETS = (None, "", "Sums of July", "../sums")
 
 
-def test_a_trajectory_of_any_shape_keeps_no_drain_from_its_work(
-    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trajectory_of_any_shape_stops_no_drain(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "MOST_ITERATIONS", 3)
     changes = [*_ODD_RUNS, *({"dataset": odd} for odd in _NO_DATASETS)]
     runs = [trajectory(f"t{number}") for number in range(len(changes))]

@@ -60,9 +60,7 @@ LITTLE = (
     ("month", "said"),
     [(0, None), (11_234, SPENT.format("11,234")), (9_000, SPENT.format("9,000")), (19_233, LITTLE), (19_234, 8_000)],
 )
-def test_an_open_gate_says_what_is_left_and_a_closed_one_why(
-    ledger: Ledger, tmp_path: Path, month: int, said: int | str | None
-) -> None:
+def test_a_gate_says_what_is_left_or_why(ledger: Ledger, tmp_path: Path, month: int, said: int | str | None) -> None:
     event = recorded(ledger, tmp_path)
     answer(ledger, 1, "s-1", input_tokens=1000, output_tokens=200, cache_read_tokens=30, cache_write_tokens=4)
     answer(ledger, 2, "s-2", input_tokens=10_000, output_tokens=-5, cache_read_tokens="7", cache_write_tokens=1.5)

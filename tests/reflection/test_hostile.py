@@ -151,9 +151,7 @@ SAID = "words before the citation"
 
 
 @pytest.mark.parametrize(("what", "puts", "quote"), ROWS, ids=[row[0] for row in ROWS])
-def test_a_check_believes_no_transcript_either(
-    book: Ledger, tmp_path: Path, api: Api, what: str, puts: Puts, quote: str
-) -> None:
+def test_no_check_believes_them(book: Ledger, tmp_path: Path, api: Api, what: str, puts: Puts, quote: str) -> None:
     api.else_ = sound(obedient(quote, "pat-001"))
     judged(book, tmp_path, api.client(), puts)
     line = checked_after(book, api.client())

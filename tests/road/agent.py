@@ -68,11 +68,18 @@ class Agent:
     environ: dict[str, str] = field(default_factory=dict)
 
     @classmethod
+    def bare(cls, folder: Path, environ: dict[str, str] | None = None) -> Agent:
+        """An agent in a new project that has nothing."""
+        agent = cls(folder / "project", folder / "home", environ or {})
+        for made in (agent.project, agent.home):
+            made.mkdir(parents=True, exist_ok=True)
+        return agent
+
+    @classmethod
     def in_folder(cls, folder: Path, bullets: dict[str, Any] | None = None) -> Agent:
         """An agent in a new project that has a playbook."""
-        agent = cls(folder / "project", folder / "home")
-        agent.claude.mkdir(parents=True)
-        agent.home.mkdir(exist_ok=True)
+        agent = cls.bare(folder)
+        agent.claude.mkdir()
         agent.write_playbook(BULLETS if bullets is None else bullets)
         return agent
 
@@ -205,10 +212,16 @@ class Agent:
         assert code is None or process.returncode == code, (process.returncode, out, err)
         return Ran(process.returncode, out, err)
 
-    def call(self, *arguments: str | Path, code: int | None = 0) -> Ran:
-        """The same in this process, where it does not matter that it is one of its own."""
+    def call(self, *arguments: str | Path, code: int | None = 0, typed: str | None = None) -> Ran:
+        """The same in this process, where it does not matter that it is one of its own; it is given what was typed."""
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
-        with patch.dict(os.environ, self.env(), clear=True), redirect_stdout(out), redirect_stderr(err):
+        stdin = sys.stdin if typed is None else io.StringIO(typed)
+        with (
+            patch.dict(os.environ, self.env(), clear=True),
+            patch.object(sys, "stdin", stdin),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
             ended = run([*map(str, arguments)])
         err.flush()
         out.flush()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from tests.transcripts.records import line
+from tests.transcripts.records import envelope, line, stamp
 
 
 class Session:
@@ -67,19 +67,13 @@ class Session:
 
     def _add(self, kind: str, body: dict[str, Any]) -> Session:
         number = len(self.records)
-        record: dict[str, Any] = {
+        record = envelope(number, isSidechain=self.agent_id is not None, sessionId=self.id, version="2.1.200") | {
             "parentUuid": self.records[-1]["uuid"] if self.records else None,
-            "isSidechain": self.agent_id is not None,
-            "userType": "external",
-            "cwd": "/home/ada/shop",
-            "sessionId": self.id,
-            "version": "2.1.200",
-            "gitBranch": "main",
             **({} if self.agent_id is None else {"agentId": self.agent_id}),
             "type": kind,
             "attachment" if kind == "attachment" else "message": body,
             "uuid": str(uuid5(NAMESPACE_URL, f"{self.id}/{self.agent_id}/{number}")),
-            "timestamp": f"2026-11-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z",
+            "timestamp": stamp(number, month=11),
         }
         self.records.append(record)
         return self

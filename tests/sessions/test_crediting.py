@@ -78,9 +78,7 @@ def test_a_test_that_had_failed_and_passes_speaks_for_the_lesson(ledger: Ledger,
         ("failure", ("green", CITE, "edit", "red", DONE)),
     ],
 )
-def test_a_tests_last_end_decides(
-    ledger: Ledger, lesson: str, tmp_path: Path, kind: str, steps: tuple[str, ...]
-) -> None:
+def test_the_last_end_decides(ledger: Ledger, lesson: str, tmp_path: Path, kind: str, steps: tuple[str, ...]) -> None:
     (one,) = observed(ledger, played(lesson, *steps), tmp_path)
     assert one.kind == kind
     assert ("fails after it had passed: 1 failed, 1 passed" in one.why) == (kind == "failure")

@@ -15,7 +15,6 @@ from reflector.events.event import identity
 from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, Taken, take_in
-from reflector.transcripts.reading import UnknownTranscript
 from tests.ledger.events import added, changed
 from tests.road.sessions import Session, as_bytes
 
@@ -126,16 +125,6 @@ def test_what_the_reader_does_not_know_is_counted_in_the_event_without_a_secret(
     assert window["unread"]["unknown_types"] == {"hologram": 2, "[redacted:github-token]": 1}
     assert (window["unread"]["malformed"], window["client"]) == (1, "[redacted:github-token]")
     assert b"\n" not in window["transcript"]["path"].encode()
-
-
-@pytest.mark.parametrize("content", [b"", b"hello\n", b"\x00\xff" * 100, b'{"a": 1}\n', b"[]\n", None])
-def test_what_is_no_transcript_is_refused(ledger: Ledger, tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "t.jsonl"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(FileNotFoundError if content is None else UnknownTranscript, match=r"t\.jsonl"):
-        taken(ledger, path)
-    assert ledger.head().position == 0
 
 
 NO_TIMES = ["", "1790000002000", "yesterday", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"]

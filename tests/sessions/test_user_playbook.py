@@ -165,9 +165,7 @@ def test_a_users_ledger_that_cannot_be_opened_costs_the_project_nothing_and_lose
 
 
 @pytest.mark.parametrize("is_users", [False, True])
-def test_the_users_lock_is_asked_for_while_the_projects_is_held_and_never_the_other_way_round(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch, is_users: bool
-) -> None:
+def test_the_projects_lock_is_held_before_users(agent: Agent, monkeypatch: pytest.MonkeyPatch, is_users: bool) -> None:
     for name, value in agent.env().items():
         monkeypatch.setenv(name, value)
     path = Session().cites("pref-9001").write(agent.home / "1.jsonl")
@@ -201,9 +199,7 @@ def test_a_question_about_a_users_playbook_that_is_not_there_leaves_nothing_behi
 
 
 @pytest.mark.parametrize("by_link", [False, True])
-def test_a_transcript_that_came_with_the_project_counts_in_the_users_playbook_only_when_its_person_says_so(
-    agent: Agent, tmp_path: Path, *, by_link: bool
-) -> None:
+def test_a_projects_transcript_counts_for_its_user_if_told(agent: Agent, tmp_path: Path, *, by_link: bool) -> None:
     path = Session("s-1").cites("pref-9001").user("No, that advice is wrong.").write(agent.project / "1.jsonl")
     named = tmp_path / "link.jsonl" if by_link else path
     if by_link:

@@ -41,8 +41,8 @@ def envelope(number: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-def stamp(number: int) -> str:
-    return f"2026-02-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z"
+def stamp(number: int, month: int = 2) -> str:
+    return f"2026-{month:02d}-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z"
 
 
 def assistant(number: int, *blocks: Any, **fields: Any) -> dict[str, Any]:

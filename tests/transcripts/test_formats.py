@@ -357,9 +357,7 @@ def test_the_folder_is_where_each_agent_puts_it(tmp_path: Path, session: Session
         ("COPILOT_HOME", f"session-state/{SESSION}/events.jsonl"),
     ],
 )
-def test_a_session_without_a_transcript_is_found_by_id(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str
-) -> None:
+def test_an_id_finds_a_transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str) -> None:
     monkeypatch.setenv(variable, str(tmp_path))
     assert find_transcript(SESSION) is None
     path = write(tmp_path / place)

@@ -27,9 +27,7 @@ def lines_of(data: bytes, limit: int | None = None) -> tuple[list[tuple[int, byt
         (b'{"a":1}\n{"b":', [(0, b'{"a":1}')], 5),
     ],
 )
-def test_whole_lines_come_with_offsets_and_half_ones_are_left(
-    data: bytes, lines: list[tuple[int, bytes]], unfinished: int
-) -> None:
+def test_only_whole_lines_come_with_their_offsets(data: bytes, lines: list[tuple[int, bytes]], unfinished: int) -> None:
     assert lines_of(data) == (lines, Tally(lines=len(lines), unfinished_bytes=unfinished))
 
 

@@ -448,9 +448,7 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("tasked")
-def test_an_attempt_that_takes_too_long_fails_and_all_that_it_started_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_slow_an_attempt_fails_and_what_it_started_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reflector.trials.tasks._LONGEST", 0.3)
     os.mkfifo(tmp_path / "held")
     held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)

@@ -110,9 +110,7 @@ def test_a_broken_template_is_passed_over_and_said(template: str | bytes, tmp_pa
     assert '"insights"' in build(builder)
 
 
-def test_a_projects_template_goes_first_unless_the_repository_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_projects_template_goes_first_unless_it_is_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     builder = ReflectorPromptBuilder(project=tmp_path)
     for text, folder in (("user", "config/reflector"), ("project", ".claude/reflector")):

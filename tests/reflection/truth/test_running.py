@@ -159,9 +159,7 @@ def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
     assert (counters(sums)["pat-001"], states(sums)) == ((1, 0), ["completed"])
 
 
-def test_half_an_emoji_and_a_secret_are_replaced_and_what_is_too_long_is_refused_by_name(
-    store: LedgerPlaybooks, sums: Ledger
-) -> None:
+def test_half_an_emoji_and_a_secret_are_replaced_and_a_huge_text_refused(store: LedgerPlaybooks, sums: Ledger) -> None:
     with pytest.raises(Mistake, match=r"answer is .*at most 4,000,000 characters"):
         run(store, Model(), attempt(generated_answer="x" * 4_000_001))
     key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
@@ -209,9 +207,7 @@ def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answere
     assert counters(sums)["pat-001"] == (1, 0)
 
 
-def test_a_drain_by_a_model_finishes_an_open_trajectory_and_one_by_rules_not(
-    store: LedgerPlaybooks, sums: Ledger
-) -> None:
+def test_a_models_drain_finishes_an_open_trajectory_and_one_by_rules_not(store: LedgerPlaybooks, sums: Ledger) -> None:
     for backend, ended in (
         (Priced(insights("k"), verdict("harmful")), ("completed", "1 insight, pat-001 harmful")),
         (RulesBackend(), ("skipped", "the backend rules judges sessions only")),
