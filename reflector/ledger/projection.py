@@ -152,8 +152,9 @@ class Projector:
     def _write_waiting(self) -> None:
         """Write what waits. Its bullets come before its tags, as their events do."""
         waiting, self._waiting = self._waiting, _Waiting()
-        steps = [(one.row, one.state, one.attempts, one.changed_at, key) for key, one in waiting.windows.items()]
-        self.sql.insert("session_window", _WINDOW_COLUMNS, [(*row, *now) for row, *now, _ in steps if row])
+        now = {event_id: (one.state, one.attempts, one.changed_at) for event_id, one in waiting.windows.items()}
+        new = {event_id: one.row for event_id, one in waiting.windows.items() if one.row}
+        self.sql.insert("session_window", _WINDOW_COLUMNS, [(*row, *now[event_id]) for event_id, row in new.items()])
         self.sql.insert("record", ("key",), [(key,) for key in waiting.keys], only_new=True)
         self.sql.change(
             "session_window",
@@ -161,7 +162,7 @@ class Projector:
             "position = (SELECT position FROM event WHERE playbook_id = {playbook} AND event_id = {event_id})"
             " AND state <> 'completed'",
             _STATE_COLUMNS,
-            [tuple(step) for row, *step in steps if not row],
+            [(*step, event_id) for event_id, step in now.items() if event_id not in new],
         )
         self._write_bullets()
         self.sql.insert("bullet_status", _STATUS_COLUMNS, waiting.statuses)
