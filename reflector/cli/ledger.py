@@ -26,8 +26,8 @@ from reflector.cli.options import (
 )
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
 from reflector.curation import playbook_file
+from reflector.curation.edits import is_shared
 from reflector.curation.playbook_file import PlaybookRefused
-from reflector.curation.sharing import is_shared
 from reflector.curation.undoing import adopt, adoptions
 from reflector.events.registry import fold
 from reflector.exchange import backup as backups

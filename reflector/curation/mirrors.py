@@ -19,9 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from reflector.curation.edit_events import Base, take_in_turn
+from reflector.curation.edits import Base, in_git, take_in_turn
 from reflector.curation.playbook_file import digest
-from reflector.curation.sharing import version_in_git
 from reflector.events.registry import ADVICE, RARE_TYPES, fold
 from reflector.files import Changed, read_ours, replace_read
 from reflector.ledger.store import Ledger
@@ -183,10 +182,10 @@ def _take(ledger: Ledger, project: Project, name: str, found: Marked) -> str | N
         )
     by_git = None
     with suppress(ValueError):  # a version whose marks nobody can read says nothing
-        version = version_in_git(project.root, name)
-        in_git = find(version.content) if version is not None else None
-        if in_git is not None and in_git.digest == found.digest and in_git.is_edited:
-            by_git = _read(ledger, project, base, in_git.body)
+        version = in_git(project.root, name)
+        section = find(version.content) if version is not None else None
+        if section is not None and section.digest == found.digest and section.is_edited:
+            by_git = _read(ledger, project, base, section.body)
     take_in_turn(ledger, base, by_git, loaded, digest(found.body), project)
     return None
 

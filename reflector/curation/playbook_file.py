@@ -24,8 +24,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from reflector.curation.changes import advice_fault, is_taken
-from reflector.curation.edit_events import Base, in_names_of, renamed, take_in_turn
-from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
+from reflector.curation.edits import Base, has_blob, in_git, in_names_of, is_shared, renamed, take_in_turn, take_version
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.registry import ADVICE, fold
@@ -279,7 +278,7 @@ def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> 
 def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -> int:
     """The position of what a person edited, whose file says no time: of what was written last, of what git checked out
     and of what was adopted, that from which the file differs least."""
-    version = version_in_git(project.root)
+    version = in_git(project.root)
     checked_out = _exported_at(ledger, project, load(version.content).last_updated) if version is not None else None
     adopted = [event.position for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED])]
     positions = [at for at in (written, checked_out, *adopted) if at is not None]
@@ -333,7 +332,7 @@ def _last(ledger: Ledger, project: Project, what: str = WRITTEN) -> tuple[int, s
 def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
     """Remember what the file says, and which version of it git has meanwhile."""
     ledger.set_checkpoint(checkpoint_of(project), position, digest(content))
-    if is_shared(project.root) and (version := version_in_git(project.root)) is not None:
+    if is_shared(project.root) and (version := in_git(project.root)) is not None:
         ledger.set_checkpoint(checkpoint_of(project, _IN_GIT), position, digest(version.blob))
 
 
@@ -345,14 +344,14 @@ def _edited(ledger: Ledger, project: Project) -> bytes | None:
 
 def _was_left(project: Project, copy: bytes) -> bool:
     """Return whether git has an edited file in its store and another version checked out: that one came from git."""
-    version = version_in_git(project.root)
+    version = in_git(project.root)
     return version is not None and version.content != copy and has_blob(project.root, copy)
 
 
 def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | None) -> int:
     """Append what a person changed in a file since it was written, or since a question read this copy of it."""
     base, loaded = Base(_bullets_at(ledger, found.position), found.position), found.loaded
-    version = version_in_git(project.root)
+    version = in_git(project.root)
     by_git = None
     if copy is None and version is not None and version.content != dumped(project, base.bullets, loaded.last_updated):
         of_git = _load(ledger, project, version.content)
@@ -367,7 +366,7 @@ def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | No
 def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:
     """Record what git brought, credited to it, and then what a person changed in that; how many events both gave, and
     whether the file is as git brought it and the ledger has all of its names."""
-    version = version_in_git(project.root)
+    version = in_git(project.root)
     copy = _edited(ledger, project)
     edits, base = 0, None
     came = version is not None and (

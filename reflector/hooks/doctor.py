@@ -20,9 +20,9 @@ from pathlib import Path
 
 from reflector import entries, files, handover, locate
 from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_config
+from reflector.curation.edits import in_git, is_shared
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import kept_of_others, read, untaken
-from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import fast, git_setup
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.ledger.errors import LedgerError
@@ -169,7 +169,7 @@ def _git(project: Project) -> Iterator[Check]:
         text = "playbook.json is shared, but this clone merges it line by line"
         text = f"{gone} is gone, so git cannot merge playbook.json" if gone else text
         yield Check("git", text, "reflector install --git", fix, partial(git_setup.share, project.root))
-    elif version_in_git(project.root) is not None:
+    elif in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
         yield Check("git", text, "reflector install --git")
 

@@ -10,7 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from reflector.curation.sharing import ATTRIBUTES, attributes_file, is_shared
+from reflector.curation.edits import ATTRIBUTES, attributes_file, is_shared
 from reflector.files import read_bounded, replace_file
 from reflector.git import git_says
 from reflector.hooks.install import Change
