@@ -6,8 +6,6 @@ lists what nobody noticed, and its exit code is 1 if there is anything. The test
 code that is installed, so a mutation has to be noticed by a test that calls the code in its own process.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

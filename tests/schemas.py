@@ -4,8 +4,6 @@
 `python -m tests.schemas` writes them.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

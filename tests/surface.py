@@ -3,8 +3,6 @@
 `python -m tests.surface` writes it, with all that `tests.schemas` writes.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

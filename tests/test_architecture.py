@@ -1,7 +1,5 @@
 """The shape of the house: who may import whom, who may print, how long a module may be."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,6 @@
 """The benchmarks: nothing of a source decides how that source is judged, no answer is paid for twice, and the README's
 figures are those of the last full run."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import platform

@@ -1,7 +1,5 @@
 """What a cloned repository brings decides nothing outside it: real clones, real hooks, real drains."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Configuration: what is understood, what is refused, and which source wins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

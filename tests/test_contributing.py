@@ -1,7 +1,5 @@
 """CONTRIBUTING.md: `git apply` applies the patch of each walk to a copy of the code, and what it adds is used."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The README and the pages of docs/ are executed: each command and program prints what its page shows."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """A person's ledgers are known at home: what sweeps one away gives it back, and what smuggles one in is asked about."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Which project a folder belongs to: the hook and the command line agree, in sub-folders, worktrees and archives. And a
 repository's configuration runs nothing when git is asked."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

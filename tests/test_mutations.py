@@ -1,7 +1,5 @@
 """The table of mutations, without running them."""
 
-from __future__ import annotations
-
 from tests.mutations import MUTATIONS, misplaced
 
 

@@ -1,7 +1,5 @@
 """What a release is made of agrees: versions, program names, fragments of the changelog, workflows and promises."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """What checks show of lines: when a result is called one, on generated projects, and what of a ledger it rests on."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from functools import cache

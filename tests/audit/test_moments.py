@@ -1,7 +1,5 @@
 """A moment means one position: a position itself, the end of a time, the last event of a session."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

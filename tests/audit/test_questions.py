@@ -1,7 +1,5 @@
 """What questions say: use and figures of bullets, double counts, the log, a session, and the steps of a count."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

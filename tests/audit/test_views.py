@@ -1,7 +1,5 @@
 """The views say what the commands say, after any history, on both engines and beside other playbooks."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

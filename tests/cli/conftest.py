@@ -1,7 +1,5 @@
 """Projects to ask questions about."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Changes by hand: each shows what it does and how it is undone, and the command that `log` prints undoes it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """`reflector check` in a project without hooks, about sessions that are there, by a judge that answers by a script."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`reflector config`: settings are shown with their origin, and changed without harm to the rest of a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

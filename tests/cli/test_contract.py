@@ -1,7 +1,5 @@
 """Help, exit codes, errors, what a question leaves behind, and the user's own playbook beside the project's."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,7 +1,5 @@
 """The doctor: what is in order is said, and what is not is said with what mends it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

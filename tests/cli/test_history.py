@@ -1,7 +1,5 @@
 """The sessions from before: found, shown, taken in once, oldest first."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

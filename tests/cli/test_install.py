@@ -1,7 +1,5 @@
 """Installed into each agent's settings, at work, and out of them again without a trace."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

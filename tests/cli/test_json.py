@@ -1,8 +1,6 @@
 """The JSON of each command is what its schema says, key by key and type by type: `Agent.json` compares them. What
 `list` finds and sorts, an export of a moment, and the first question after an upgrade."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """`reflector judge`: what nothing decided waits for a person, whose word then counts instead of others'."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

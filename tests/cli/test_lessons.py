@@ -1,7 +1,5 @@
 """The commands about lessons: list them, look at one, say what came of it, promote it."""
 
-from __future__ import annotations
-
 import pytest
 
 from reflector.lessons.recording import observe_outcome, record_lesson, record_told

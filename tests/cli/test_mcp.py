@@ -1,7 +1,5 @@
 """The agent's tools: the official client talks to the server in this process; a real one has pipes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A ledger moved from the command line: to another folder, another engine, into a backup, and back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

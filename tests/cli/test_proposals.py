@@ -1,7 +1,5 @@
 """`reflector proposals`: what `find` proposes, and the one key that decides; a person decides on all of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

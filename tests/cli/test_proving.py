@@ -1,7 +1,5 @@
 """Heads are published, in a file or in git, and prove later that nothing before them was changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

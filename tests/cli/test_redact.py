@@ -1,7 +1,5 @@
 """A secret is erased by a command, wherever reflector wrote it down."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Reflections by hand: failed ones are listed, tried, let go, and read again without asking again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Questions in SQL: docs/machines.md is executed, nothing can be changed, whatever is asked, on both engines."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """What reaches a terminal: no foreign control characters, no lines wider than it is."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

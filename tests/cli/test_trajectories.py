@@ -1,7 +1,5 @@
 """`lab trajectory`: files of trajectories, good and hostile."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bad days: no space, no permission, no database, and files that are not what they should be or that others put."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -7,8 +7,6 @@ $REFLECTOR_CLAUDE_VERSIONS and the same variables of the others name other versi
 here is told, and nothing is run of it: that is a failure under CI only.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

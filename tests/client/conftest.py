@@ -1,7 +1,5 @@
 """A client of each kind and version that `python -m tests.client` installed, asking a stand-in for its API."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A client in a terminal: prompts, /clear, /compact, exits of each kind, and a kill in the middle of a turn."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Each real client as the judge of a session that it wrote: asked from a drain whose environment is a project's."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

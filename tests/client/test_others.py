@@ -1,7 +1,5 @@
 """The other agents: a prompt with tools, a resume, a fork, a subagent, two sessions at once."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.client.apis import ADVICE, FIX, ON, TAXED, calls, says, step

@@ -1,8 +1,6 @@
 """`claude -p`: start, prompt, tools, a subagent, a resume and a fork; the plugin, given with --plugin-dir; and trials,
 whose withheld text is in no request."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Changes and their inverses: whatever is made can be taken back."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

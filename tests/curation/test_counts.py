@@ -1,7 +1,5 @@
 """Evidence goes out of the count and comes back; the history only grows."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,8 +4,6 @@ The oracle is small: what a person wrote into the file is in the ledger once, wh
 them, and counts that came meanwhile stay.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Bullets merged by reference: counters are those of a union, undoing gives everything back, and all sides agree."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from typing import Any

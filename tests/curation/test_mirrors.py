@@ -1,7 +1,5 @@
 """The playbook in AGENTS.md and files like it: kept in step, edited there, and taken out again to the byte."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `test_file_in_any_hands` plays edits, questions, writes, exports and checkouts against each other.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

@@ -1,7 +1,5 @@
 """Proposals of changes: what is refused, what becomes of them, and that nobody is asked twice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One playbook in several clones: real git, real commands, each clone with a ledger of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

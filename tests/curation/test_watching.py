@@ -1,7 +1,5 @@
 """What a person already has: the advice of a project's files, which lead nowhere else, and its sessions."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From what a session says to a wish and a proposal: by rules, and by a model that reads the reflection."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from pathlib import Path

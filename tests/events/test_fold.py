@@ -1,7 +1,5 @@
 """The fold: what a playbook is, as a pure function of its events, each of a type that stands in the registry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any

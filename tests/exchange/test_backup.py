@@ -1,7 +1,5 @@
 """A backup is one sound state of the ledger; nothing is replaced unseen, and nothing is lost by putting one back."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Two machines' ledgers become one, whichever takes the other in; tests/oracle plays texts, counts and policies."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A ledger moved is the same ledger, on either engine; a file that is wrong, or half read, leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import random

@@ -1,7 +1,5 @@
 """The settings of gated reflection: what is understood, what is refused, and in which words."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`reflector lab bench`: its figures, and the files that it takes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

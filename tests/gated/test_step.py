@@ -1,7 +1,5 @@
 """The step after a turn: gate, summary, budgets, and what becomes of an error (C-01 to C-04, C-20 to C-25)."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

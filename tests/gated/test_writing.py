@@ -1,7 +1,5 @@
 """What a step leaves behind: entries of memory in the ledger, and the log of reflections."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """The exact values that gated reflection has to give."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from reflector.gated import ReflectionBundle

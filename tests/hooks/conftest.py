@@ -1,7 +1,5 @@
 """A project on disk and the hook as the agent runs it: a process with JSON on stdin."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

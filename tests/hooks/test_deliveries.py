@@ -1,7 +1,5 @@
 """What a hook keeps: one durable record per delivery, whatever comes in and whatever the disk does."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The drain that a hook starts: when and how, that no agent waits for it, and that it does what the command does."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

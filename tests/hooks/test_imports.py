@@ -1,7 +1,5 @@
 """What the hook may load. Each import here is paid at the start and end of every session."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

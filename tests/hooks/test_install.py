@@ -1,7 +1,5 @@
 """Our hooks in the text of a settings file: of any, and of some as people have them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any

@@ -3,8 +3,6 @@
 A line of this table is never removed and never rewritten, whatever becomes of the commands that a person types.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

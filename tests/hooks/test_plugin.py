@@ -1,7 +1,5 @@
 """The plugin: files that the agent accepts, and a hook that works with and without the program."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

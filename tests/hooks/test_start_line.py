@@ -1,8 +1,6 @@
 """The line that Claude Code shows a person when a session starts, and as its status line, read without a ledger; what
 its agent is told stays the same."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the agent gets at a start: exactly the playbook, in the form that the event allows, or nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Small events, as the intake and the runner append them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

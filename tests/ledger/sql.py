@@ -1,7 +1,5 @@
 """Raw SQL against a ledger's database, as somebody with its password or its file would run it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache

@@ -1,7 +1,5 @@
 """An event that could not be folded or read is refused at the door; one that an older version took wedges nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

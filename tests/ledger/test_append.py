@@ -1,7 +1,5 @@
 """Appending: one order, no gaps, no doubles, all or nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

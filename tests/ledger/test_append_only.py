@@ -1,7 +1,5 @@
 """Whoever has the database's password still cannot change what was appended, except by taking a trigger down."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy.exc import DBAPIError
 

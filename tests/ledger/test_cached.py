@@ -1,7 +1,5 @@
 """Answers about the whole history: the same with the row that they are counted on from and without it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The byte form of events and of the chain over them: a contract, held to the vectors of its document."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

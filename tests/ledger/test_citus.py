@@ -3,8 +3,6 @@
 The other tests of the ledger run on it too, as tests/conftest.py says.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Counters: a baseline plus the tags that count. Retractions take evidence out, and may be taken back."""
 
-from __future__ import annotations
-
 import pytest
 
 from reflector.events import event as ev

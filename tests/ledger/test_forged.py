@@ -1,7 +1,5 @@
 """What the worst member of a team appends by hand hinders nobody else, and one command of the owner's puts it aside."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from typing import Any

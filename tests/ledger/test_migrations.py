@@ -1,7 +1,5 @@
 """The schema: what the migrations make is what the code expects, from any earlier revision, with data in it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Ledgers that older versions made: what they say today is what they said then, and they go on."""
 
-from __future__ import annotations
-
 import gzip
 import sqlite3
 from contextlib import closing

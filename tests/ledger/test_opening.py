@@ -1,7 +1,5 @@
 """Opening what is not a sound ledger of this version: a clear error, and not a byte changed."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

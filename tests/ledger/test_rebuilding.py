@@ -1,7 +1,5 @@
 """A rebuild is one transaction: readers see the old rows until its end, and a killed one changes nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A text is erased for ever; what was counted stays counted, and the chain still verifies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

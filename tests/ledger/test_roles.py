@@ -1,7 +1,5 @@
 """Roles of PostgreSQL: each logs in, does its part, and is refused the rest."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress

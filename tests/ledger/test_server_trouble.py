@@ -1,7 +1,5 @@
 """A PostgreSQL that refuses, is cut off or is set up otherwise: known by its codes, told with what to do about it."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

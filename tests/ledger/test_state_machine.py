@@ -1,7 +1,5 @@
 """Whatever is appended in whatever order: tables, fold, a rebuild and an independent query say the same."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, replace

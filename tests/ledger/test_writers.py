@@ -1,7 +1,5 @@
 """Many processes at once, and processes that die: one order without gaps, nothing lost, nothing in halves."""
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -5,8 +5,6 @@ The processes are real ones, forked from a server that has the imports behind it
 the time of these tests.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import time
 import traceback

@@ -1,7 +1,5 @@
 """Lessons, outcomes and what was told are recorded once, and the book of lessons is a fold over their events."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import asdict
 from pathlib import Path

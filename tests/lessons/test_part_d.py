@@ -1,7 +1,5 @@
 """Experiential reflection (D-01 to D-19): the vectors of the contract. D-02 to D-06 are in quality, D-20 in turns."""
 
-from __future__ import annotations
-
 from dataclasses import astuple, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The reflection engine (E-01 to E-13): the contract's vectors. E-02 and E-04 are in quality/test_signals."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Recall finds what was learned by its words, and nothing where nothing fits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One bounded revision of a turn by the caller's own agent: requirements D-20 and D-21."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Random histories of one to three machines: what a machine does, and which windows more than one of them sees."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from dataclasses import replace

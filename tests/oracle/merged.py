@@ -1,7 +1,5 @@
 """What two ledgers hold when one was merged into the other, computed from both exports by docs/team.md alone."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from copy import copy
 from dataclasses import dataclass

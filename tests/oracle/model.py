@@ -4,8 +4,6 @@ Written from docs/counting.md, machines.md and ledger-format.md without a look a
 imported, and nothing here is fast. Where a command and this model differ, one of them or the page is wrong.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections import Counter, defaultdict

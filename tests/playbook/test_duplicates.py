@@ -1,7 +1,5 @@
 """Duplicates: what is proposed is the same advice, and nothing that differs in a fact ever is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What verdicts show: intervals that are those of the exact distribution, and a test that may be looked at always."""
 
-from __future__ import annotations
-
 import random
 from math import comb
 

@@ -1,7 +1,5 @@
 """Advice in Markdown: files of people, editors and agents."""
 
-from __future__ import annotations
-
 import pytest
 
 from reflector.playbook.bullet import Bullet

@@ -1,7 +1,5 @@
 """What is told of a playbook that does not fit."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 

@@ -4,8 +4,6 @@ Each change is clever in one respect: afterwards the triggers stand as they stoo
 be found. What a forger did is told as a sentence, so that a campaign's failure can be played again.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -4,8 +4,6 @@ No question ends with a traceback or with a code that no document names, and non
 The campaign plays a quarter of REFLECTOR_TEST_TAMPERINGS changes, from REFLECTOR_TEST_SEED on.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -5,8 +5,6 @@ nothing may be found. REFLECTOR_TEST_TAMPERINGS is how many changes of each kind
 they begin.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Nothing that was changed behind the ledger's back stays unseen."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from contextlib import suppress

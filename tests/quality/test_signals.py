@@ -1,8 +1,6 @@
 """Quality signals, their score, the words that an answer is searched for, and the gate's policies: requirements D-02 to
 D-07 and E-02 to E-04."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A ledger in a file: what reflecting does is the same on each engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

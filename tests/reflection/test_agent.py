@@ -1,7 +1,5 @@
 """The person's own agents as the judge, by a program that plays each: what is asked, with what, and what goes wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

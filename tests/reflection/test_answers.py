@@ -1,7 +1,5 @@
 """An answer, read (A-21, A-22): whatever stands around it or is missing of it, and at the cost of its length."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

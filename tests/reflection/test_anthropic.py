@@ -1,7 +1,5 @@
 """One question to the Messages API (A-16, A-17, A-20): what is sent, how often, what ends it, and what comes out."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 from collections.abc import Sequence

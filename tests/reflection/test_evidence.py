@@ -1,7 +1,5 @@
 """A model's verdict counts with the words of a person or of a run, behind the citation; whatever else asks for it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Windows that are too big for a model: what is shown fits, keeps the evidence, and the rest is counted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

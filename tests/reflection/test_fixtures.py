@@ -1,7 +1,5 @@
 """Recorded answers: what a request's key depends on, and what a file of them may look like; the table of backends."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

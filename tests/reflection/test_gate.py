@@ -1,7 +1,5 @@
 """The gate (A-30): who is asked, who agreed to it, what it may cost, and which windows wait for a budget."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

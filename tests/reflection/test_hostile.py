@@ -1,7 +1,5 @@
 """No transcript moves a counter by asking for it: forty that try, with a model that does all that they ask for."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A window as a question to a model: what is sent, and what it may take."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The prompts (A-07, A-09, A-10): what they ask for, who may override them, and that data in them stays data."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -2,8 +2,6 @@
 nowhere else: A-04, A-08, A-23 to A-28 and A-30. The others are named by the modules that test them.
 """
 
-from __future__ import annotations
-
 import inspect
 import logging
 import subprocess

@@ -1,7 +1,5 @@
 """`run_reflector`, requirements A-11 to A-20: what it asks, what it returns, and that it never raises."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

@@ -1,7 +1,5 @@
 """From a recorded window to its tags, whatever the backend answers and wherever the process dies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

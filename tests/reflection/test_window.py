@@ -1,7 +1,5 @@
 """A session in windows: what its later ones read again, and what becomes of the earlier verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The report in Debian's Chromium: it looks right at every width, works by keyboard, asks nobody, and is accessible."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

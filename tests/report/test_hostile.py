@@ -1,7 +1,5 @@
 """What a text says never becomes markup, a link or a style; what is shared tells nothing of people and places."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

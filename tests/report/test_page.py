@@ -1,7 +1,5 @@
 """The report of a simulated life: its numbers are those of the commands, and what it says of a moment was so."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

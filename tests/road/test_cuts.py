@@ -3,8 +3,6 @@
 Hypothesis plays sessions of every kind of evidence; test_real_transcripts.py asks the same of real ones.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence

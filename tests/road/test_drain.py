@@ -1,7 +1,5 @@
 """What a drain makes of several deliveries, of sessions that never end, and of those of other agents."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

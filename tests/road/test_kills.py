@@ -1,7 +1,5 @@
 """SIGKILL at random moments while several processes take sessions in, and at each step of one drain."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

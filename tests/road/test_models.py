@@ -1,7 +1,5 @@
 """Sessions judged by a model by the whole pipeline: real hooks and processes, a stand-in for the API on loopback."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any

@@ -4,8 +4,6 @@ The transcripts are not part of the project. No public one cites a playbook, so 
 for them, are planted in copies; every record keeps its uuid. Beside them may lie judged ones, with citations.
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import os

@@ -3,8 +3,6 @@
 The tests let a citation be followed for few records, so that short sessions have some that are followed no longer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Agents at work in worktrees of one repository, which are removed as soon as their sessions ended: nothing is lost."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

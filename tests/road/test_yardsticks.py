@@ -1,7 +1,5 @@
 """What other tools for the same job get wrong, with real hooks, real drains and real files."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A server whose primary dies again and again under writers and hooks: what was acknowledged is there."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

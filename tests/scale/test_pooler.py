@@ -1,8 +1,6 @@
 """Behind a PgBouncer in transaction mode, where the next transaction may run on any of the pool's connections; and many
 playbooks in one ledger on a server, where nobody waits for a neighbour."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

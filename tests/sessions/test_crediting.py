@@ -1,7 +1,5 @@
 """A session's own tests speak for or against the lessons that it cites, where the tie is sure, and once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

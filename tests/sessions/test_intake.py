@@ -1,7 +1,5 @@
 """Taking transcripts in: each record once, whatever it comes by."""
 
-from __future__ import annotations
-
 import os
 import re
 from hashlib import sha256

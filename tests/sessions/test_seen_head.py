@@ -1,8 +1,6 @@
 """A ledger on a server that goes away and comes back: sessions wait for it, and what it lost is missed, by the newest
 head that a project saw."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

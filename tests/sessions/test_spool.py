@@ -1,7 +1,5 @@
 """The reading side of the spool: each delivery is in one place, and only settling ends it."""
 
-from __future__ import annotations
-
 import os
 import time
 from functools import partial

@@ -1,7 +1,5 @@
 """Lessons stand beside the bullets that a session is told at its start, and what was told is recorded."""
 
-from __future__ import annotations
-
 import hashlib
 
 from reflector.handover import MAX_TOLD, TOLD

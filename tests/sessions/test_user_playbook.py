@@ -1,7 +1,5 @@
 """The user's own playbook: told beside every project's, and counted in its own ledger."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

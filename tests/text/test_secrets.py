@@ -4,8 +4,6 @@ The corpus holds secrets of many kinds, made of random values when asked for, an
 value is written down in secrets.tsv, so a scanner of this repository has nothing to stop at.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

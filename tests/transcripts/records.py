@@ -1,7 +1,5 @@
 """Hand-written records in the shapes of Claude Code's transcripts, as its client writes them: compact JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Transcripts of Claude Code: as messages, as a scan tells of them, and as the classic list."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What holds for the transcripts of every agent."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

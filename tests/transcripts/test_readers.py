@@ -1,7 +1,5 @@
 """What the readers of other agents make of each shape that their clients write. Claude Code has a module of its own."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What came of a session: the facts of its records, the same with and without a playbook."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How sure a comparison is: the closed form against numerical integration, one look against Newcombe's interval."""
 
-from __future__ import annotations
-
 from math import exp, log, sqrt
 from random import Random
 

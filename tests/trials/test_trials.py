@@ -1,8 +1,6 @@
 """A trial in a project: who is told what, what is said of it, and what `verify` finds; and `trial run`: tasks done with
 and without advice, by an agent that is a script."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

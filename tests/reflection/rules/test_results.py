@@ -1,7 +1,5 @@
 """What a call does, by its name and command line, and how it ended, by what it printed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

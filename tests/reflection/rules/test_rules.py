@@ -1,7 +1,5 @@
 """The `rules` backend on small sessions written by hand: a row for each way in which evidence decides."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

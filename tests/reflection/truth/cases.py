@@ -1,7 +1,5 @@
 """Small attempts, a model that answers from a list, and texts that break whoever formats them twice or cuts them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

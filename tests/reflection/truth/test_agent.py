@@ -3,8 +3,6 @@
 Each script of answers is run by a store of playbooks that records nothing; `test_running` runs some with a ledger.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from unittest.mock import MagicMock

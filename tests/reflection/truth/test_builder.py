@@ -1,7 +1,5 @@
 """The prompts (B-09 to B-13): whose template, what stands in them, and that data in them stays data (P3)."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

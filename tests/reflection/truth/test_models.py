@@ -1,7 +1,5 @@
 """The values (B-01 to B-08): what they hold, what they refuse, and that JSON keeps them (P1 and P2)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

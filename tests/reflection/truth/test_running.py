@@ -1,7 +1,5 @@
 """Trajectories in the ledger (B-07, B-13 to B-20): what is appended, nothing is asked twice, what a failure leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
