@@ -26,8 +26,7 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MOST_TOLD
 from reflector.experience import MIN_REFLECTION_RETRY_DELTA, ToolResult
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figures, lesson_book
-from reflector.lessons.outcomes import score_improvement
+from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figures, lesson_book, score_improvement
 from reflector.lessons.recording import append_next, kept, lesson_event, observe_outcome, record_told, said
 from reflector.quality.signals import PRESETS, Decision, Signs, rounded
 from reflector.quality.signals import ReflectionTrigger as ReflectionTrigger

@@ -24,10 +24,9 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import LessonBook
-from reflector.lessons.outcomes import OutcomeSignal as OutcomeSignal
-from reflector.lessons.outcomes import label_of, promotion_confidence, score_improvement
-from reflector.lessons.outcomes import merge_outcome_signals as merge_outcome_signals
+from reflector.lessons.book import LessonBook, label_of, promotion_confidence, score_improvement
+from reflector.lessons.book import OutcomeSignal as OutcomeSignal
+from reflector.lessons.book import merge_outcome_signals as merge_outcome_signals
 from reflector.lessons.recording import kept, record_lesson
 from reflector.mistakes import check_share, check_whole
 from reflector.quality.signals import PRESETS as PRESETS

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.config import ConfigError
 from reflector.files import read_bounded
-from reflector.lessons.outcomes import embed as embed
+from reflector.lessons.book import embed as embed
 from reflector.locate import parse_toml
 from reflector.mistakes import check_whole
 from reflector.reflection.backends.fixtures import read_fixtures

@@ -21,8 +21,7 @@ from reflector.experience import (
     score_reflection_improvement,
 )
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import lesson_book
-from reflector.lessons.outcomes import DELTAS, label_of, state_of, strategy_key, tally
+from reflector.lessons.book import DELTAS, label_of, lesson_book, state_of, strategy_key, tally
 from reflector.quality.signals import Signs
 from tests.ledger.events import lesson, outcome
 
