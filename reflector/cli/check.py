@@ -36,7 +36,7 @@ from reflector.reflection.backends.agent_clients import JUDGES
 from reflector.reflection.backends.model import model_settings
 from reflector.reflection.checking import ROOM
 from reflector.sessions import history
-from reflector.transcripts.discovery import Found
+from reflector.sessions.history import Found
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.

@@ -20,10 +20,9 @@ from reflector.project import Project, project_of
 from reflector.reflection.reflection_events import Reflected
 from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
-from reflector.sessions.history import Imported, news, record_history
+from reflector.sessions.history import Found, Imported, find_transcripts, news, record_history
 from reflector.sessions.intake import Source, Taken, WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
-from reflector.transcripts.discovery import Found, find_transcripts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,27 @@
-"""The transcripts that agents still keep: recorded one after the other, or one by one and each asked about some lines.
+"""The transcripts that agents still keep: found, recorded one after the other, or one by one and each asked about some
+lines.
 
-Invariant: a history is recorded oldest first, each file to its last event before the next begins, so an import that is
-stopped goes on where it ended.
+Invariant: the project of a transcript is what its records say. The folder's name is the path with everything but
+letters and digits replaced, so several projects share one name, and a session can be moved to another.
 
-A check begins with the newest. A session is recorded before it is asked about, in a transaction of its own, and no lock
-is held while a judge is asked but the model's. Whoever is stopped goes on with the first window that lacks an answer; a
-transcript that has not grown since is not opened. No file of the project is written.
+A history is recorded oldest first, each file to its last event before the next begins, so an import that is stopped
+goes on where it ended. A check begins with the newest. A session is recorded before it is asked about, in a transaction
+of its own, and no lock is held while a judge is asked but the model's. Whoever is stopped goes on with the first window
+that lacks an answer; a transcript that has not grown since is not opened. No file of the project is written.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from reflector.curation.watching import Line, watch, watching
 from reflector.curator.listening import propose_learned
@@ -29,8 +34,10 @@ from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import Pipeline, ask_model, open_pipeline
 from reflector.sessions.intake import Source
-from reflector.transcripts.discovery import Found, find_transcripts, project_hash
+from reflector.transcripts.building import fields, whole
+from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import UnknownTranscript, scan
+from reflector.transcripts.records import parse_line, read_lines, record_key
 from reflector.trials.trial import lacking
 
 if TYPE_CHECKING:
@@ -49,6 +56,87 @@ _COMMON = frozenset(
     "write keep each every into your have does don use used using instead prefer avoid where which what also than "
     "then there will would please ensure without over under here just more most other some such very".split()
 )
+#: How far into a file its folder and its first time are looked for. A first prompt with images has megabytes.
+_HEAD_BYTES = 8 * 1024 * 1024
+_HEAD_LINES = 200
+_MOST_DOCUMENT = 64 * 1024 * 1024
+#: Files beside the transcripts that are none.
+_OTHERS = frozenset({"journal.jsonl", "history.jsonl"})
+_SPOKEN = ("user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A transcript as its head tells.
+
+    cwd         the folder the agent worked in, "" where no record says
+    started_at  the first time in the file, ISO 8601 as written, "" where there is none
+    bytes       size of the file
+    key         of the first record with words, None where the head has none that is known by itself
+    """
+
+    path: Path
+    cwd: str
+    started_at: str
+    bytes: int
+    key: int | None = None
+
+
+def find_transcripts(
+    folder: Path, pattern: str = "*.jsonl", known: Mapping[tuple[str, int], str] = MappingProxyType({})
+) -> Iterator[Found]:
+    """Yield the transcripts below a folder, subagents' as well, in no order. What cannot be read is passed over.
+
+    known  the folder that the agent worked in, by the path and the bytes of a file: such a one is not opened
+    """
+    for path in sorted(folder.rglob(pattern)):
+        if path.name in _OTHERS or not path.is_file():
+            continue
+        with suppress(OSError):
+            size = path.stat().st_size
+            cwd = known.get((str(path), size)) if known else None
+            yield look_at(path) if cwd is None else Found(path, cwd, "", size)
+
+
+def look_at(path: Path) -> Found:
+    """Return what the head of one file tells. Raises OSError."""
+    cwd = started_at = uuid = ""
+    tally = Tally()
+    if path.suffix == ".json":
+        return Found(path, _of_document(path), "", path.stat().st_size)
+    with path.open("rb", buffering=256 * 1024) as file:
+        for _, line in read_lines(file, _HEAD_BYTES, tally):
+            for record, _ in parse_line(line, tally):
+                cwd = cwd or _folder(record)
+                started_at = started_at or whole(record.get("timestamp"))
+                if whole(record.get("type")) in _SPOKEN:
+                    uuid = uuid or whole(record.get("uuid"))
+            if (cwd and started_at and uuid) or tally.lines >= _HEAD_LINES:
+                break
+    return Found(path, cwd, started_at, path.stat().st_size, record_key(uuid) if uuid else None)
+
+
+def _of_document(path: Path) -> str:
+    """Return the folder that a document names. Raises OSError."""
+    try:
+        record = json.loads(path.read_bytes()) if path.stat().st_size <= _MOST_DOCUMENT else {}
+    except (ValueError, RecursionError):
+        return ""
+    return _folder(record) if isinstance(record, dict) else ""
+
+
+def project_hash(root: Path) -> str:
+    """Return how Gemini CLI names a project in its chats."""
+    return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _folder(record: dict[str, Any]) -> str:
+    """Return the folder that a record names: beside its type, or where Codex CLI, Copilot CLI and OpenCode put it. A
+    chat of Gemini CLI has a hash of it."""
+    places = [record, fields(record.get("payload")), fields(record.get("data"))]
+    places += [fields(place.get("context")) for place in places]
+    found = (cwd for place in places if (cwd := whole(place.get("cwd"))))
+    return next(found, "") or whole(fields(record.get("info")).get("directory")) or whole(record.get("projectHash"))
 
 
 @dataclass(slots=True)

@@ -8,6 +8,8 @@ do not count one citation four times.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -27,13 +29,14 @@ from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
-from reflector.transcripts.discovery import find_transcript
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import Place, Scan, UnknownTranscript, read_messages, scan
 from reflector.trials.outcome import outcome_event, read_outcome, time_of
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = _MAX_WHY = 200
+#: Where a hook named no transcript, only a file that is named by the very id of the session is taken for it.
+_ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 #: Texts that one window was told: a start, and each resume and compaction without a window between them.
 _MOST_TELLINGS = 100
 #: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook keeps if it could not
@@ -92,6 +95,21 @@ def source_of(delivery: Delivery) -> Source | None:
         return None
     limit = None if delivery.event in {"SessionEnd", "SubagentStop", *STOPS} else delivery.transcript_bytes
     return Source(path, delivery.event, limit, delivery.session_id, delivery.agent_id, delivery.reason)
+
+
+def find_transcript(session_id: str | None) -> Path | None:
+    """Return the newest transcript of a session of Codex CLI or Copilot CLI, which may name none at an end; None for
+    one that left no file under `$CODEX_HOME` or `~/.codex`, `$COPILOT_HOME` or `~/.copilot`."""
+    if not session_id or _ID.fullmatch(session_id) is None:
+        return None
+    try:
+        codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+        copilot = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
+        found = sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
+        found += copilot.glob(f"session-state/{session_id}/events.jsonl")
+    except (OSError, RuntimeError):
+        return None
+    return found[-1] if found else None
 
 
 def _read(source: Source, place: Place | None) -> Scan:

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflector.sessions.history import find_transcripts, look_at
+from reflector.sessions.intake import find_transcript
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.claude_code import ClaudeCode
-from reflector.transcripts.discovery import find_transcript, find_transcripts, look_at
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import (
     DOCUMENT_LIMIT,
