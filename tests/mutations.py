@@ -290,8 +290,8 @@ MUTATIONS = [
     Mutation(STANDING, '    if "asked" not in data:\n        return None, {}\n', "", EVIDENCE),
     Mutation(RUN, "if self.backend.quotes else {}", "if False else {}", EVIDENCE),
     # The gated step.
-    Mutation(STEP, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),
-    Mutation(STEP, "not config.allow_reflection or dry_run", "not config.allow_reflection", GATED),
+    Mutation(STEP, "config.allow_reflection and not dry_run", "not dry_run", GATED),
+    Mutation(STEP, "config.allow_reflection and not dry_run", "config.allow_reflection", GATED),
     Mutation(STEP, 'or _asks(state, "_planner_reflection_flag")', "", GATED),
     Mutation(STEP, 'prompt.replace("\\r\\n", "\\n")', "prompt", GATED),
     Mutation(STEP, "redact(str(text)).split()", "str(text).split()", GATED),

@@ -113,8 +113,7 @@ class Step:
 def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
     """The steps of a bullet's counters, oldest first, as of now or of a moment. Raises UnknownBullet, LedgerError."""
     then = past or Past(ledger)
-    row = then.row(name)
-    if row is None:
+    if then.row(name) is None:
         if past is None and ledger.row(name) is not None:
             then.family(name)  # raises: a table alone has the bullet
         raise UnknownBullet(name)
@@ -164,22 +163,18 @@ class _Blame:
         self.family = known.families[name]
         self.totals = {1: 0, -1: 0}
         self.baselines: dict[str, tuple[int, int]] = {}
-        recounts = [(event, of) for event, of in known.recounts if of in self.family]
-        self.all_recounts = recounts
+        self.all_recounts = [(event, of) for event, of in known.recounts if of in self.family]
         #: Those that were not undone: a bullet counts from the last of them.
-        self.recounts = [(e, of) for e, of in recounts if e.position <= self.then.entries[of].recounted_at]
-        self.undone = {event.target_id: event for event, _ in recounts if "since" in event.facts}
+        self.recounts = [(e, of) for e, of in self.all_recounts if e.position <= self.then.entries[of].recounted_at]
+        self.undone = {event.target_id: event for event, _ in self.all_recounts if "since" in event.facts}
 
     def steps(self) -> list[Step]:
-        known = self.known
-        found: list[tuple[Event, str | Verdict]] = [
-            (known.events[tag.position], tag) for name in self.family for tag in known.tags[name]
-        ]
-        found += [(known.events[known.births[name]], name) for name in self.family]
-        found = sorted([*found, *self.all_recounts], key=lambda one: one[0].position)
-        steps = (
-            self._baseline(event, of) if isinstance(of, str) else self._judgement(event, of) for event, of in found
-        )
+        known, found = self.known, list[tuple[Event, str | Verdict]](self.all_recounts)
+        for name in self.family:
+            found.append((known.events[known.births[name]], name))
+            found += [(known.events[tag.position], tag) for tag in known.tags[name]]
+        found.sort(key=lambda one: one[0].position)
+        steps = (self._baseline(one, of) if isinstance(of, str) else self._judgement(one, of) for one, of in found)
         return [step for step in steps if step is not None]
 
     def _judgement(self, event: Event, verdict: Verdict) -> Step:

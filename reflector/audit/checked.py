@@ -137,8 +137,8 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
         if all(map(then.is_active, (event.event_id, event.target_id, done))):
             for one in heirs.get(str(event.facts.get("name")), ()):
                 said[one].append(event)
-    files = {str(data["name"]): str(data.get("origin")) for one in ledger.events(types=[ev.BULLET_ADDED], upto=upto)
-             if (data := one.facts).get("watched")}  # fmt: skip
+    added = (one.facts for one in ledger.events(types=[ev.BULLET_ADDED], upto=upto))
+    files = {str(one["name"]): str(one.get("origin")) for one in added if one.get("watched")}
     lines = tuple(
         _line(row, files.get(row.name), asked[row.name], left[row.name], said[row.name], reworded.get(row.name, 0))
         for row in rows

@@ -80,23 +80,20 @@ class Observed(NamedTuple):
 def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict[str, Observed]:
     """Return what sessions showed of each bullet: its counters without their baselines, and no more of them than
     sessions judged it. A verdict that one sentence gave two of its citations counts once. Raises LedgerError."""
-    past_rows = past.rows() if past is not None else ledger.rows()
     with ledger.asking() as sql:
-        upto = past.position if past is not None else ledger.head().position
-        heirs = heirs_at(sql, upto)
+        heirs = heirs_at(sql, (past or ledger.head()).position)
         query = "SELECT name, baseline_helpful, baseline_harmful FROM bullet WHERE playbook_id = ?"
         base = {name: (helpful, harmful) for name, helpful, harmful in sql.run(query).fetchall()}
     if past is not None:
         base = {name: entry.baseline for name, entry in past.entries.items()}
     found = {}
-    for row in past_rows:
+    for row in (past or ledger).rows():
         family = [row.name, *(name for name, of in heirs.items() if row.name in of)]
         helpful, harmful = (
             max(0, count - sum(base[name][side] for name in family if name in base))
             for side, count in enumerate((row.helpful, row.harmful))
         )
-        of = used.get(row.name)
-        most = of.sessions if of is not None else 0
+        most = used[row.name].sessions if row.name in used else 0
         shown = min(1.0, most / (helpful + harmful)) if helpful + harmful else 0.0
         found[row.name] = Observed(helpful * shown, harmful * shown)
     return found

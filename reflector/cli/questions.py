@@ -18,7 +18,7 @@ from reflector.audit.citations import observed, use
 from reflector.audit.log import about, select, summary
 from reflector.audit.moments import (
     Target,
-    UnknownTarget,
+    UnknownName,
     period,
     position_before,
     position_of,
@@ -75,7 +75,7 @@ def show(asked: Question, what: str) -> None:
         return
     try:
         found = target_named(ledger, what)
-    except UnknownTarget:
+    except UnknownName:
         if is_name(what) or any(bare(row.name) == bare(what) for row in ledger.rows()):
             find_bullet(ledger, what, then)
         found = Target("session", session_named(ledger, what), [])

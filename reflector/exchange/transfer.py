@@ -164,13 +164,10 @@ def _meta(text: str) -> dict[str, Any]:
     if fault:
         raise LedgerError(f"meta is {_shown(text)}: {fault}")
     places = [meta, *came_through(meta)]
-    if ev.MERGED in places[-1] or not all(map(_is_place, places[1:])):
+    times = (came[key] for came in places[1:] for key in ("recorded_at", "moment") if key in came)
+    if ev.MERGED in places[-1] or not (all(map(is_place, places[1:])) and all(map(_is_time, times))):
         raise LedgerError("what its meta says under merged is not a place in another ledger")
     return meta
-
-
-def _is_place(came: Mapping[str, Any]) -> bool:
-    return is_place(came) and all(_is_time(came[key]) for key in ("recorded_at", "moment") if key in came)
 
 
 def _is_time(value: object) -> bool:

@@ -291,9 +291,8 @@ def should_run(config: GatedConfig, plan: Any, state: Any = None, dry_run: bool 
 
     A flag that is neither true nor false is logged, and asks for nothing.
     """
-    if not config.allow_reflection or dry_run:
-        return False
-    return _asks(plan, "reflection") or _asks(state, "_planner_reflection_flag")
+    is_allowed = config.allow_reflection and not dry_run
+    return is_allowed and (_asks(plan, "reflection") or _asks(state, "_planner_reflection_flag"))
 
 
 def plan_flag(value: object) -> bool:

@@ -48,10 +48,12 @@ _SHAPES = "bullets are read from `sections` or `key_points`; bring it into one o
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
 _ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful", "score"})
 
-_SHOWN = reprlib.Repr()
-_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 60
-_SHOWN.maxdict = _SHOWN.maxlist = 3
-_SHOWN.maxlevel = 2
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 60
+_short.maxdict = _short.maxlist = 3
+_short.maxlevel = 2
+#: A foreign value as an error shows it.
+brief = _short.repr
 
 Format = Literal["sections", "key_points", "text", "markdown", "unreadable"]
 
@@ -137,14 +139,14 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
         shape = "key_points"
         parser.key_points(document["key_points"])
     else:
-        keys = ", ".join(sorted(_SHOWN.repr(key) for key in list(document)[:8])) or "no keys"
+        keys = ", ".join(sorted(brief(key) for key in list(document)[:8])) or "no keys"
         parser.problem("the file", "has neither sections nor key_points", keys, parser.way_out)
         return parser.loaded("unreadable")
     if (version := document.get("version", VERSION)) != VERSION:
-        parser.notes.append(f"version {_SHOWN.repr(version)} was read as {VERSION}")
+        parser.notes.append(f"version {brief(version)} was read as {VERSION}")
     updated = document.get("last_updated")
     if updated is not None and not (isinstance(updated, str) and len(updated) <= 64 and updated.isprintable()):
-        parser.notes.append(f"last_updated {_SHOWN.repr(updated)} is not a time")
+        parser.notes.append(f"last_updated {brief(updated)} is not a time")
         updated = None
     return parser.loaded(shape, updated)
 
@@ -244,32 +246,32 @@ class Parser:
             cut_off = error.msg.startswith("Unterminated") or not text[error.pos : error.pos + 1000].strip()
             at_end = " (the file ends there: it was cut off)" if cut_off else ""
             where = f"line {error.lineno}, column {error.colno}"
-            self.problem(where, f"is not JSON: {error.msg}{at_end}", _SHOWN.repr(near), self.mend)
+            self.problem(where, f"is not JSON: {error.msg}{at_end}", brief(near), self.mend)
             return None
         except RecursionError:
             self.problem("the file", "is nested too deeply to be a playbook", "", self.mend)
             return None
         if not isinstance(document, dict):
-            self.problem("the file", "is not a JSON object", _SHOWN.repr(document), self.way_out)
+            self.problem("the file", "is not a JSON object", brief(document), self.way_out)
             return None
         self.duplicates("the file", document)
         return document
 
     def duplicates(self, where: str, value: dict[str, Any]) -> None:
         for key in value.twice if isinstance(value, _Duplicates) else ():
-            self.problem(where, "holds a key twice", _SHOWN.repr(key), "keep one of the two")
+            self.problem(where, "holds a key twice", brief(key), "keep one of the two")
 
     def sections(self, sections: object) -> None:
         """Titles in any case; bullets under an unknown title go to OTHERS."""
         if not isinstance(sections, dict):
-            self.problem("sections", "is not an object", _SHOWN.repr(sections), 'write {"OTHERS": []} at least')
+            self.problem("sections", "is not an object", brief(sections), 'write {"OTHERS": []} at least')
             return
         self.duplicates("sections", sections)
         for title, entries in sections.items():
-            shown = f"sections[{_SHOWN.repr(title)}]"
+            shown = f"sections[{brief(title)}]"
             slug = section_of(title)
             if not isinstance(entries, list):
-                self.problem(shown, "is not a list", _SHOWN.repr(entries), "write [] for a section without bullets")
+                self.problem(shown, "is not a list", brief(entries), "write [] for a section without bullets")
                 continue
             if slug is None and entries:
                 self.notes.append(f"{shown} is not a section; its {len(entries)} bullets go to OTHERS")
@@ -279,7 +281,7 @@ class Parser:
     def key_points(self, points: object) -> None:
         """The flat list of earlier versions: bare texts, or objects with or without counters or a score."""
         if not isinstance(points, list):
-            self.problem("key_points", "is not a list", _SHOWN.repr(points), "write [] for none")
+            self.problem("key_points", "is not a list", brief(points), "write [] for none")
             return
         self.unnamed_are_kpt = True
         for index, entry in enumerate(points):
@@ -288,25 +290,25 @@ class Parser:
     def entry(self, where: str, slug: str, entry: object) -> None:
         if isinstance(entry, str):
             if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
-                self.problem(where, "is an id, not a text", _SHOWN.repr(entry), "write the text that it stands for")
+                self.problem(where, "is an id, not a text", brief(entry), "write the text that it stands for")
                 return
             entry = {"text": entry}
         if not isinstance(entry, dict):
-            self.problem(where, "is not a bullet", _SHOWN.repr(entry), _FORM)
+            self.problem(where, "is not a bullet", brief(entry), _FORM)
             return
         name = entry.get("name")
         if name is not None:
-            where = f"{where} {_SHOWN.repr(name)}"
+            where = f"{where} {brief(name)}"
         self.duplicates(where, entry)
         before = len(self.problems)
         if name is not None and not is_name(name):
-            self.problem(where, "the name has no known form", _SHOWN.repr(name), _NAMES)
+            self.problem(where, "the name has no known form", brief(name), _NAMES)
         text = entry.get("text")
         if (fault := text_fault(text)) is not None:
-            shown = _SHOWN.repr(text) if "text" in entry else "missing"
+            shown = brief(text) if "text" in entry else "missing"
             self.problem(where, fault, shown, "correct the text, or remove the entry")
         counters = self.counters(where, entry)
-        unknown = sorted(_SHOWN.repr(key) for key in entry if key not in _ENTRY_KEYS)
+        unknown = sorted(brief(key) for key in entry if key not in _ENTRY_KEYS)
         if unknown:
             self.notes.append(f"{where}: {', '.join(unknown[:5])} is not part of the form and is not kept")
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):
@@ -332,7 +334,7 @@ class Parser:
             return value
         is_below = type(value) is int and value < low == 0
         what = "is negative" if is_below else f"is not a whole number from {low:,} to {MAX_COUNT:,}"
-        self.problem(where, f"{key} {what}", _SHOWN.repr(value), "correct the number")
+        self.problem(where, f"{key} {what}", brief(value), "correct the number")
         return 0
 
     def bullets(self) -> list[Bullet]:

@@ -116,6 +116,11 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
     sections: dict[int, str | None] = {}
     left: dict[str, list[tuple[int, str]]] = {}
     at, title = 0, ""
+
+    def meant() -> str:
+        found = [section for _, section in sorted(sections.items()) if section]
+        return found[-1] if found else "oth"
+
     while at < len(tokens):
         token = tokens[at]
         line = token.map[0] + 1 if token.map else 0
@@ -127,9 +132,8 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
             if every and _tells(title):
                 _take(parser, line, title, sections[level] or "oth", left)
         elif token.type in ("bullet_list_open", "ordered_list_open"):
-            guessed = [section for _, section in sorted(sections.items()) if section]
             end = _end_of(tokens, at)
-            items, section = list(_items(tokens[at : end + 1])), memory or (guessed[-1] if guessed else "oth")
+            items, section = list(_items(tokens[at : end + 1])), memory or meant()
             if token.type == "ordered_list_open" and not (section in ("mis", "pref") or _NO_STEPS.search(title)):
                 items = _steps(items)
             for where, item in items:
@@ -138,10 +142,9 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
         elif token.type == "paragraph_open" and memory:
             _take(parser, line, tokens[at + 1].content, memory, left)
         elif token.type == "paragraph_open" and token.level == 0 and every:
-            guessed = [section for _, section in sorted(sections.items()) if section]
             for sentence in _SENTENCE.split(" ".join(tokens[at + 1].content.split())):
                 if _tells(sentence):
-                    _take(parser, line, sentence, guessed[-1] if guessed else "oth", left)
+                    _take(parser, line, sentence, meant(), left)
                 else:
                     left.setdefault("sentences", []).append((line, sentence))
         elif token.level == 0 and (what := _LEFT_OUT.get(token.type)):

@@ -29,10 +29,10 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
     """Yield everything in the schema and in its version that is not as it was made."""
     for name, (what, table) in wrong_triggers(sql).items():
         if what == _STRANGE:
-            remedy = f"find out who made it, then drop it: DROP TRIGGER {name}"
+            which = name
             if sql.postgres:
-                quoted = sql.execute("SELECT quote_ident(?)", name).fetchone()[0]
-                remedy = f"find out who made it, then drop it: DROP TRIGGER {quoted} ON {table}"
+                which = f"{sql.execute('SELECT quote_ident(?)', name).fetchone()[0]} ON {table}"
+            remedy = f"find out who made it, then drop it: DROP TRIGGER {which}"
             yield Finding("trigger", None, f"the trigger {name} {what}", remedy)
         else:
             refused = "so the database itself no longer refuses changes"

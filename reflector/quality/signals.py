@@ -224,9 +224,8 @@ class GatePolicy:
     def decide(self, signs: Signs, started: int = 0) -> Decision:
         """Return the decision about a turn, or about a step on which `started` reflections have begun."""
         if self.per_step is not None and started >= self.per_step:
-            return Decision(
-                None, f"step {signs.step_number} was reflected on {started} times, the most is {self.per_step}"
-            )
+            said = f"step {signs.step_number} was reflected on {started} times, the most is {self.per_step}"
+            return Decision(None, said)
         for trigger in self.triggers:
             if reason := self._reason(trigger, signs):
                 return Decision(trigger, reason)
@@ -236,16 +235,14 @@ class GatePolicy:
     def _reason(self, trigger: ReflectionTrigger, signs: Signs) -> str:
         """Return why a trigger fires, "" where it does not."""
         step = signs.step_number
+        is_due = self.period and step > 0 and step % self.period == 0
         reasons = {
             ReflectionTrigger.LOW_CONFIDENCE: _low(signs, self.threshold),
             ReflectionTrigger.HIGH_RISK: _above("Risk level", signs.risk_level, self.risk),
             ReflectionTrigger.GOAL_DRIFT: _above("Goal drift", signs.goal_drift, self.drift),
             ReflectionTrigger.TOOL_FAILURE: signs.tool_failures > 0 and f"Tool calls failed: {signs.tool_failures}",
             ReflectionTrigger.USER_CRITICAL: signs.is_final_step and "The final step",
-            ReflectionTrigger.PERIODIC: self.period
-            and step > 0
-            and step % self.period == 0
-            and f"Step {step}, one of every {self.period}",
+            ReflectionTrigger.PERIODIC: is_due and f"Step {step}, one of every {self.period}",
         }
         return reasons[trigger] or ""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any, Literal, NoReturn, get_args
 from reflector.events.event import MAX_INT
 from reflector.events.state import MAX_TAGS
 from reflector.playbook.counting import VERDICTS
+from reflector.playbook.document import brief
 from reflector.playbook.names import is_name
 from reflector.text.secrets import quote
 
@@ -55,11 +55,6 @@ _BRACE = re.compile(r"[{}]")
 _FENCED = re.compile(r"```(?P<tag>[A-Za-z0-9_+-]{0,20})(?P<content>(?:(?!```).)*+)```", re.DOTALL)
 _ANALYSIS = re.compile(r'"analysis"\s{0,40}:\s{0,40}(?=")')
 _TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
-
-_show = reprlib.Repr()
-_show.maxstring = _show.maxother = _show.maxlong = 60
-_show.maxdict = _show.maxlist = 3
-_show.maxlevel = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +124,11 @@ def parse_answer(text: str) -> Parsed:
     answer = found.value or {}
     analysis = answer.get("analysis", "")
     if not isinstance(analysis, str):
-        problems.append(f"analysis is not text: {_show.repr(analysis)}")
+        problems.append(f"analysis is not text: {brief(analysis)}")
         analysis = ""
     entries = answer.get("bullet_tags", [])
     if not isinstance(entries, list):
-        problems.append(f"bullet_tags is not a list: {_show.repr(entries)}")
+        problems.append(f"bullet_tags is not a list: {brief(entries)}")
         entries = []
     if len(entries) > MAX_TAGS:
         problems.append(f"there are more than {MAX_TAGS:,} tags; the rest was not read")
@@ -179,7 +174,7 @@ def _find(text: str, wanted: Sequence[str]) -> Extraction:
         if any(key in value for key in wanted):
             return found
         if first is None:
-            keys = ", ".join(_show.repr(key) for key in list(value)[:5]) or "no keys"
+            keys = ", ".join(brief(key) for key in list(value)[:5]) or "no keys"
             lacks = f"neither {' nor '.join(wanted)}" if len(wanted) > 1 else f"no {wanted[0]}"
             first = Extraction({}, found.strategy, (f"the object has {lacks} but {keys}",))
     if wanted is _KEYS and (saved := _saved_from(text)):
@@ -191,7 +186,7 @@ def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
     """One entry as a fact, and what was wrong with it."""
     if not isinstance(entry, dict):
         wrong = "the entry is not an object"
-        return ParsedTag(index, None, None, malformed=wrong), [f"{wrong}: {_show.repr(entry)}"]
+        return ParsedTag(index, None, None, malformed=wrong), [f"{wrong}: {brief(entry)}"]
     given, word, rationale = entry.get("name"), entry.get("tag"), entry.get("rationale")
     said: list[str] = []
     dressed = _DRESSED.fullmatch(given) if isinstance(given, str) else None
@@ -199,19 +194,19 @@ def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
     malformed: str | None = None
     if name is None:
         malformed = "the name is missing" if given is None else "the name has no known form"
-        said.append(f"{malformed}: {_show.repr(given)}")
+        said.append(f"{malformed}: {brief(given)}")
     tag: str | None = None
     if not isinstance(word, str):
         no_tag = "the tag is missing" if word is None else "the tag is not text"
         malformed = malformed or no_tag
-        said.append(f"{name or 'it'}: {no_tag}: {_show.repr(word)}")
+        said.append(f"{name or 'it'}: {no_tag}: {brief(word)}")
     elif word in VERDICTS:
         tag = word
     else:
         tag = "unknown"
-        said.append(f"{name or 'it'} is called {_show.repr(word)}, not helpful, harmful or neutral")
+        said.append(f"{name or 'it'} is called {brief(word)}, not helpful, harmful or neutral")
     if rationale is not None and not isinstance(rationale, str):
-        said.append(f"{name or 'it'}: the rationale is not text: {_show.repr(rationale)}")
+        said.append(f"{name or 'it'}: the rationale is not text: {brief(rationale)}")
     line = quote(rationale, MAX_RATIONALE) if isinstance(rationale, str) else ""
     followed, turn, words, sure = map(entry.get, ("followed", "turn", "quote", "sure"))
     return ParsedTag(
