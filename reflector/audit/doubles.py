@@ -18,7 +18,7 @@ from reflector.events.fields import unpack_keys
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
 from reflector.ledger.reader import between, one_of
-from reflector.playbook.counting import COUNTINGS, Counting
+from reflector.playbook.bullet import COUNTINGS, Counting
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from reflector.playbook.counting import member
+from reflector.playbook.bullet import member
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past

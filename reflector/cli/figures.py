@@ -27,7 +27,7 @@ from reflector.ledger.answers import Group
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
 from reflector.lessons.book import Figures, figures
-from reflector.playbook.counting import COUNTINGS
+from reflector.playbook.bullet import COUNTINGS
 from reflector.playbook.names import SECTIONS
 
 #: Lines of a kind, and rows of a query, that a person is shown; a machine gets all.

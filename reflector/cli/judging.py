@@ -20,7 +20,7 @@ from reflector.config import BACKENDS
 from reflector.curator.listening import propose_learned
 from reflector.events.event import TRAJECTORY_RECORDED
 from reflector.ledger.store import BulletRow, WindowRow
-from reflector.playbook.counting import Verdict
+from reflector.playbook.bullet import Verdict
 from reflector.project import Project
 from reflector.reflection import standing
 from reflector.reflection.backends import backend_of

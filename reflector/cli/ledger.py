@@ -38,7 +38,7 @@ from reflector.ledger.errors import LedgerError, LedgerUnavailable
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.url import sqlite_url, url_of
 from reflector.mistakes import Finding
-from reflector.playbook.counting import COUNTINGS, Counting
+from reflector.playbook.bullet import COUNTINGS, Counting
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.project import Project
 from reflector.proof import heads

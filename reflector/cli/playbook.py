@@ -16,8 +16,7 @@ from reflector.cli.options import SECTION, Question, question
 from reflector.cli.output import counted, note, shaped, short_time, table
 from reflector.events.event import BULLET_CHECKED
 from reflector.ledger.rows import BulletRow
-from reflector.playbook.bullet import best_first
-from reflector.playbook.counting import COUNTINGS, Counting
+from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import interval
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from reflector.text.secrets import quote
 
 if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger
-    from reflector.playbook.counting import Counting
+    from reflector.playbook.bullet import Counting
 
 #: Types of events that change bullets, apart from counts.
 CHANGING: Final = frozenset({ev.PLAYBOOK_IMPORTED, *TYPE_OF.values()})

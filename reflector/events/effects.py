@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from reflector.events.event import Event
 from reflector.events.state import Data, Entry, Playbook, verdict
-from reflector.playbook.counting import is_counting
+from reflector.playbook.bullet import is_counting
 
 
 class Effect:

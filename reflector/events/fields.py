@@ -16,7 +16,7 @@ from typing import Any, Final
 from reflector.events.event import MAX_INT
 from reflector.events.kinds import Fault, Field
 from reflector.playbook.admissible import MAX_COUNT, text_fault
-from reflector.playbook.counting import is_counting
+from reflector.playbook.bullet import is_counting
 from reflector.playbook.names import SECTIONS, is_name
 
 _LONGEST_WORD: Final = 200

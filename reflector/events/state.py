@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reflector.events.event import Event
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.counting import DEFAULT, Counting, member
+from reflector.playbook.bullet import DEFAULT, Bullet, Counting, member
 from reflector.playbook.names import section_slug
 
 REDACTED = "[redacted]"

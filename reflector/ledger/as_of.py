@@ -24,8 +24,7 @@ from reflector.ledger.rows import BulletRow
 if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
     from reflector.ledger.statements import Statements
-    from reflector.playbook.bullet import Bullet
-    from reflector.playbook.counting import Counting
+    from reflector.playbook.bullet import Bullet, Counting
 
 
 class Past:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events.state import Entry, Playbook
 from reflector.ledger.statements import TABLES
-from reflector.playbook.counting import DEFAULT, Counting, is_counting
+from reflector.playbook.bullet import DEFAULT, Counting, is_counting
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements

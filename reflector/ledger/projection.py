@@ -32,7 +32,7 @@ from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.reader import history_page, one_of
 from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
-from reflector.playbook.counting import DEFAULT, is_counting
+from reflector.playbook.bullet import DEFAULT, is_counting
 
 if TYPE_CHECKING:
     from reflector.events.event import Event

@@ -21,8 +21,7 @@ from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
     from reflector.ledger.engines import Engine
-    from reflector.playbook.bullet import Bullet
-    from reflector.playbook.counting import Counting
+    from reflector.playbook.bullet import Bullet, Counting
 
 _PAGE = 2000
 #: Positions whose events are read, or counted, at once: memory stays flat.

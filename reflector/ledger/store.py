@@ -204,7 +204,7 @@ def _playbook(engine: Engine, name: str) -> _Found:
 
     from reflector.ledger.append import utc_now
     from reflector.ledger.canonical import genesis
-    from reflector.playbook.counting import DEFAULT
+    from reflector.playbook.bullet import DEFAULT
 
     origin = secrets.token_hex(16)
     with write_transaction(engine) as connection:

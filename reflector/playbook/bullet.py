@@ -1,11 +1,24 @@
-"""One piece of advice and its counters, as every reader of a playbook sees it."""
+"""One piece of advice as every reader of a playbook sees it, and which of the verdicts on it are counted.
+
+Invariant: under every counting policy a counter is a baseline plus the size of a set of tags; a policy only chooses the
+key by which two tags are one member of that set, so none can subtract.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final, Literal, TypeGuard, get_args
 
 from .names import SECTIONS
+
+Verdict = Literal["helpful", "harmful", "neutral"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+Counting = Literal["as_applied", "once_per_reflection", "once_per_session"]
+
+COUNTINGS: Final[tuple[Counting, ...]] = get_args(Counting)
+DEFAULT: Final[Counting] = "as_applied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +58,17 @@ def sections_text(bullets: Iterable[Bullet]) -> str:
     for bullet in bullets:
         lines[bullet.section].append(bullet.line)
     return "\n\n".join(f"## {SECTIONS[slug]}\n" + "\n".join(found) for slug, found in lines.items() if found)
+
+
+def is_counting(value: object) -> TypeGuard[Counting]:
+    """True for the name of a counting policy."""
+    return value in COUNTINGS
+
+
+def member(counting: Counting, event_id: str, reflection_id: str | None, session_id: str | None) -> str:
+    """Return what a tag counts as: itself, its reflection or its session. Missing ids fall back to the tag itself."""
+    if counting == "once_per_reflection":
+        return reflection_id or event_id
+    if counting == "once_per_session":
+        return session_id or event_id
+    return event_id

@@ -22,7 +22,7 @@ from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.statements import TABLES, Statements, set_checkpoint
 from reflector.ledger.usage import is_sound
 from reflector.mistakes import Finding
-from reflector.playbook.counting import DEFAULT
+from reflector.playbook.bullet import DEFAULT
 from reflector.proof.reading import REBUILD, stream
 
 _PAGE: Final = 4000

@@ -22,7 +22,7 @@ from typing import Any, Literal, NoReturn, get_args
 
 from reflector.events.event import MAX_INT
 from reflector.events.state import MAX_TAGS
-from reflector.playbook.counting import VERDICTS
+from reflector.playbook.bullet import VERDICTS
 from reflector.playbook.document import brief
 from reflector.playbook.names import is_name
 from reflector.text.secrets import quote

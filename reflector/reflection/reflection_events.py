@@ -22,7 +22,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.playbook.counting import VERDICTS
+from reflector.playbook.bullet import VERDICTS
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, Mode, trouble_of
 from reflector.text.bounds import clean, encodable, whole_end

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.playbook.counting import VERDICTS, Verdict
+from reflector.playbook.bullet import VERDICTS, Verdict
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
 from reflector.reflection.backends import REREADING

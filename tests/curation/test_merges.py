@@ -17,7 +17,7 @@ from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, Conflict
 from reflector.ledger.store import Ledger
-from reflector.playbook.counting import COUNTINGS
+from reflector.playbook.bullet import COUNTINGS
 from reflector.proof.verify import verify
 from tests.conftest import Fresh, OpenLedger, examples
 from tests.ledger.events import added, adopted, changed, merged, reflected, retracted, window

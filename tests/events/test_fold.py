@@ -13,8 +13,7 @@ from reflector.events.kinds import Field, Merge, all_fields
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, apply, fields_of, fold, names_in
 from reflector.events.state import REDACTED, Entry, verdict
 from reflector.exchange.agreement import renamed
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.counting import COUNTINGS, member
+from reflector.playbook.bullet import COUNTINGS, Bullet, member
 from tests.ledger import sql
 
 

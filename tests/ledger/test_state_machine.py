@@ -30,7 +30,7 @@ from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError
 from reflector.ledger.projection import REBUILDABLE, storable
 from reflector.ledger.store import Ledger
 from reflector.ledger.usage import EMPTY, Used, counted, heirs_at, usage
-from reflector.playbook.counting import COUNTINGS
+from reflector.playbook.bullet import COUNTINGS
 from reflector.proof.verify import verify
 
 from . import sql

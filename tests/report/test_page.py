@@ -23,8 +23,8 @@ from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys
 from reflector.ledger import append
 from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Verdict
 from reflector.playbook.change import Change
-from reflector.playbook.counting import Verdict
 from reflector.reflection import standing
 from reflector.report import pictures
 from reflector.trials.trial import standing as trial_standing

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from reflector.playbook.counting import VERDICTS
+from reflector.playbook.bullet import VERDICTS
 from reflector.reflection.protocol import Answer, Request
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import FOLLOWED

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reflector.events.sessions import CALLED_WRONG
-from reflector.playbook.counting import Verdict
+from reflector.playbook.bullet import Verdict
 from reflector.reflection.rules.citation import Citation, Heard, Ran
 from reflector.reflection.rules.people import Remark
 from reflector.reflection.rules.steps import CHECKS

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from reflector.files import read_bounded
-from reflector.playbook.counting import Verdict
+from reflector.playbook.bullet import Verdict
 
 _MAX_FILE = 256 << 20
 
