@@ -287,7 +287,7 @@ MUTATIONS = [
     Mutation(GROUNDS, "turn.chain != cited[1]", "False", EVIDENCE),
     Mutation(GROUNDS, 'not tag.relevant or tag.followed == "no"', "not tag.relevant", EVIDENCE),
     Mutation(PARSED, 'if "asked" in data and', "if", EVIDENCE),
-    Mutation(STANDING, '    if "asked" not in data:\n        return None, {}\n', "", EVIDENCE),
+    Mutation(STANDING, '    if "asked" not in data:\n        return {}, {}\n', "", EVIDENCE),
     Mutation(RUN, "if self.backend.quotes else {}", "if False else {}", EVIDENCE),
     # The gated step.
     Mutation(STEP, "config.allow_reflection and not dry_run", "not dry_run", GATED),

@@ -81,16 +81,9 @@ class Header:
 
 def header_line(header: Header) -> str:
     """Return the first line of a file, without a newline."""
-    return _encode(
-        {
-            "specversion": "1.0",
-            "id": header.chain,
-            "source": _SOURCE + header.origin,
-            "type": _EXPORTED,
-            "datacontenttype": "application/json",
-            "data": {"format": _FORMAT, "version": _VERSION, **asdict(header)},
-        }
-    )
+    attributes = {"specversion": "1.0", "id": header.chain, "source": _SOURCE + header.origin, "type": _EXPORTED}
+    data = {"format": _FORMAT, "version": _VERSION, **asdict(header)}
+    return _encode({**attributes, "datacontenttype": "application/json", "data": data})
 
 
 def event_line(stored: Stored, origin: str) -> str:

@@ -136,15 +136,10 @@ def told_at_start(
     seed    of the draw that chose the bullets, "" where none was left out
     """
     data: dict[str, Any] = {"via": "injection", "lessons": list(lessons), "bullets": list(bullets), "digest": digest}
-    return NewEvent(
-        ev.ADVICE_TOLD,
-        identity(ev.ADVICE_TOLD, "injection", window.session_id or "", window.event_id, digest),
-        {**data, "source": source, **({"seed": seed} if seed else {})},
-        window.actor,
-        window.occurred_at,
-        session_id=window.session_id,
-        target_id=window.event_id,
-    )
+    data |= {"source": source} | ({"seed": seed} if seed else {})
+    event_id = identity(ev.ADVICE_TOLD, "injection", window.session_id or "", window.event_id, digest)
+    about = (window.actor, window.occurred_at, window.session_id)
+    return NewEvent(ev.ADVICE_TOLD, event_id, data, *about, target_id=window.event_id)
 
 
 def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:

@@ -99,66 +99,46 @@ def completed(
     given: Event | NewEvent,
     status: Mapping[str, str],
     tags: Sequence[ParsedTag],
-    grounds: Mapping[int, Ground] | None = None,
+    grounds: Mapping[int, Ground] = MappingProxyType({}),
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[NewEvent]:
     """Return the reflection as it was read, with `more` in its data, and those of its tags that add something. `given`
-    is its last answer, `grounds` what its tags rest on by their index; None where they need no evidence."""
+    is its last answer, `grounds` what its tags rest on by their index; none where they need no evidence."""
     from reflector.reflection.answers import PARSER_VERSION
 
     said: Mapping[str, Any] = given.data or {}
     # A verdict is of its session's time, whenever a judge gave it.
     about: Any = {"actor": given.actor, "session_id": recorded.session_id, "reflection_id": reflection_id}
     about["occurred_at"] = recorded.occurred_at if given.actor != ev.HUMAN else None
-    event = NewEvent(
-        ev.REFLECTION_COMPLETED,
-        identity(ev.REFLECTION_COMPLETED, reflection_id),
-        {
-            "analysis": parsed.analysis,
-            "rationales": [
-                {"index": tag.index, "rationale": tag.rationale} | _quoted(tag, (grounds or {}).get(tag.index))
-                for tag in parsed.tags
-                if tag.rationale or tag.quote
-            ],
-            "parser": PARSER_VERSION,
-            "strategy": parsed.strategy,
-            "problems": list(parsed.problems),
-            "backend": said.get("backend"),
-            "model": said.get("model"),
-            **more,
-        },
-        target_id=recorded.event_id,
-        **about,
-    )
-    tagged = [
-        NewEvent(
-            ev.BULLET_TAGGED,
-            identity(ev.BULLET_TAGGED, reflection_id, tag.index),
-            {
-                "index": tag.index,
-                "name": tag.name,
-                "tag": tag.tag,
-                "disposition": _disposition(tag, status, (grounds or {}).get(tag.index)),
-                **({"followed": tag.followed} if tag.followed else {}),
-            },
-            **about,
-        )
-        for tag in tags
-    ]
-    return [event, *tagged]
+    worded = [tag for tag in parsed.tags if tag.rationale or tag.quote]
+    read = {
+        "analysis": parsed.analysis,
+        "rationales": [
+            {"index": tag.index, "rationale": tag.rationale} | _quoted(tag, grounds.get(tag.index)) for tag in worded
+        ],
+        "parser": PARSER_VERSION,
+        "strategy": parsed.strategy,
+        "problems": list(parsed.problems),
+        "backend": said.get("backend"),
+        "model": said.get("model"),
+        **more,
+    }
+    event_id = identity(ev.REFLECTION_COMPLETED, reflection_id)
+    events = [NewEvent(ev.REFLECTION_COMPLETED, event_id, read, target_id=recorded.event_id, **about)]
+    for tag in tags:
+        data = {"index": tag.index, "name": tag.name, "tag": tag.tag}
+        data |= {"disposition": _disposition(tag, status, grounds.get(tag.index))}
+        data |= {"followed": tag.followed} if tag.followed else {}
+        events.append(NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, reflection_id, tag.index), data, **about))
+    return events
 
 
 def skipped(window: WindowRow, recorded: Event, backend: str, reason: str, before: int = 0) -> NewEvent:
     """Return a gate that was closed; `before` counts how often it was, where answers came in between."""
     place = (window.attempts, before)[: 2 if before else 1] if window.attempts or before else ()
-    return NewEvent(
-        ev.REFLECTION_SKIPPED,
-        identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),
-        {"reason": reason, "trigger": recorded.facts.get("trigger")},
-        actor=backend,
-        session_id=recorded.session_id,
-        target_id=recorded.event_id,
-    )
+    event_id = identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place)
+    data, of = {"reason": reason, "trigger": recorded.facts.get("trigger")}, recorded.event_id
+    return NewEvent(ev.REFLECTION_SKIPPED, event_id, data, backend, session_id=recorded.session_id, target_id=of)
 
 
 def failed(
@@ -206,15 +186,9 @@ def retraction(
     of: Event | NewEvent, reason: str, actor: str, *, reflection_id: str | None = None, target: str = ""
 ) -> NewEvent:
     """Return the event that takes another out of the count, or a `target` that put it back."""
-    return NewEvent(
-        ev.EVIDENCE_RETRACTED,
-        identity(ev.EVIDENCE_RETRACTED, target or of.event_id),
-        {"reason": reason},
-        actor,
-        session_id=of.session_id,
-        reflection_id=reflection_id,
-        target_id=target or of.event_id,
-    )
+    target = target or of.event_id
+    about: Any = {"session_id": of.session_id, "reflection_id": reflection_id, "target_id": target}
+    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, target), {"reason": reason}, actor, **about)
 
 
 def _quoted(tag: ParsedTag, ground: Ground | None) -> dict[str, Any]:

@@ -106,13 +106,13 @@ def rests_on(
     tags: Sequence[ParsedTag],
     trusted: Collection[str],
     held: Sequence[Message] = (),
-) -> tuple[Mapping[int, Ground] | None, Mapping[str, Any]]:
+) -> tuple[Mapping[int, Ground], Mapping[str, Any]]:
     """Return what the tags of an answer rest on, by their index, and what it says that the playbook lacks, as its
-    reading keeps it; None for an answer that was not asked for evidence, which its event says by what it was `asked`.
+    reading keeps it; nothing for one that was not asked for evidence, which its event says by what it was `asked`.
     Raises OSError and UnknownTranscript where the transcript cannot be read."""
     data = given.facts
     if "asked" not in data:
-        return None, {}
+        return {}, {}
     advice = {row.name: row.text for row in ledger.rows() if row.counts}
     messages = partial(session.shown(frozenset(data["again"])).messages, advice.keys(), held)
     learned = learned_in(data["answer"], messages(), advice.values()) if data.get("learns") else []

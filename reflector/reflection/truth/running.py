@@ -230,21 +230,13 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
         for question, why in said.unreadable
     ]
     about: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
-    lessons = [
-        NewEvent(
-            ev.LESSON_RECORDED,
-            identity(ev.LESSON_RECORDED, reflection_id, index),
-            {
-                "kind": "insight",
-                "text": _kept(insight.key_insight)[:MAX_LESSON],
-                "task": recorded.facts["dataset"],
-                **{name: _kept(getattr(insight, name)) for name in _HOW},
-            },
-            given.actor,
-            **about,
-        )
-        for index, insight in enumerate(said.insights)
-    ]
+    lessons = []
+    for index, insight in enumerate(said.insights):
+        text, task = _kept(insight.key_insight)[:MAX_LESSON], recorded.facts["dataset"]
+        how = {name: _kept(getattr(insight, name)) for name in _HOW}
+        event_id = identity(ev.LESSON_RECORDED, reflection_id, index)
+        data = {"kind": "insight", "text": text, "task": task, **how}
+        lessons.append(NewEvent(ev.LESSON_RECORDED, event_id, data, given.actor, **about))
     analysis = quote("\n".join(insight.key_insight for insight in said.insights), MAX_ANALYSIS)
     tags = tuple(
         ParsedTag(index, one.bullet_id, one.tag, quote(one.reason, MAX_RATIONALE))
