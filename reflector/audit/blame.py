@@ -142,9 +142,8 @@ class _Known:
             name = str(one.facts.get("name"))
             if name in members and one.facts.get("disposition") != "counted":  # that has a tag of its own
                 self.tags[name].append(Verdict(one.position, name, 0, one.session_id, one.reflection_id))
-        recounts = ledger.events(
-            types=[ev.BULLET_RECOUNTED], after=min(self.births.values(), default=0), upto=then.position
-        )
+        first = min(self.births.values(), default=0)
+        recounts = ledger.events(types=[ev.BULLET_RECOUNTED], after=first, upto=then.position)
         named = [(event, str(event.facts.get("name"))) for event in recounts]
         self.recounts = [(event, of) for event, of in named if event.position > self.births.get(of, then.position)]
         # All in one question; an import may hold as many bytes as the tags together and is read once.

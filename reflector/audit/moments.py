@@ -58,14 +58,11 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
             return [beginning]
         if not beginning.isprintable():
             return []
+        where, values = "session_id >= ? AND session_id < ?", [beginning, beginning + chr(0x10FFFF)]
         if sql.postgres:
             # Its index is in the order of the database's language, in which a beginning is not a range.
-            rows = sql.run(f"{query}starts_with(session_id, ?) ORDER BY 1 LIMIT ?", beginning, _CANDIDATES).fetchall()
-        else:
-            last = beginning + chr(0x10FFFF)
-            rows = sql.run(
-                f"{query}session_id >= ? AND session_id < ? ORDER BY 1 LIMIT ?", beginning, last, _CANDIDATES
-            ).fetchall()
+            where, values = "starts_with(session_id, ?)", [beginning]
+        rows = sql.run(f"{query}{where} ORDER BY 1 LIMIT ?", *values, _CANDIDATES).fetchall()
     return [row[0] for row in rows]
 
 

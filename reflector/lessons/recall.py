@@ -111,10 +111,8 @@ def _by_words(among: Sequence[Document], query: str) -> dict[int, float]:
         match = "SELECT rowid FROM text WHERE text MATCH ?"
         holding = {word: {row[0] for row in index.execute(match, (f'"{word}"',))} for word in words}
         weights = {word: math.log(1 + len(among) / (len(held) or 1)) for word, held in holding.items()}
-        ranked = index.execute(
-            "SELECT rowid FROM text WHERE text MATCH ? ORDER BY bm25(text), rowid",
-            (" OR ".join(f'"{word}"' for word in words),),
-        ).fetchall()
+        either = " OR ".join(f'"{word}"' for word in words)
+        ranked = index.execute(f"{match} ORDER BY bm25(text), rowid", (either,)).fetchall()
     whole = math.fsum(weights.values())
     shares = {n: math.fsum(weights[w] for w in words if n in holding[w]) / whole for (n,) in ranked}
     return {number - 1: round(share, 6) for number, share in shares.items() if share >= LEAST_WORDS}

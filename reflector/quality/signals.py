@@ -80,10 +80,8 @@ def quality_signals_for_response(
     Raises ValueError for another status.
     """
     for result in tool_results:
-        if result.get("status") not in STATUSES:
-            raise ValueError(
-                f"tool result {result.get('name')!r}: status is {result.get('status')!r}, not {', '.join(STATUSES)}"
-            )
+        if (status := result.get("status")) not in STATUSES:
+            raise ValueError(f"tool result {result.get('name')!r}: status is {status!r}, not {', '.join(STATUSES)}")
     errors = sum(result["status"] == "error" for result in tool_results)
     detectors = (detect_failure_patterns, detect_assertive_uncertainty, detect_missing_debug_structure)
     return QualitySignals(

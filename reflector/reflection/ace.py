@@ -121,13 +121,9 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
     from reflector.reflection.excerpt import compose
     from reflector.reflection.prompts import find_template
 
-    prompt = compose(
-        find_template("reflector.txt", _project()),
-        sections_text(bullets_of(playbook)),
-        [name for name in cited_ids if isinstance(name, str)],
-        lambda: _messages(messages),
-        _REQUEST_TOKENS,
-    )
+    template, advice = find_template("reflector.txt", _project()), sections_text(bullets_of(playbook))
+    cited = [name for name in cited_ids if isinstance(name, str)]
+    prompt = compose(template, advice, cited, lambda: _messages(messages), _REQUEST_TOKENS)
     reply = await AnthropicClient(settings).send((prompt.before, prompt.after))
     save_diagnostic(f"PROMPT\n{prompt.text}\n\nANSWER\n{reply.text}", "reflector")
     return reply.text

@@ -166,11 +166,8 @@ class Checker:
         more: dict[str, Any] = {"mode": MODE} | ({"proposals": learned} if learned else {})
         (completed,) = events_of.completed(window, answer.reflection_id or "", parsed, answer, {}, [], found, more)
         asked = answer.data["asked"]
-        given = [
-            _checked(tag, found[tag.index], rows, asked, is_sure=tag.sure in self.trusted)
-            for tag in parsed.tags
-            if tag.relevant
-        ]
+        relevant = (tag for tag in parsed.tags if tag.relevant)
+        given = [_checked(tag, found[tag.index], rows, asked, is_sure=tag.sure in self.trusted) for tag in relevant]
         self.ledger.append(_reading(self.ledger, completed, given, counts=self.counts))
         return "the answer could not be read: " + "; ".join(parsed.problems) if parsed.failed else ""
 

@@ -131,9 +131,8 @@ class Gate:
         try:
             spent = self.spending.requests_today(one_more)
         except OSError as error:
-            return (
-                f"the daily budget is unknown: the record beside {self.spending.path} cannot be used ({error.strerror})"
-            )
+            record = f"the record beside {self.spending.path}"
+            return f"the daily budget is unknown: {record} cannot be used ({error.strerror})"
         if spent < limit + one_more:
             return None
         return f"the daily budget is spent: {limit:,} of {limit:,} requests (setting daily_requests)"
@@ -154,9 +153,8 @@ class Gate:
                 raise BackendError(said, stage="budget", attempts=0) from error
             return
         if missing:
-            raise BackendError(
-                f"a request may take {tokens:,} tokens, {missing:,} more than are left", stage="budget", attempts=0
-            )
+            said = f"a request may take {tokens:,} tokens, {missing:,} more than are left"
+            raise BackendError(said, stage="budget", attempts=0)
 
     def settle(self, ledger: Ledger) -> None:
         """Record for them what the ledger took in the end."""

@@ -128,9 +128,8 @@ def read_template(
         elif match[0] not in ("{{", "}}"):
             line = text.count("\n", 0, match.start()) + 1
             names = ", ".join(f"{{{one}}}" for one in wanted)
-            raise TemplateError(
-                f"{path}, line {line}: {match[0]!r} is not a placeholder; double a literal brace, or use {names}"
-            )
+            way_out = f"double a literal brace, or use {names}"
+            raise TemplateError(f"{path}, line {line}: {match[0]!r} is not a placeholder; {way_out}")
     for one in wanted:
         count = found.count(one)
         if count > _MOST_TIMES if known else count != 1:

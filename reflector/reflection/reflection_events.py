@@ -80,16 +80,9 @@ def answered(
         data["part"] = part
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
-    return NewEvent(
-        ev.REFLECTION_ANSWERED,
-        answer_id(reflection_id, iteration, part),
-        data,
-        actor=backend,
-        session_id=recorded.session_id,
-        reflection_id=reflection_id,
-        target_id=recorded.event_id,
-        meta=answer.meta,
-    )
+    event_id = answer_id(reflection_id, iteration, part)
+    ids: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
+    return NewEvent(ev.REFLECTION_ANSWERED, event_id, data, backend, meta=answer.meta, **ids)
 
 
 def completed(
@@ -170,16 +163,9 @@ def failed(
     meta: dict[str, object] = {"retry_after": ceil(retry_after)} if retry_after > 0 else {}
     if usage is not None and usage.total:
         meta |= usage.meta()
-    return NewEvent(
-        ev.REFLECTION_FAILED,
-        identity(ev.REFLECTION_FAILED, reflection_id, *(place or (window.attempts + 1,))),
-        data,
-        actor=actor or backend,
-        session_id=window.session_id,
-        reflection_id=reflection_id,
-        target_id=window.event_id,
-        meta=meta,
-    )
+    event_id = identity(ev.REFLECTION_FAILED, reflection_id, *(place or (window.attempts + 1,)))
+    ids: Any = {"session_id": window.session_id, "reflection_id": reflection_id, "target_id": window.event_id}
+    return NewEvent(ev.REFLECTION_FAILED, event_id, data, actor or backend, meta=meta, **ids)
 
 
 def retraction(
@@ -187,8 +173,8 @@ def retraction(
 ) -> NewEvent:
     """Return the event that takes another out of the count, or a `target` that put it back."""
     target = target or of.event_id
-    about: Any = {"session_id": of.session_id, "reflection_id": reflection_id, "target_id": target}
-    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, target), {"reason": reason}, actor, **about)
+    ids: Any = {"session_id": of.session_id, "reflection_id": reflection_id, "target_id": target}
+    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, target), {"reason": reason}, actor, **ids)
 
 
 def _quoted(tag: ParsedTag, ground: Ground | None) -> dict[str, Any]:
@@ -274,9 +260,8 @@ class Recorder:
         if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
             made = partial(skipped, window, recorded, self.backend.name, quote(reason, 500))
             # Of a trajectory, some questions may have been answered since the gate was closed for the first time.
-            known = [
-                one.event_id for one in self.ledger.targeting(window.event_id) if one.type == ev.REFLECTION_SKIPPED
-            ]
+            story = self.ledger.targeting(window.event_id)
+            known = [one.event_id for one in story if one.type == ev.REFLECTION_SKIPPED]
             self.ledger.append([made(len(known)) if made().event_id in known else made()])
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 

@@ -135,14 +135,8 @@ class Runner(Recorder):
     def _ask(self, window: WindowRow, session: Session, iteration: int, *, forced: bool) -> Event | Reflected:
         """Return the backend's answer, appended."""
         recorded, request = session.recorded, self.request(session)
-        gate = self.gate.check(
-            self.ledger,
-            recorded,
-            cited=bool(request.cited),
-            live=bool(request.playbook),
-            is_model=self.backend.is_model,
-            forced=forced,
-        )
+        has = {"cited": bool(request.cited), "live": bool(request.playbook)}
+        gate = self.gate.check(self.ledger, recorded, **has, is_model=self.backend.is_model, forced=forced)
         if isinstance(gate, str):
             return self.skipped(window, recorded, gate)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)

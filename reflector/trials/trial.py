@@ -357,11 +357,8 @@ def _length(points: int, used: float, rate: float, share: float, most: int, week
 def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> float:
     """Return the share of the last sessions that cite one of these bullets."""
     roots = {one.root for one in last}
-    cite = {
-        event.session_id
-        for event in ledger.events(types=(ev.SESSION_RECORDED,))
-        if event.session_id in roots and not {*bullets}.isdisjoint(names_in(event, "cited"))
-    }
+    windows = (event for event in ledger.events(types=(ev.SESSION_RECORDED,)) if event.session_id in roots)
+    cite = {event.session_id for event in windows if not {*bullets}.isdisjoint(names_in(event, "cited"))}
     return len(cite) / len(roots) if roots else 0.0
 
 
@@ -401,9 +398,8 @@ def stop(ledger: Ledger) -> TrialStatus:
 
 def result_of(status: TrialStatus) -> dict[str, Any]:
     """Return what a closing records of where a trial stands."""
-    low, high, difference = (
-        None if one is None else f"{one:.4f}" for one in (status.low, status.high, status.difference)
-    )
+    numbers = (status.low, status.high, status.difference)
+    low, high, difference = (None if one is None else f"{one:.4f}" for one in numbers)
     arms = {"told": status.told, "without": status.without}
     return {
         "verdict": status.verdict,

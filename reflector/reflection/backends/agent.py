@@ -249,10 +249,8 @@ async def _version(client: JudgeClient, agreed: consent.Agreed, environ: Mapping
     since, below = (tuple(map(int, one.split("."))) for one in client.versions)
     if not since <= number < below:
         way_out = "update it" if number < since else "update reflector"
-        raise _refusal(
-            f"{client.title} is {version}; it judges from {client.versions[0]} up to {client.versions[1]}: {way_out}",
-            "access",
-        )
+        tried = f"it judges from {client.versions[0]} up to {client.versions[1]}"
+        raise _refusal(f"{client.title} is {version}; {tried}: {way_out}", "access")
     return version
 
 

@@ -207,13 +207,8 @@ def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
     # The client's own report comes before it asks anything.
     report = next((line for line in lines if line.get("subtype") == "init"), {})
     kept = [name for key in ("tools", "mcp_servers") for name in (report.get(key) or ())]
-    usage = _usage(
-        result.get("usage"),
-        "input_tokens",
-        "output_tokens",
-        "cache_read_input_tokens",
-        "cache_creation_input_tokens",
-    )
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    usage = _usage(result.get("usage"), *names)
     text, stop = _text(result, "result"), _text(result, "stop_reason")
     # `subtype` is "success" for a failed request, too.
     failed = f"{text or result.get('subtype') or 'no result'} ({result.get('api_error_status')})"

@@ -62,11 +62,9 @@ class AnthropicClient(Client):
         else."""
         settings, key = self.settings, self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
-            said = (
-                "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's configuration file"
-                if key is None
-                else "the API key holds characters that no key has, such as a line break; set it again"
-            )
+            said = "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's configuration file"
+            if key is not None:
+                said = "the API key holds characters that no key has, such as a line break; set it again"
             raise BackendError(said, stage="access", attempts=0)
         begun: list[float] = []
         try:

@@ -74,10 +74,8 @@ class FixturesBackend:
     def _recorded(self, wanted: str) -> Answer:
         found = read_fixtures(self.path).get(wanted)
         if found is None:
-            raise BackendError(
-                f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record",
-                stage="fixtures",
-            )
+            said = f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record"
+            raise BackendError(said, stage="fixtures")
         return Answer(found, f"fixtures:{wanted[:12]}", prompt_sha256=wanted)
 
 
@@ -125,9 +123,7 @@ def read_fixtures(path: Path) -> dict[str, str]:
         except (ValueError, RecursionError, KeyError, TypeError):
             key = completion = None
         if not isinstance(key, str) or not isinstance(completion, str):
-            raise BackendError(
-                f'{path}, line {number}: is not a fixture; each line is {{"prompt_hash": …, "completion": …}}',
-                stage="fixtures",
-            )
+            form = '{"prompt_hash": …, "completion": …}'
+            raise BackendError(f"{path}, line {number}: is not a fixture; each line is {form}", stage="fixtures")
         found[key] = completion
     return found

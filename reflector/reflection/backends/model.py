@@ -188,12 +188,9 @@ class ModelBackend:
         text = redact(visible(prompt))
         tokens = estimate_tokens(text)
         if tokens > self.request_tokens:
-            raise BackendError(
-                f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens; shorten what it is about, or "
-                "raise request_tokens",
-                stage="request",
-                attempts=0,
-            )
+            said = f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens"
+            way_out = "shorten what it is about, or raise request_tokens"
+            raise BackendError(f"{said}; {way_out}", stage="request", attempts=0)
         return replace(_answer(self.client, (text,), tokens), prompt_sha256=sha256(text.encode()).hexdigest())
 
 

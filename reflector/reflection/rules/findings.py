@@ -117,9 +117,8 @@ def _acceptance(citation: Citation) -> Iterator[Found]:
     if heard is None or heard.remark.kind != "approves" or heard.between > _FAR or not citation.alone:
         return
     near = _near(citation)
-    is_look = expression("looks").match(citation.text) or (
-        citation.own and {"look"}.issuperset(citation.own) and not heard.between
-    )
+    only_looks = citation.own and {"look"}.issuperset(citation.own) and not heard.between
+    is_look = only_looks or expression("looks").match(citation.text)
     if not is_look and (near is None or near.passed):
         yield Found("accepted", heard.remark.quote, heard.remark.signs[-1])
 

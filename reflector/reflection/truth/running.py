@@ -221,14 +221,10 @@ class _Asking:
 def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger: Ledger) -> list[NewEvent]:
     """Return what a talk comes to: answers that could not be read, lessons, the reflection and its tags."""
     reflection_id = given.reflection_id or ""
-    unread = [
-        events_of.failed(
-            *(window, given.actor, "parse", f"{question.subject}: {why}"),
-            parser=PARSER_VERSION,
-            place=(question.iteration, question.part),
-        )
-        for question, why in said.unreadable
-    ]
+    unread = []
+    for question, why in said.unreadable:
+        words, place = f"{question.subject}: {why}", (question.iteration, question.part)
+        unread.append(events_of.failed(window, given.actor, "parse", words, parser=PARSER_VERSION, place=place))
     about: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
     lessons = []
     for index, insight in enumerate(said.insights):
