@@ -199,7 +199,7 @@ MUTATIONS = [
     Mutation(PROJECTION, "        self._covers.clear()\n", "", TABLES),
     # Bullets merged by reference.
     Mutation(EFFECTS, 'and entries[n].status == "live"]', "]", MERGED),
-    Mutation(STATE, "if self.entries[name].recounted_at > after", "if True", MERGED),
+    Mutation(STATE, "if entry.recounted_at > after", "if True", MERGED),
     Mutation(STATE, "                if position > after:\n", "                if True:\n", MERGED),
     Mutation(COUNTERS, "            for one in (name, *families.heirs(name)", "            for one in (name,", MERGED),
     Mutation(COUNTERS, "{one for name in names for one in (name, *book.heirs(name))}", "set(names)", MERGED),

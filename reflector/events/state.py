@@ -140,9 +140,8 @@ class Playbook:
 
     def baseline(self, family: Mapping[str, int]) -> tuple[int, int]:
         """Return the baselines of a family added up; one that a later count of the whole holds is left out."""
-        counts = [
-            self.entries[name].baseline for name, after in family.items() if self.entries[name].recounted_at > after
-        ]
+        entries = ((self.entries[name], after) for name, after in family.items())
+        counts = [entry.baseline for entry, after in entries if entry.recounted_at > after]
         return sum(helpful for helpful, _ in counts), sum(harmful for _, harmful in counts)
 
     def heirs(self, name: str, position: int | None = None) -> list[str]:

@@ -406,10 +406,9 @@ class _Merging:
         if self._known_as(one, item):
             return None
         stays = rule is Merge.FIRST and event_id in self.there
-        if stays or (
-            item.event.type == ev.EVENT_REDACTED
-            and (target_id not in self.there or _brings_back(self.sql, target_id, self.found))
-        ):
+        if item.event.type == ev.EVENT_REDACTED:
+            stays = stays or target_id not in self.there or _brings_back(self.sql, target_id, self.found)
+        if stays:
             self.done.otherwise += 1
             if self.done.otherwise <= _SHOWN:
                 self.done.differing.append(f"{one.stored.type} at {one.stored.position} of the file")

@@ -88,9 +88,8 @@ class Loaded:
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
     """Return the file's bytes for live bullets. Raises KeyError for a bullet whose section is not one of the five."""
-    entries = [
-        (b.section, {"name": b.name, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}) for b in bullets
-    ]
+    keys = ("name", "text", "helpful", "harmful")
+    entries = [(b.section, {key: getattr(b, key) for key in keys}) for b in bullets]
     return _dumped({"version": VERSION, "last_updated": last_updated}, entries)
 
 

@@ -57,10 +57,9 @@ def _below(x: float, a: float, b: float) -> float:
     c, d = 1.0, 1 / _off_zero(1 - (a + b) * x / (a + 1))
     fraction = d
     for m in range(1, 500):
-        for term in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
             d, c = 1 / _off_zero(1 + term * d), _off_zero(1 + term / c)
             fraction *= c * d
         if abs(c * d - 1) < 1e-12:

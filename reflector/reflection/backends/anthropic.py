@@ -83,6 +83,7 @@ class AnthropicClient(Client):
         blocks: list[Any] = [{"type": "text", "text": text} for text in texts]
         for block in blocks[:-1]:
             block["cache_control"] = {"type": "ephemeral"}
+        asked: Any = {"model": settings.model, "messages": [{"role": "user", "content": blocks}]}
         async with anthropic.AsyncAnthropic(
             **credential,
             # Left out, an empty ANTHROPIC_BASE_URL would be an address.
@@ -97,9 +98,7 @@ class AnthropicClient(Client):
             while True:
                 begun.append(time.monotonic())
                 try:
-                    message = await client.messages.create(
-                        model=settings.model, max_tokens=MAX_TOKENS, messages=[{"role": "user", "content": blocks}]
-                    )
+                    message = await client.messages.create(**asked, max_tokens=MAX_TOKENS)
                     return replace(_reply(message, settings), requests=len(begun))
                 except anthropic.APIError as error:
                     rest = max(wait * self.jitter(), _rest_in(error))
