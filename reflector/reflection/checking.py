@@ -29,7 +29,7 @@ from reflector.reflection.answers import MAX_QUOTE, ParsedTag, find_answer, read
 from reflector.reflection.evidence import LEAST_QUOTE, Ground, grounds
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Backend, BackendError, Request
+from reflector.reflection.protocol import OUTAGES, Backend, BackendError, Request
 from reflector.reflection.window import is_retracted, names_in, own_messages
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
@@ -75,8 +75,8 @@ def todo(ledger: Ledger, session_id: str, names: Sequence[str]) -> Iterator[Todo
         answers = [one for one in story if one.type == ev.REFLECTION_ANSWERED and one.facts.get("mode") == MODE]
         read = {one.reflection_id for one in story if one.type == ev.REFLECTION_COMPLETED}
         known = {name for one in answers for part in ("asked", "unasked") for name in one.facts.get(part, ())}
-        failed = [one for one in failures if one.facts.get(MODE) == window.event_id]
-        own = [one for one in failed if one.facts.get("stage") not in ("transport", "access")]
+        failed = (one.facts for one in failures if one.facts.get(MODE) == window.event_id)
+        own = [one for one in failed if one.get("stage") not in OUTAGES]
         yield from (Todo(window, (), one) for one in answers if one.reflection_id not in read)
         if (left := tuple(name for name in names if name not in known)) and len(own) < _MOST_FAILURES:
             yield Todo(window, left)
@@ -162,8 +162,7 @@ class Checker:
         except (OSError, UnknownTranscript) as error:
             return str(error)
         found = grounds(parsed.tags, messages, (), advice, self.trusted)
-        learned = learned_in(answer.data["answer"], messages, advice) if answer.data.get("learns") else []
-        more: dict[str, Any] = {"mode": MODE} | ({"proposals": learned} if learned else {})
+        more = {"mode": MODE} | learned_in(answer.data, messages, advice)
         (completed,) = events_of.completed(window, answer.reflection_id or "", parsed, answer, {}, [], found, more)
         asked = answer.data["asked"]
         relevant = (tag for tag in parsed.tags if tag.relevant)
@@ -247,16 +246,18 @@ def _checked(
     return data | ({"followed": followed} if followed else {})
 
 
-def learned_in(answer: str, messages: Iterable[Message], advice: Collection[str]) -> list[dict[str, Any]]:
-    """Return the proposals of an answer, as the event of its reading keeps them; `messages` as for `grounds`."""
-    found = (find_answer(answer, ("bullet_tags", "proposals")).value or {}).get("proposals")
+def learned_in(data: Mapping[str, Any], messages: Iterable[Message], advice: Collection[str]) -> dict[str, Any]:
+    """Return the proposals of an answer, as the event of its reading has them; `messages` as for `grounds`."""
+    answer = find_answer(data["answer"], ("bullet_tags", "proposals")) if data.get("learns") else None
+    found = ((answer and answer.value) or {}).get("proposals")
     read = [one for one in map(_proposed, found[:MOST_PROPOSED] if isinstance(found, list) else ()) if one]
     if not read:
-        return []
+        return {}
     quoted = [ParsedTag(n, None, None, turn=one["turn"], quote=one["quote"]) for n, one in enumerate(read)]
     rest = grounds(quoted, messages, (), advice, ())
     said = ((one, rest[number].words) for number, one in enumerate(read))
-    return [one | {"words": words} for one, words in said if words not in ("", "playbook")]
+    proposals = [one | {"words": words} for one, words in said if words not in ("", "playbook")]
+    return {"proposals": proposals} if proposals else {}
 
 
 def _proposed(entry: object) -> dict[str, Any] | None:

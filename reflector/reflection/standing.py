@@ -115,9 +115,8 @@ def rests_on(
         return {}, {}
     advice = {row.name: row.text for row in ledger.rows() if row.counts}
     messages = partial(session.shown(frozenset(data["again"])).messages, advice.keys(), held)
-    learned = learned_in(data["answer"], messages(), advice.values()) if data.get("learns") else []
     found = grounds(tags, messages(), data["asked"], advice.values(), trusted)
-    return found, {"proposals": learned} if learned else {}
+    return found, learned_in(data, messages(), advice.values())
 
 
 def _is_so(ledger: Ledger, given: Given) -> bool | None:

@@ -107,14 +107,13 @@ class AgentClient:
                 state = consent.state_of(client.name)
                 try:
                     said = await self._asked(client, agreed, state, "".join(texts))
+                    state.limits = 0
                 except Limited as error:
                     state.limits += 1
                     if state.limits > 1:  # none until it is over
                         error.retry_after = error.retry_after or _REST
                         state.until = time.time() + error.retry_after
                     raise
-                else:
-                    state.limits = 0
                 finally:
                     consent.keep_state(client.name, state)
         except OSError as error:
