@@ -105,7 +105,7 @@ MUTATIONS = [
     Mutation("reflector/report/page.py", "one.session_id), one.tag) != one.tag", "one.session_id)) is not None", PAGE),
     Mutation("reflector/audit/stats.py", "standing.stands(verdict) is None", "True", PAGE),
     Mutation("reflector/audit/stats.py", 'data.get("corrections", 0), True', "0, True", PAGE),
-    Mutation(STANDING, "if is_out(ledger, recorded.event_id):", "if False:", JUDGE),
+    Mutation(STANDING, "or is_out(ledger, recorded.event_id):", "or False:", JUDGE),
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),

@@ -7,7 +7,7 @@ that does not count is listed too, with the reason it does not.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -224,7 +224,8 @@ class _Blame:
         return fault or "counted", None
 
     def _baseline(self, event: Event, name: str) -> Step | None:
-        values = next((item for item in _items(event) if item.get("name") == name), None)
+        items = event.facts.get("bullets", ()) if event.type == ev.PLAYBOOK_IMPORTED else (event.facts,)
+        values = next((item for item in items if item.get("name") == name), None)
         if values is None:
             return None
         baseline = (values.get("helpful", 0), values.get("harmful", 0))
@@ -310,7 +311,3 @@ def _cause(event: Event | None) -> Cause | None:
     is_merge = event.type == ev.BULLET_RECOUNTED and RESTATED in event.meta
     reason = IN_A_MERGE if is_merge else event.facts.get("reason")
     return Cause(event.position, event.event_id, event.recorded_at, event.actor, str(reason) if reason else None)
-
-
-def _items(event: Event) -> Sequence[Mapping[str, Any]]:
-    return event.facts.get("bullets", ()) if event.type == ev.PLAYBOOK_IMPORTED else (event.facts,)

@@ -77,7 +77,8 @@ def _revision(data: Any) -> str:
     return f"{how}, from {data.get('initial')} to {data.get('retried')}"
 
 
-_type: Final = partial(EventType, since=5, checked=True)
+#: The type of an event about lessons, which can be retracted where it does not say why not.
+_type: Final = partial(EventType, since=5, checked=True, no_retraction="")
 
 TYPES: Final = (
     _type(
@@ -98,7 +99,6 @@ TYPES: Final = (
         },
         effect=RecordsWindow(),
         summary=said("{dataset}, {status}: {query}"),
-        no_retraction="",
     ),
     _type(
         name=ev.LESSON_RECORDED,
@@ -129,7 +129,6 @@ TYPES: Final = (
         },
         effect=ChangesNothing("what it is worth follows from its outcomes"),
         summary=said("{kind}: {text}"),
-        no_retraction="",
         target=Target("the window that it was learned from"),
     ),
     _type(
@@ -144,7 +143,6 @@ TYPES: Final = (
         },
         effect=ChangesNothing("the worth of its lesson is a fold over its outcomes"),
         summary=_outcome,
-        no_retraction="",
         target=Target("the lesson", required=True),
     ),
     _type(
@@ -199,7 +197,6 @@ TYPES: Final = (
         },
         effect=ChangesNothing("the confidence in its lesson is a fold over it"),
         summary=_revision,
-        no_retraction="",
         target=Target("the lesson or the window", required=True),
     ),
 )

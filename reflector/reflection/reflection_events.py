@@ -239,8 +239,8 @@ class Recorder:
             except BackendError as error:
                 if error.stage == "budget":
                     return self.skipped(window, recorded, f"what is left of the monthly budget is too little: {error}")
-                facts: Any = {"final": error.final, "retry_after": error.retry_after, "usage": error.usage}
-                return self.failed(window, error.stage, str(error), error.attempts, **facts)
+                facts: Any = {"attempts": error.attempts, "final": error.final, "retry_after": error.retry_after}
+                return self.failed(window, error.stage, str(error), **facts, usage=error.usage)
             except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
                 return self.failed(window, "backend", f"{type(error).__name__}: {error}")
             try:
@@ -265,13 +265,10 @@ class Recorder:
             self.ledger.append([made(len(known)) if made().event_id in known else made()])
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 
-    def failed(
-        self, window: WindowRow, stage: str, message: str, attempts: int = 1, *, final: bool = False, **facts: Any
-    ) -> Reflected:
-        """Record what went wrong; `facts` are further ones of its event."""
-        facts |= {"attempts": attempts, "final": final}
+    def failed(self, window: WindowRow, stage: str, message: str, **facts: Any) -> Reflected:
+        """Record what went wrong; `facts` are further ones of its event, as the function of this name has them."""
         self.ledger.append([failed(window, self.backend.name, stage, message, **facts)])
         trouble = trouble_of(self.ledger.targeting(window.event_id))
-        again = not final and trouble is not None and trouble.attempts < self.max_attempts
+        again = not facts.get("final") and trouble is not None and trouble.attempts < self.max_attempts
         said = f"{stage}: {quote(message, 500)}"
         return Reflected(window.session_id, window.event_id, "failed", said, stage, again)

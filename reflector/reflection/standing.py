@@ -170,29 +170,24 @@ def citations(
         # A verdict on a window that still waits for its own reflection would end that wait, for every bullet.
         is_over = row.state in ("completed", "given_up")
         recorded = windows.get(row.event_id) if is_over else None
-        if recorded is None or recorded.data is None or recorded.type != ev.SESSION_RECORDED:
-            continue
-        if is_out(ledger, recorded.event_id):
+        if recorded is None or recorded.data is None or is_out(ledger, recorded.event_id):
             continue
         names = [name for name in recorded.data.get("cited", ()) if name in known]
-        given = Session.read(ledger, recorded, stories[recorded.session_id], is_out).given if names else ()
+        read = Session.read(ledger, recorded, stories[recorded.session_id], is_out).given if names else ()
+        given = [one for one in read if not any(is_out(ledger, of.event_id) for of in (one.tag, one.completed))]
         for name in names:
             key = (recorded.session_id, recorded.data.get("agent_id"), name)
             if key in seen:
                 continue
             seen.add(key)
-            said = [
-                one
-                for one in given
-                if one.name == name and not any(is_out(ledger, of.event_id) for of in (one.tag, one.completed))
-            ]
+            said = [one for one in given if one.name == name]
             if not judged and any(one.tag.actor == ev.HUMAN for one in said):
                 continue
             if judged or decided or not any(one.is_decided for one in said):
                 last = said[-1] if said else None
-                verdict, by = (last.verdict, last.tag.actor) if last else (None, None)
+                verdict, by, why = (last.verdict, last.tag.actor, last.reason) if last else (None, None, "")
                 at = recorded.session_id, recorded.position, recorded.recorded_at
-                found.append(OpenCitation(*at, name, verdict, by, last.reason if last else "", recorded))
+                found.append(OpenCitation(*at, name, verdict, by, why, recorded))
     return found
 
 
