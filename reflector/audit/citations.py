@@ -89,10 +89,9 @@ def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict
     found = {}
     for row in (past or ledger).rows():
         family = [row.name, *(name for name, of in heirs.items() if row.name in of)]
-        helpful, harmful = (
-            max(0, count - sum(base[name][side] for name in family if name in base))
-            for side, count in enumerate((row.helpful, row.harmful))
-        )
+        bases = [base[name] for name in family if name in base]
+        helpful = max(0, row.helpful - sum(up for up, _ in bases))
+        harmful = max(0, row.harmful - sum(down for _, down in bases))
         most = used[row.name].sessions if row.name in used else 0
         shown = min(1.0, most / (helpful + harmful)) if helpful + harmful else 0.0
         found[row.name] = Observed(helpful * shown, harmful * shown)

@@ -29,18 +29,7 @@ from reflector.events.fields import unpack_keys
 from reflector.events.kinds import Merge
 from reflector.events.registry import EVENT_TYPES, WORDING_TYPES, names_in, new_bullets
 from reflector.events.state import REDACTED
-from reflector.exchange.agreement import (
-    ACTOR,
-    NEVER,
-    Clock,
-    agreed,
-    counted_twice,
-    judged_twice,
-    renamed,
-    renamed_ids,
-    restated_bullets,
-    restated_counters,
-)
+from reflector.exchange import agreement
 from reflector.exchange.transfer import Checked, Erased, Header, WrongLine, checked, write
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
@@ -158,13 +147,13 @@ def bullets_of(writing: Writing) -> Bullets:
 def survey(lines: Iterable[str | bytes]) -> Survey:
     """Prove a file and read what it holds. Raises WrongLine."""
     header, events = checked(lines)
-    found, erased, clock = Survey(header), Erased(), Clock()
+    found, erased, clock = Survey(header), Erased(), agreement.Clock()
     for one in events:
         stored = one.stored
         found.chains.append(stored.chain)
         _take(found, one, erased)
         if MERGED in (meta := one.prepared.event.meta):
-            clock.came(first_moment(meta, NEVER))
+            clock.came(first_moment(meta, agreement.NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
     erased.refuse_rest()
@@ -213,11 +202,8 @@ def match(here: Bullets, found: Survey) -> list[Collision]:
     there = found.bullets
     known = here.names_of(there)
     found.names = {name: other for name, other in known.items() if name != other}
-    return [
-        (name, min(here.texts[name]), min(texts))
-        for name, texts in there.texts.items()
-        if name not in known and name in here.texts
-    ]
+    colliding = (name for name in there.texts if name not in known and name in here.texts)
+    return [(name, min(here.texts[name]), min(there.texts[name])) for name in colliding]
 
 
 def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: int) -> dict[str, str]:
@@ -340,7 +326,7 @@ class _Merging:
         self.sql = writing.sql
         self.found = found
         self.done = done
-        self.ids = renamed_ids(found.names)
+        self.ids = agreement.renamed_ids(found.names)
         self.erases = False
         #: Events of which another version is here, by id: the id under which theirs is kept.
         self.beside: dict[str, str] = {}
@@ -369,19 +355,19 @@ class _Merging:
         upto = replace(self.found.header, position=last.position, chain=last.chain)
         record = {**asdict(upto), "here": here, "renamed": dict(self.found.names)}
         event_id = identity(ev.LEDGER_MERGED, self.writing.chain, last.chain)
-        append(self.writing, [prepare(NewEvent(ev.LEDGER_MERGED, event_id, record, ACTOR))])
+        append(self.writing, [prepare(NewEvent(ev.LEDGER_MERGED, event_id, record, agreement.ACTOR))])
 
     def finish(self) -> None:
         """Append what came of windows and bullets that both judged or changed."""
         if self.erases:
             rebuild(self.sql)
-        twice = judged_twice(self.sql)
+        twice = agreement.judged_twice(self.sql)
         append(self.writing, map(prepare, twice))
-        append(self.writing, map(prepare, counted_twice(self.sql)))
-        book = agreed(self.sql, self.done.head.origin)
+        append(self.writing, map(prepare, agreement.counted_twice(self.sql)))
+        book = agreement.agreed(self.sql, self.done.head.origin)
         chain = self.writing.chain
         names: dict[str, None] = {}
-        for restated in (restated_bullets, restated_counters):
+        for restated in (agreement.restated_bullets, agreement.restated_counters):
             events = restated(self.sql, book, chain)
             names.update(dict.fromkeys(event.data["name"] for event in events if "name" in event.data))
             append(self.writing, map(prepare, events))
@@ -474,8 +460,8 @@ def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Prepared:
 
 def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping[str, Any]:
     if stored.type != ev.EVENT_REDACTED or not isinstance(facts.get("kept"), Mapping):
-        return renamed(stored.type, facts, found.names)
-    kept = renamed(found.types.get(stored.target_id or "", ""), facts["kept"], found.names)
+        return agreement.renamed(stored.type, facts, found.names)
+    kept = agreement.renamed(found.types.get(stored.target_id or "", ""), facts["kept"], found.names)
     return facts if kept is facts["kept"] else {**facts, "kept": kept}
 
 

@@ -215,11 +215,9 @@ def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "
     status = {row.name: row.status for row in ledger.rows()}
     parsed = Parsed("", (tag,), "whole")
     events = events_of.completed(window, answered.reflection_id or "", parsed, answered, status, [tag])
-    replaced = [
-        _retraction(ledger, one, _JUDGED.format(verdict), ev.HUMAN, answered.reflection_id)
-        for one in given
-        if _counts(ledger, one) and (one.is_decided or one.tag.actor == ev.HUMAN)
-    ]
+    said, by = _JUDGED.format(verdict), answered.reflection_id
+    stood = (one for one in given if _counts(ledger, one) and (one.is_decided or one.tag.actor == ev.HUMAN))
+    replaced = [_retraction(ledger, one, said, ev.HUMAN, by) for one in stood]
     return ledger.append([answered, *replaced, *events])[-1]
 
 

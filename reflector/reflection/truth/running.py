@@ -234,10 +234,8 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
         data = {"kind": "insight", "text": text, "task": task, **how}
         lessons.append(NewEvent(ev.LESSON_RECORDED, event_id, data, given.actor, **about))
     analysis = quote("\n".join(insight.key_insight for insight in said.insights), MAX_ANALYSIS)
-    tags = tuple(
-        ParsedTag(index, one.bullet_id, one.tag, quote(one.reason, MAX_RATIONALE))
-        for index, one in enumerate(said.evaluations)
-    )
+    verdicts = enumerate(said.evaluations)
+    tags = tuple(ParsedTag(n, one.bullet_id, one.tag, quote(one.reason, MAX_RATIONALE)) for n, one in verdicts)
     problems = tuple(quote(problem, 300) for problem in said.problems[:50])
     parsed = Parsed(analysis, tags, worst(said.strategies), problems)
     status = {row.name: row.status for row in ledger.rows()}
