@@ -120,8 +120,8 @@ def _moved(ledger: Ledger, past: Past, then: Past, names: Collection[str]) -> di
     members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
     earlier, later = sorted((past, then), key=lambda side: side.position)
     with ledger.asking() as sql:
-        after = earlier.position if _stand_alike(earlier, later) else 0
-        verdicts = verdicts_in(sql, later.position, family, after)
+        start = earlier.position if _stand_alike(earlier, later) else 0
+        verdicts = verdicts_in(sql, later.position, family, start)
     for verdict in (one for one in verdicts if one.tag):
         for index, side in enumerate(sides):
             if verdict.position <= side.past.position and side.fault(verdict) is None:
