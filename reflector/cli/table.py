@@ -70,7 +70,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "diff": Entry("figures", "diff", ("2026-11-01..", "10..42")),
         "trial": Entry("trials", "trial", ("plan", "start --bullet pat-001", "status", "stop")),
         "sql": Entry("figures", "sql", ("'SELECT name, helpful FROM bullets'", "")),
-        "report": Entry("report", "report", ("--open", "--since 2026-11-01 --share --out playbook.html")),
+        "report": Entry("playbook", "report", ("--open", "--since 2026-11-01 --share --out playbook.html")),
     },
     "Ledger": {
         "redact": Entry("transfer", "redact", ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR")),

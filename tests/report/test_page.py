@@ -370,7 +370,7 @@ def test_a_flag_names_the_commands_that_act(agent: Agent, monkeypatch: pytest.Mo
 
 
 def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reflector.cli.report.find_spec", lambda _: None)
+    monkeypatch.setattr("reflector.cli.playbook.find_spec", lambda _: None)
     assert "the extra 'report': " in agent.call("report", code=1).err
 
 
