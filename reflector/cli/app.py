@@ -272,7 +272,7 @@ def explained(error: Exception) -> tuple[int, str] | None:
     from reflector.curation.changes import BulletRefused
     from reflector.curation.playbook_file import PlaybookRefused
     from reflector.files import Changed
-    from reflector.hooks.git_setup import GitRefused
+    from reflector.hooks.git_merge import GitRefused
     from reflector.hooks.install import MalformedSettings, SettingsRefused
     from reflector.ledger.errors import LedgerError
     from reflector.transcripts.reading import UnknownTranscript

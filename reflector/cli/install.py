@@ -226,11 +226,11 @@ def _estimate(place: Place) -> str:
 
 
 def _share(place: Place, *, dry_run: bool, out: bool) -> None:
-    from reflector.hooks import git_setup
+    from reflector.hooks import git_merge
     from reflector.sessions.spool import is_untouched
 
     root = place.folder()
-    changes = git_setup.share(root, out=out, dry_run=dry_run)
+    changes = git_merge.share(root, out=out, dry_run=dry_run)
     if dry_run:
         for change in changes:
             _show(change)

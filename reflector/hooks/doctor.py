@@ -23,7 +23,7 @@ from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_confi
 from reflector.curation.edits import in_git, is_shared
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import kept_of_others, read, untaken
-from reflector.hooks import fast, git_setup
+from reflector.hooks import fast, git_merge
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
@@ -160,7 +160,7 @@ def _refused(project: Project, problem: Finding) -> Check:
 
 def _git(project: Project) -> Iterator[Check]:
     if is_shared(project.root):
-        driver = git_setup.driver_of(project.root)
+        driver = git_merge.driver_of(project.root)
         fix = "sets the merge driver in this clone's git configuration"
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
@@ -168,7 +168,7 @@ def _git(project: Project) -> Iterator[Check]:
             return
         text = "playbook.json is shared, but this clone merges it line by line"
         text = f"{gone} is gone, so git cannot merge playbook.json" if gone else text
-        yield Check("git", text, "reflector install --git", fix, partial(git_setup.share, project.root))
+        yield Check("git", text, "reflector install --git", fix, partial(git_merge.share, project.root))
     elif in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
         yield Check("git", text, "reflector install --git")

@@ -1,24 +1,35 @@
-"""The merge driver of a playbook.json that is shared through git: `python -I -m reflector.hooks.git_merge %O %A %B`.
+"""The merge driver of a playbook.json that is shared through git, and its installation in a clone: git calls
+`python -I -m reflector.hooks.git_merge %O %A %B`.
 
 Invariant: what git asks for is in the file of our version when it ends, with exit code 0; what a person has to decide
 stands between conflict markers, with exit code 1. Files that cannot be read as playbooks are merged line by line. Where
 the merge cannot be written, the exit code is above 128, by which git knows that nothing was merged.
+
+Installing twice is installing once, and uninstalling leaves every file as it was, to the byte. Our line of
+`.claude/.gitattributes` is the first, so that no line before it has to end for it.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reflector.files import read_bounded, replace_file
+from reflector.git import git_says
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import merge
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
 
+if TYPE_CHECKING:
+    from reflector.hooks.install import Change
+
+_SECTION = "merge.reflector"
+_MOST = 1 << 20
 #: An exit code that tells git that there is no merge, where 1 tells it of a conflict.
 _FAILED: Final = 129
 
@@ -74,6 +85,64 @@ def _marked(ours: bytes, theirs: bytes) -> bytes:
     for a, b in zip(ours.splitlines(keepends=True), theirs.splitlines(keepends=True), strict=True):
         lines.append(a if a == b else b"<<<<<<< ours\n" + a + b"=======\n" + b + b">>>>>>> theirs\n")
     return b"".join(lines)
+
+
+class GitRefused(Exception):
+    """A repository that cannot be set up; the text says why and what to do."""
+
+
+def driver_of(root: Path) -> str | None:
+    """Return the merge driver that a clone has; None where it has none."""
+    found = git_says(root, "config", "--local", "--get", f"{_SECTION}.driver")
+    return found.decode("utf-8", "replace").rstrip("\n") if found is not None else None
+
+
+def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Change, Change]:
+    """Share a project's playbook.json through git, or take `out` what that set up. Raises GitRefused, OSError.
+
+    Returns the change of the attributes and that of git's configuration.
+    """
+    from reflector.curation.edits import ATTRIBUTES, attributes_file, is_shared
+    from reflector.hooks.install import Change
+
+    if git_says(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
+        raise GitRefused(
+            f"{root} is not a working tree that git knows; run `git init` there, or name another project with --project"
+        )
+    path, ours = attributes_file(root), ATTRIBUTES.encode()
+    try:
+        before = read_bounded(path, _MOST)
+    except FileNotFoundError:
+        before = None
+    if out:
+        lines = (before or b"").splitlines(keepends=True)
+        after = b"".join(line for line in lines if line.rstrip(b"\r\n") != ours) or None
+    else:
+        after = before if is_shared(root) else ours + b"\n" + (before or b"")
+    command = shlex.join([Path(sys.executable).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
+    driver, present = f"{command.replace('%', '%%')} %O %A %B", driver_of(root)
+    was = f"{_SECTION}.driver = {present}".encode() if present is not None else None
+    new = None if out else f"{_SECTION}.driver = {driver}".encode()
+    attributes, setting = Change(path, before, after), Change(root / ".git" / "config", was, new)
+    if dry_run or (attributes.is_none and setting.is_none):
+        return attributes, setting
+    # Attributes that name a driver which git does not know only make it merge line by line.
+    if after is None:
+        path.unlink(missing_ok=True)
+    elif after != before:
+        replace_file(path, after)
+    if not out:
+        _configure(root, f"{_SECTION}.name", "playbook.json of reflector, bullet by bullet")
+        _configure(root, f"{_SECTION}.driver", driver)
+    elif was is not None:
+        _configure(root, "--remove-section", _SECTION)
+    return attributes, setting
+
+
+def _configure(root: Path, *words: str) -> None:
+    if git_says(root, "config", "--local", *words) is None:
+        what = f"git cannot change the configuration of {root} ({' '.join(words)})"
+        raise GitRefused(f"{what}; check its permissions, and run the same command again")
 
 
 if __name__ == "__main__":

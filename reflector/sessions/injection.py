@@ -1,26 +1,17 @@
 """What the next start prints: for the agent the best of the playbook, within what it will read; for the person what
 the last session brought, and what waits for them.
 
-Invariant: what is printed fits. Over 10,000 characters Claude Code hands the agent a 2,000-character
-preview instead, and no model was seen to open the file it points to. So the bullets are taken best first
-while the longer of the two forms (JSON, escapes included) stays within `LIMIT`, cut between bullets, and
-the text says how many were left out.
+Invariant: what is printed fits. Over 10,000 characters Claude Code hands the agent a 2,000-character preview instead,
+and no model was seen to open the file it points to. So the bullets are taken best first while the longer of the two
+forms (JSON, escapes included) stays within `LIMIT`, and the text says how many were left out. A name that the agent
+cites means the bullet that its citation counts for: where the project's playbook and the user's own give out the same
+name, the project's; and what a playbook.json does not say, or says of another ledger, is asked of its own.
 
-The text is rendered when the projection is written, and by the hook itself where a playbook or a
-template changed since. Both come here. What a playbook.json does not say is asked of its ledger: the counters where it
-is shared without them, everything where it cannot be read or is another ledger's, which the text says as well. So a
-name that the agent cites means the bullet that its citation counts for.
-
-The bullets are those of the project's playbook and of the user's own, and a name in it means one bullet: where both
-give it out, the project's is meant.
-
-What a ranking knows of each bullet besides its counters is kept for the hook, which opens no ledger. It changes only
-when the playbook, the settings of the ranking, or the turn does, so that all starts between two changes get the same
-bytes. A turn is `TURN` texts that were told: a playbook whose counters stand still moves on as well, and no clock is
-asked.
-
-The words about the last session are of one session, be it recorded in one window or in many. Leaving them fails no
-drain.
+The text is rendered when the projection is written, and by the hook itself where a playbook or a template changed
+since. What a ranking knows of each bullet besides its counters is kept for the hook, which opens no ledger. It changes
+only when the playbook, the settings of the ranking, or the turn does, so that all starts between two changes get the
+same bytes, and no clock is asked. The words about the last session are of one session, be it recorded in one window or
+in many. Leaving them fails no drain.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
             if error.errno not in NO_LOCKS:
                 raise
             os.close(fd)
-            fd = _open(open_temporary(), _stand_in(state_dir, name))
+            which = sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]
+            fd = _open(open_temporary(), f"{which}.{name}")
             held = lock(fd, wait=wait)
         yield held
     finally:
@@ -65,11 +66,6 @@ def why_none(folder: Path) -> str:
 def _open(folder: str, name: str) -> int:
     with files.Folder(folder) as held:
         return held.open(name, os.O_RDWR | os.O_CREAT)
-
-
-def _stand_in(state_dir: Path, name: str) -> str:
-    """Return the name of the file that is locked instead of one that cannot be."""
-    return f"{sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]}.{name}"
 
 
 def stand_ins() -> list[Path]:
