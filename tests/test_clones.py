@@ -13,7 +13,7 @@ import pytest
 from reflector import handover
 from tests.road.agent import PATIENCE, Agent
 from tests.road.sessions import Session
-from tests.test_locate import git
+from tests.test_locate import commit, git
 
 EVIL = {"PATTERNS & APPROACHES": [{"name": "pat-9001", "text": "EVIL", "helpful": 999, "harmful": 0}]}
 PLAYBOOK = json.dumps({"version": "1.0", "last_updated": None, "sections": EVIL})
@@ -24,9 +24,7 @@ def cloned(tmp_path: Path, write: Callable[[Path], object]) -> Agent:
     theirs = tmp_path / "theirs"
     (theirs / ".claude").mkdir(parents=True)
     write(theirs / ".claude")
-    git(theirs, "init", "-q")
-    git(theirs, "add", "-A", "-f")
-    git(theirs, "commit", "-qm", "Something useful")
+    commit(theirs, ".")
     home = tmp_path / "home"
     (home / ".ssh").mkdir(parents=True)
     (home / "victim").mkdir()

@@ -16,7 +16,7 @@ from reflector import entries
 from reflector.project import Project
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import git
+from tests.test_locate import commit, git
 
 
 @pytest.fixture
@@ -29,8 +29,7 @@ def agent(agent: Agent) -> Agent:
         for record in session.records:
             record["cwd"] = str(agent.project)
         agent.call("ingest", session.write(agent.home / ".claude" / "projects" / "x" / f"s-{number}.jsonl"))
-    git(agent.project, "add", ".claude/playbook.json")
-    git(agent.project, "commit", "-m", "first")
+    commit(agent.project, ".claude/playbook.json")
     agent.call("add", "ctx", "The cart is in cart.py.")
     git(agent.project, "commit", "-am", "second")
     return agent
@@ -61,8 +60,7 @@ def track(agent: Agent) -> None:
     shutil.rmtree(agent.state)
     agent.state.mkdir()
     shutil.copy(theirs.ledger, agent.ledger)
-    git(agent.project, "add", "-f", ".claude/reflector/ledger.db")
-    git(agent.project, "commit", "-m", "evil")
+    commit(agent.project, ".claude/reflector/ledger.db")
 
 
 SWEPT = {
@@ -142,16 +140,12 @@ def test_a_home_that_is_new_knows_a_ledger_by_a_transcript_of_its_own_and_not_by
     before = said(agent)
     agent.loses_its_copy()
     assert said(agent) == before
-    for ours in entries_of(agent):
-        shutil.rmtree(ours)
+    for ours in list(agent.home.rglob("entry.json")):
+        shutil.rmtree(ours.parent)
     transcript = agent.home / ".claude" / "projects" / "x" / "s-1.jsonl"
     for path in transcript.parent.iterdir():
         path.write_bytes(path.read_bytes().replace(b"coupon", b"cupons"))
     assert "is not known to be yours" in agent.call("list", code=1).err
-
-
-def entries_of(agent: Agent) -> list[Path]:
-    return [path.parent for path in agent.home.rglob("entry.json")]
 
 
 def test_an_older_state_of_a_ledger_is_used_and_the_longer_copy_is_kept(agent: Agent, tmp_path: Path) -> None:

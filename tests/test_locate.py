@@ -21,6 +21,13 @@ def git(folder: Path, *arguments: str | Path) -> None:
     subprocess.run(["git", *options, *arguments], cwd=folder, check=True, capture_output=True)
 
 
+def commit(folder: Path, *forced: str) -> None:
+    """Commit all of a folder, or these files and folders whether or not git ignores them; it need be no repository."""
+    git(folder, "init")
+    git(folder, "add", *(["-f", *forced] if forced else ["."]))
+    git(folder, "commit", "-m", "something useful")
+
+
 def playbook(folder: Path) -> Path:
     (folder / ".claude").mkdir(parents=True, exist_ok=True)
     (folder / ".claude/playbook.json").write_text('{"sections": {}}')
@@ -58,9 +65,7 @@ def repository(home: Path) -> Path:
     root = home / "shop"
     (root / "src/deep").mkdir(parents=True)
     (root / "src/deep/code.py").write_text("")
-    git(root, "init")
-    git(root, "add", ".")
-    git(root, "commit", "-m", "first")
+    commit(root)
     return root
 
 
@@ -113,8 +118,7 @@ def test_a_folder_where_everybody_may_write_is_nobodys_project_from_below(tmp_pa
 @pytest.mark.parametrize("where", ["../shop-fix", ".claude/worktrees/fix"])
 def test_a_linked_worktree_belongs_to_the_main_checkout(repository: Path, where: str) -> None:
     playbook(repository)
-    git(repository, "add", ".")
-    git(repository, "commit", "-m", "playbook")
+    commit(repository)
     git(repository, "worktree", "add", where)
     worktree = (repository / where).resolve()
     assert (worktree / ".claude/playbook.json").exists()
@@ -268,13 +272,11 @@ def hostile(tmp_path: Path) -> Path:
     """An unpacked repository whose every setting that can name a program names one."""
     folder = tmp_path / "work"
     (folder / "hooks").mkdir(parents=True)
-    git(folder, "init", "-q")
     mark = folder / "mark.sh"
     mark.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     mark.chmod(0o755)
     (folder / "heads.txt").write_text("x")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "x")
+    commit(folder)
     for name in ("post-index-change", "reference-transaction"):
         (folder / "hooks" / name).symlink_to(mark)
     for setting, value in (*((setting, mark) for setting in PROGRAMS), ("core.hooksPath", folder / "hooks")):
@@ -332,11 +334,10 @@ def test_a_tracked_file_is_found_also_from_a_worktree_and_where_names_have_no_ca
 
 def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: Path) -> None:
     theirs, work = tmp_path / "theirs", tmp_path / "work"
-    for folder in (theirs, work):
-        git(tmp_path, "init", "-q", str(folder))
+    theirs.mkdir()
     (theirs / "ledger.db").touch()
-    git(theirs, "add", "-A")
-    git(theirs, "commit", "-qm", "x")
+    commit(theirs)
+    git(tmp_path, "init", work)
     git(work, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(theirs), STATE)
     assert tracked_below(work / STATE) == "ledger.db"
 

@@ -15,7 +15,7 @@ from reflector.events.registry import RARE_TYPES
 from reflector.playbook.change import Change
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
-from tests.test_locate import git
+from tests.test_locate import commit, git
 
 FIRST, SECOND = "Write the failing test first.", "Keep functions small."
 
@@ -145,8 +145,7 @@ def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: 
 def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(agent: Agent, tmp_path: Path) -> None:
     git(agent.project, "init")
     agent.call("install", "--git")
-    git(agent.project, "add", ".claude")
-    git(agent.project, "commit", "-m", "shared")
+    commit(agent.project)
     meanwhile = f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True, capture_output=True)\n"
     edits(agent, tmp_path, meanwhile + f"text = text.replace({FIRST!r}, 'Test first.').replace({SECOND!r}, 'Small.')")
     done = agent.call("edit")

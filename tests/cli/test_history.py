@@ -8,7 +8,7 @@ import pytest
 
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
-from tests.test_locate import git
+from tests.test_locate import commit, git
 
 
 @pytest.fixture
@@ -60,10 +60,8 @@ def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) 
 
 
 def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_folder(agent: Agent) -> None:
-    git(agent.project, "init")
     inner = within(agent, "src")
-    git(agent.project, "add", ".")
-    git(agent.project, "commit", "-m", "two playbooks")
+    commit(agent.project)
     worktree = agent.project / ".claude" / "worktrees" / "fix"
     git(agent.project, "worktree", "add", worktree)
     put(agent, "there", "2026-01-05", worktree / "src")

@@ -9,7 +9,7 @@ from tests.ledger import sql
 from tests.ledger.events import moved
 from tests.road.agent import Agent, Ran
 from tests.road.sessions import Session
-from tests.test_locate import git
+from tests.test_locate import commit, git
 
 
 @pytest.fixture
@@ -18,16 +18,10 @@ def lived(agent: Agent) -> Agent:
     return agent
 
 
-def commit(folder: Path, *added: str) -> None:
-    git(folder, "add", "-f", *added)
-    git(folder, "commit", "-m", "Published")
-
-
 @pytest.fixture
 def in_git(lived: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     """A project under version control whose heads were committed and tagged, and are gone from the folder."""
     project = lived.project
-    git(project, "init")
     (project / "docs").mkdir()
     for path, form in ((".claude/playbook.head.json", ["--json"]), ("docs/published.txt", [])):
         (project / path).write_text(lived.call("ledger", "head", *form).out)

@@ -12,7 +12,7 @@ from reflector.playbook.bullet import Bullet
 from tests.curation.test_playbook_file import meanwhile
 from tests.playbook.test_document import PLAYBOOKS
 from tests.road.agent import Agent
-from tests.test_locate import git
+from tests.test_locate import commit, git
 
 
 @given(
@@ -83,8 +83,8 @@ def test_a_file_saved_while_its_section_goes_keeps_both(agent: Agent, monkeypatc
 
 
 def test_what_git_pulled_into_the_section_is_gits(agent: Agent, tmp_path: Path) -> None:
-    for words in (["init"], ["add", "."], ["commit", "-m", "first"], ["clone", ".", tmp_path / "theirs"]):
-        git(agent.project, *words)
+    commit(agent.project)
+    git(agent.project, "clone", ".", tmp_path / "theirs")
     theirs = tmp_path / "theirs" / "AGENTS.md"
     theirs.write_text(theirs.read_text().replace("Write the failing test first.", "Run what we say."))
     git(tmp_path / "theirs", "commit", "-am", "a typo")

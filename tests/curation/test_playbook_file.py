@@ -21,7 +21,7 @@ from reflector.project import Project
 from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import git
+from tests.test_locate import commit, git
 
 PAT, MIS = "PATTERNS & APPROACHES", "MISTAKES TO AVOID"
 FIRST = "Write the failing test first."
@@ -254,8 +254,7 @@ def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(tmp_p
     agent = Agent(tmp_path / "project", tmp_path / "home")
     agent.claude.mkdir(parents=True)
     agent.playbook.write_text(json.dumps(ADOPTED[form]))
-    for words in (["init"], ["add", "."], ["commit", "-m", "theirs"]):
-        git(agent.project, *words)
+    commit(agent.project)
     agent.call("ingest", *sessions(agent, 1, 2))
     agent.call("add", "ctx", "Learned since.")
     counted = listed(agent)
@@ -268,8 +267,8 @@ def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(tmp_p
 
 @pytest.mark.parametrize("more", ["", "Edited here too."])
 def test_what_git_pulled_is_gits_and_none_of_its_counts_is_taken(agent: Agent, tmp_path: Path, more: str) -> None:
-    for words in (["init"], ["add", "."], ["commit", "-m", "first"], ["clone", ".", tmp_path / "theirs"]):
-        git(agent.project, *words)
+    commit(agent.project)
+    git(agent.project, "clone", ".", tmp_path / "theirs")
     theirs = tmp_path / "theirs" / ".claude" / "playbook.json"
     theirs.write_text(theirs.read_text().replace(FIRST, "Run what we say.").replace('"helpful": 3', '"helpful": 999'))
     git(tmp_path / "theirs", "commit", "-am", "a typo")

@@ -144,13 +144,6 @@ def deliver(project: Project, transcript: Path) -> None:
     assert look(project.spool).pending == 1
 
 
-def leave_rubbish(spool_dir: Path, content: bytes = b"{") -> Path:
-    spool_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = spool_dir / "00000000000000000001-1-1.json"
-    path.write_bytes(content)
-    return path
-
-
 def test_it_takes_the_spool_in_without_the_command_line(project: Project, transcript: Path) -> None:
     unwanted = {"click", "alembic.command", "anthropic", "pydantic", "rich", "sqlalchemy.dialects.postgresql"}
     for first_use in ({"alembic.command", "sqlalchemy.dialects.postgresql"}, set()):  # alembic makes the ledger
@@ -173,7 +166,8 @@ def test_an_error_has_the_commands_words_and_exit_code(project: Project, transcr
 def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
     project: Project, transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_rubbish(project.spool)
+    project.spool.mkdir(mode=0o700, parents=True)
+    (project.spool / "00000000000000000001-1-1.json").write_bytes(b"{")
     looks = spool.pending_for
     with ExitStack() as other:
 

@@ -52,15 +52,10 @@ def _says_the_same(url: str, name: str, events: list[tuple[object, ...]]) -> Non
         assert list(verify(ledger)) == []
 
 
-def _unpacked(folder: Path, name: str) -> Path:
-    path = folder / f"{name}.db"
-    path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
-    return path
-
-
 @pytest.mark.parametrize("name", _NAMES)
 def test_an_older_ledger_opens_verifies_rebuilds_to_the_same_bytes_and_goes_on(tmp_path: Path, name: str) -> None:
-    path = _unpacked(tmp_path, name)
+    path = tmp_path / f"{name}.db"
+    path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
     with closing(sqlite3.connect(path)) as older:
         events = older.execute("SELECT * FROM event ORDER BY playbook_id, position").fetchall()
     _says_the_same(f"sqlite:///{path}", name, events)

@@ -9,6 +9,7 @@ from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
+from tests.ledger.events import added
 
 from .writer import Writer, prepare, writers
 
@@ -50,10 +51,6 @@ def test_eight_processes_may_open_a_ledger_first_at_the_same_time(ledger_url: st
     _sound(ledger)
 
 
-def _note(number: int) -> ev.NewEvent:
-    return ev.NewEvent(ev.REFLECTION_SKIPPED, ev.identity(ev.REFLECTION_SKIPPED, number), {}, "test")
-
-
 @pytest.mark.parametrize(
     "kills", [10, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)], id="hundreds")]
 )
@@ -73,7 +70,7 @@ def test_killed_writers_lose_nothing_acknowledged_or_half(ledger_url: str, open_
                 acknowledged = max([acknowledged, *(ack.last for ack in writer.acks)])
         assert ledger.head().position >= acknowledged
         # The next writer goes on at once, on top of everything that was acknowledged.
-        (next_,) = ledger.append([_note(number)])
+        (next_,) = ledger.append([added(f"oth-{number:03}")])
         assert next_.position > acknowledged
         # Reading all of a growing history after each kill would take most of the time.
         if number % max(kills // 5, 2) == 0:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import git
+from tests.test_locate import commit, git
 
 WORKTREES = 4
 
@@ -50,19 +50,13 @@ class _Worker(threading.Thread):
 _one_git = threading.Lock()
 
 
-def in_git(agent: Agent) -> None:
-    git(agent.project, "init")
-    git(agent.project, "add", ".")
-    git(agent.project, "commit", "-m", "first")
-
-
 @pytest.mark.parametrize(
     "rounds", [1, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.timeout(600)])], ids="{} rounds".format
 )
 def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(agent: Agent, rounds: int) -> None:
     (agent.project / "src" / "deep").mkdir(parents=True)
     (agent.project / "src" / "deep" / "code.py").touch()
-    in_git(agent)
+    commit(agent.project)
     workers = [_Worker(agent, number, rounds) for number in range(WORKTREES)]
     for worker in workers:
         worker.start()
@@ -80,7 +74,7 @@ def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(a
 
 
 def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_again(agent: Agent) -> None:
-    in_git(agent)
+    commit(agent.project)
     worktree = Agent(agent.home / "trees" / "fix", agent.home)
     worktree.project.parent.mkdir()
     worktree.ended()

@@ -28,7 +28,6 @@ def _flat(said: Any) -> Iterator[Message]:
 
 
 BEGUN = [person("Fix the total of the cart."), says("It is fixed.")]
-ASKS = person("And which tests cover it?")
 STOPS = Message(0, "", "user", "refusal", "", "", "")
 REFUSED = refuses("No, never delete the build.")._replace(results=(ToolResult("1", "", is_error=True),))
 CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
