@@ -190,9 +190,9 @@ def judged_twice(sql: Statements) -> list[NewEvent]:
     """
     windows: dict[str, list[tuple[str, str, str | None]]] = {}
     checks = _checks(sql)
-    for window, *reflection, id in sql.run(_TOGETHER).fetchall():
+    for window, actor, event_id, session_id, id in sql.run(_TOGETHER).fetchall():
         if id not in checks:
-            windows.setdefault(window, []).append((reflection[0], reflection[1], reflection[2]))
+            windows.setdefault(window, []).append((actor, event_id, session_id))
     events = []
     for reflections in windows.values():
         (standing, *_), *others = sorted(reflections, key=lambda one: one[:2])

@@ -261,13 +261,7 @@ class _NothingNew(Exception):
     """Every event of the file is here; raised so that nothing is appended."""
 
 
-def merge(
-    ledger: Ledger,
-    lines: Lines,
-    *,
-    rename: bool = False,
-    first: int = 0,
-) -> Merged:
+def merge(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0) -> Merged:
     """Append the events of an exported ledger that are not here. `lines` is called for the file's lines, twice: to
     prove them, and under the ledger's lock.
 

@@ -195,15 +195,12 @@ def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
     if name is None:
         malformed = "the name is missing" if given is None else "the name has no known form"
         said.append(f"{malformed}: {brief(given)}")
-    tag: str | None = None
-    if not isinstance(word, str):
+    tag = word if word in VERDICTS else "unknown" if isinstance(word, str) else None
+    if tag is None:
         no_tag = "the tag is missing" if word is None else "the tag is not text"
         malformed = malformed or no_tag
         said.append(f"{name or 'it'}: {no_tag}: {brief(word)}")
-    elif word in VERDICTS:
-        tag = word
-    else:
-        tag = "unknown"
+    elif tag == "unknown":
         said.append(f"{name or 'it'} is called {brief(word)}, not helpful, harmful or neutral")
     if rationale is not None and not isinstance(rationale, str):
         said.append(f"{name or 'it'}: the rationale is not text: {brief(rationale)}")

@@ -254,11 +254,9 @@ def _input(given: Mapping[str, Any], most: int) -> Mapping[str, Any]:
     """Return a call's arguments, of longer ones the first four, each cut to so many characters."""
     if len(json.dumps(given, ensure_ascii=False)) <= most:
         return given
-    texts = {
-        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for key, value in islice(given.items(), 4)
-    }
-    return {_head(key, most): _head(text, most) for key, text in texts.items()}
+    first = islice(given.items(), 4)
+    texts = ((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)) for key, value in first)
+    return {_head(key, most): _head(text, most) for key, text in texts}
 
 
 def _head(text: str, most: int) -> str:

@@ -102,9 +102,8 @@ class Runner(Recorder):
     def request(self, session: Session) -> Request:
         """Return what the backend is asked about a recorded window, which must not be redacted."""
         recorded, read = session.recorded, session.text(self.backend)
-        names = names_in(recorded, "cited")
         known = {row.name: row for row in self.ledger.rows() if row.counts}
-        cited = tuple(name for name in dict.fromkeys([*read.carried, *names]) if name in known)
+        cited = tuple(name for name in dict.fromkeys([*read.carried, *names_in(recorded, "cited")]) if name in known)
         return Request(
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in known.values() if row.status == "live" or row.name in cited),
