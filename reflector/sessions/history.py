@@ -37,7 +37,7 @@ from reflector.sessions.intake import Source
 from reflector.transcripts.building import fields, whole
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import UnknownTranscript, scan
-from reflector.transcripts.records import parse_line, read_lines, record_key
+from reflector.transcripts.records import parse_line, read_lines
 from reflector.trials.trial import lacking
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ _HEAD_LINES = 200
 _MOST_DOCUMENT = 64 * 1024 * 1024
 #: Files beside the transcripts that are none.
 _OTHERS = frozenset({"journal.jsonl", "history.jsonl"})
-_SPOKEN = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,12 @@ class Found:
     cwd         the folder the agent worked in, "" where no record says
     started_at  the first time in the file, ISO 8601 as written, "" where there is none
     bytes       size of the file
-    key         of the first record with words, None where the head has none that is known by itself
     """
 
     path: Path
     cwd: str
     started_at: str
     bytes: int
-    key: int | None = None
 
 
 def find_transcripts(
@@ -100,7 +97,7 @@ def find_transcripts(
 
 def look_at(path: Path) -> Found:
     """Return what the head of one file tells. Raises OSError."""
-    cwd = started_at = uuid = ""
+    cwd = started_at = ""
     tally = Tally()
     if path.suffix == ".json":
         return Found(path, _of_document(path), "", path.stat().st_size)
@@ -109,11 +106,9 @@ def look_at(path: Path) -> Found:
             for record, _ in parse_line(line, tally):
                 cwd = cwd or _folder(record)
                 started_at = started_at or whole(record.get("timestamp"))
-                if whole(record.get("type")) in _SPOKEN:
-                    uuid = uuid or whole(record.get("uuid"))
-            if (cwd and started_at and uuid) or tally.lines >= _HEAD_LINES:
+            if (cwd and started_at) or tally.lines >= _HEAD_LINES:
                 break
-    return Found(path, cwd, started_at, path.stat().st_size, record_key(uuid) if uuid else None)
+    return Found(path, cwd, started_at, path.stat().st_size)
 
 
 def _of_document(path: Path) -> str:
@@ -227,7 +222,7 @@ def recorded(project: Project, ledger: Ledger) -> dict[tuple[str, int], str]:
 def sessions_of(
     root: Path, folders: Iterable[tuple[Path, str]], known: Mapping[tuple[str, int], str], since: float
 ) -> list[Found]:
-    """Return the transcripts in the agents' folders, newest first, each with its `started_at` as a sortable time.
+    """Return the transcripts in the agents' folders, newest first.
 
     folders  with the pattern of the files in it; `known` as for `find_transcripts`
     since    a time before which a file was not written any more
