@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.install import first_step
 from reflector.cli.options import PATH, agreed, json_option, yes_option
 from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, short_id, table
 from reflector.config import BACKENDS
@@ -20,9 +19,11 @@ from reflector.project import Project, project_of
 from reflector.reflection.reflection_events import Reflected
 from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
-from reflector.sessions.history import Found, Imported, find_transcripts, news, record_history
 from reflector.sessions.intake import Source, Taken, WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
+
+if TYPE_CHECKING:
+    from reflector.sessions.history import Found, Imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +138,13 @@ def import_history(place: Place, since: date | None, name: str, dry_run: bool, y
     records, and `cites` how many bullets these cite. Safe to stop and to repeat: no record counts twice. The records of
     a session name its project. Claude Code removes transcripts after a month, so import early.
     """
+    from reflector.sessions import history  # the rest of this file serves every session's end, which needs none of it
+
     agent = AGENTS[name]
     where = agent.folder() / agent.history
     begin = since.strftime("%Y-%m-%d") if since else ""
     project = place.project()
-    found = find_transcripts(where) if where.is_dir() else []
+    found = history.find_transcripts(where) if where.is_dir() else []
     mine = (one for one in found if one.started_at >= begin and in_project(project, one))
     files = sorted(mine, key=lambda one: (one.started_at, str(one.path)))
     if not files:
@@ -204,8 +207,10 @@ def in_project(project: Project, one: Found) -> bool:
 
 
 def _show_plan(project: Project, files: Sequence[Found], *, dry_run: bool) -> None:
+    from reflector.sessions import history
+
     note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
-    fresh = list(news(project, files)) if dry_run else []
+    fresh = list(history.news(project, files)) if dry_run else []
     found = {"new": len(fresh), "cites": sum(cites for _, cites in fresh)} if dry_run else {}
     size = f"{sum(one.bytes for one in files) / 2**20:.1f}"
     row = (project.root.name, len(files), *found.values(), size, *_days(files), project.root)
@@ -218,19 +223,24 @@ def _days(files: Sequence[Found]) -> tuple[str, str]:
 
 def _confirm(project: Project, files: Sequence[Found], *, yes: bool) -> None:
     """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
+    from reflector.sessions import history
+
     config = project.config
     if yes or not BACKENDS[config.backend]:
         return
-    if sizes := [min(size // 3, config.request_tokens) for size, _ in news(project, files)]:
+    if sizes := [min(size // 3, config.request_tokens) for size, _ in history.news(project, files)]:
         told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
         agreed(f"{told[0].upper()}{told[1:]}. Continue?", told, yes=yes)
 
 
 def _record(project: Project, files: Sequence[Found]) -> Imported:
     """Record a project's sessions, and say how many had something new."""
+    from reflector.cli.install import first_step
+    from reflector.sessions import history
+
     # In bytes: one file may be as long as all others together.
     with progress(sum(one.bytes for one in files) or 1, project.root.name) as bar:
-        done = record_history(project, files, lambda one: bar.update(one.bytes))
+        done = history.record_history(project, files, lambda one: bar.update(one.bytes))
     found = (
         f"{done.taken} of {counted(len(files), 'file')} had something new; {counted(done.records, 'record')}, "
         f"{counted(done.cited, 'bullet')} cited, {counted(done.wishes, 'change')} asked for"
