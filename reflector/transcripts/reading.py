@@ -47,7 +47,7 @@ _SNIFF_LINES = 200
 _SNIFF_BYTES = 64 * 1024 * 1024
 _BUFFER = 1024 * 1024
 #: A scan keeps the messages of so many bytes for whoever judges them; of more, they are read again.
-_HELD = 4 * 1024 * 1024
+_HELD = 8 * 1024 * 1024
 _SAID = frozenset(("human", "model"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
 #: Places are at least so many messages apart.
