@@ -16,15 +16,7 @@ from reflector.audit.blame import Step
 from reflector.audit.blame import blame as steps_of
 from reflector.audit.citations import observed, use
 from reflector.audit.log import about, select, summary
-from reflector.audit.moments import (
-    Target,
-    UnknownName,
-    period,
-    position_before,
-    position_of,
-    session_named,
-    target_named,
-)
+from reflector.audit.moments import UnknownName, period, position_before, position_of, session_named, target_named
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, Question, bare, find_bullet, json_option, question
 from reflector.cli.output import (
@@ -78,7 +70,8 @@ def show(asked: Question, what: str) -> None:
     except UnknownName:
         if is_name(what) or any(bare(row.name) == bare(what) for row in ledger.rows()):
             find_bullet(ledger, what, then)
-        found = Target("session", session_named(ledger, what), [])
+        _show_session(asked, session_named(ledger, what))
+        return
     event = found.events[0] if found.events else None
     if found.kind == "session":
         _show_session(asked, found.id)

@@ -69,7 +69,6 @@ class PlaybookRefused(Exception):
     """A playbook file that cannot be imported; it was left as it is. `problems` names each entry."""
 
     def __init__(self, path: Path, problems: Sequence[Finding]) -> None:
-        self.path = path
         self.problems = tuple(problems)
         # No ledger can write this file again: it holds none of these bullets yet.
         lines = [f"  {problem}".replace(REBUILD, CORRECT) for problem in self.problems[:20]]

@@ -213,7 +213,8 @@ def open_pipeline(
             return
         with project.open_ledger() as ledger, ExitStack() as closing:
             pipeline = Pipeline(project, ledger, Drained() if done is None else done)
-            if _has_users_beside(project):
+            own = [Path(user_folder(), ".claude", name) for name in ("reflector/ledger.db", "playbook.json")]
+            if not project.is_users and any(path.exists() for path in own):
                 pipeline.users = Users(pipeline, closing)
             if not write and not ledger.may_append():
                 pipeline.only_reads = True
@@ -228,12 +229,6 @@ def open_pipeline(
             if not lost:
                 seen_head.keep(project, ledger)
             leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
-
-
-def _has_users_beside(project: Project) -> bool:
-    """Return whether the agent gets the user's playbook beside a project's."""
-    claude = Path(user_folder(), ".claude")
-    return not project.is_users and any((claude / name).exists() for name in ("reflector/ledger.db", "playbook.json"))
 
 
 class Pipeline:
