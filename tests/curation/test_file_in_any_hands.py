@@ -325,10 +325,10 @@ class InAnyHands(RuleBasedStateMachine):
 
     def wrote(self) -> None:
         raw = self.path.read_bytes()
-        before = self.ledger.head(), self.path.stat().st_ino
+        before, place = self.ledger.head(), self.path.stat().st_ino
         sync(self.ledger, self.project)
-        assert self.path.read_bytes() == raw
-        assert (self.ledger.head(), self.path.stat().st_ino) == before
+        assert (self.path.stat().st_ino, self.path.read_bytes()) == (place, raw)
+        assert self.ledger.head() == before
         self.file: File | None = file_of(raw)
         assert sorted(map(str, self.file.entries)) == sorted(map(str, self.live.values()))
         self.read = None
