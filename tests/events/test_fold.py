@@ -122,6 +122,12 @@ def test_a_tag_counts_only_when_it_is_whole(data: dict[str, Any], expected: obje
     assert sum(counters(added("pat-001"), Event("bullet.tagged", data))) == (expected is not None)
 
 
+def test_a_tag_in_front_of_its_bullet_or_of_a_recount_is_not_counted() -> None:
+    recounted = Event("bullet.recounted", {"name": "pat-001", "helpful": 5, "harmful": 5})
+    assert counters(tag("pat-001"), added("pat-001", 1), tag("pat-001")) == (2, 0)
+    assert counters(added("pat-001"), tag("pat-001"), recounted, tag("pat-001", "harmful")) == (5, 6)
+
+
 def test_the_policy_that_is_asked_for_goes_before_the_adopted_one() -> None:
     tags = [tag("pat-001", session_id="s1")] * 3
     book = fold(at(added("pat-001"), *tags, adopted("once_per_session")))

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.canonical import genesis, next_chain, sealed
-from reflector.ledger.rows import Anchor
+from reflector.ledger.rows import Anchor, Stored
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify_opening
@@ -176,8 +177,7 @@ def ended(
 ) -> list[NewEvent]:
     """Return the events of a session that ended."""
     session = f"s-{number}"
-    recorded = window(number, session, keys=[number])
-    recorded = NewEvent(recorded.type, recorded.event_id, recorded.data, actor, None, session)
+    recorded = replace(window(number, session, keys=[number]), actor=actor)
     came = Outcome(began=began.isoformat(), ended=began.isoformat(), turns=2, words=1, **facts)
     return [recorded, outcome_event(recorded, root or session, came)]
 
@@ -286,18 +286,14 @@ def test_an_import_of_history_says_what_came_of_sessions_of_an_earlier_version(a
 
 # -- a campaign ------------------------------------------------------------------------------------------------------
 
-_COLUMNS = (
-    *("position", "event_id", "type", "schema_version", "occurred_at", "recorded_at", "actor"),
-    *("session_id", "reflection_id", "target_id", "data", "data_hash", "meta"),
-)
-
 
 def rewritten(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
     """Change a ledger's events, and compute every hash, position and table anew: all that a forger can do."""
     with forging(path) as connection:
         name, origin = connection.execute("SELECT name, origin FROM playbook").fetchone()
-        cursor = connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM event ORDER BY position")
-        rows = [dict(zip(_COLUMNS, row, strict=True)) for row in cursor]
+        columns = ", ".join(Stored._fields)
+        stored = map(Stored._make, connection.execute(f"SELECT {columns} FROM event ORDER BY position"))
+        rows = [row._asdict() for row in stored]
         change(rows)
         connection.execute("DELETE FROM event")
         chain = genesis(name, origin)
@@ -305,11 +301,9 @@ def rewritten(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> Non
             row["position"] = position
             row["data"], row["data_hash"] = sealed(json.loads(row["data"]))
             _, meta_hash = sealed(json.loads(row["meta"]))
-            chain = next_chain(chain, tuple(row[key] for key in _COLUMNS[:10]), row["data_hash"], meta_hash)
-            values = (1, *row.values(), chain)
-            connection.execute(
-                f"INSERT INTO event (playbook_id, {', '.join(_COLUMNS)}, chain) VALUES ({'?,' * 14}?)", values
-            )
+            row["chain"] = chain = next_chain(chain, tuple(row.values())[:10], row["data_hash"], meta_hash)
+            values = ",".join("?" * len(row))
+            connection.execute(f"INSERT INTO event (playbook_id, {columns}) VALUES (1, {values})", tuple(row.values()))
         connection.execute("UPDATE playbook SET position = ?, chain = ?", (len(rows), chain))
     with Ledger.open_file(path) as ledger:
         ledger.rebuild()
@@ -356,17 +350,12 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Anchor]]:
     with Ledger.open_file(path) as ledger:
         ledger.append([added("pat-001")])
         began = opened(ledger)
-        for number in range(30):
-            if number in (0, 15):
-                anchors.append(Anchor(*head_of(ledger)))
-            ledger.append(ended(number, began=began, corrections=number % 2))
-        anchors.append(Anchor(*head_of(ledger)))
+        for numbers in (range(0), range(15), range(15, 30)):
+            for number in numbers:
+                ledger.append(ended(number, began=began, corrections=number % 2))
+            head = ledger.head()
+            anchors.append(Anchor(head.position, head.chain))
     return path, anchors
-
-
-def head_of(ledger: Ledger) -> tuple[int, str]:
-    head = ledger.head()
-    return head.position, head.chain
 
 
 @pytest.mark.parametrize("how", [removed, added_one, reassigned, another_outcome, another_rule])
