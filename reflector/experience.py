@@ -209,11 +209,8 @@ def _sound(attempt: str, issue: str, strategy: str, tags: Iterable[str]) -> _Fie
 def _normal(label: str) -> str:
     if len(label) > 100:
         return ""
-    kept = (
-        character.lower() if character.isascii() and character.isalnum() else "_" if character in " -_" else ""
-        for character in label.strip(_LABEL_ENDS)
-    )
-    return "".join(kept).strip("_")
+    spaced = re.sub("[ -]", "_", label.strip(_LABEL_ENDS))
+    return re.sub("[^0-9A-Za-z_]", "", spaced).lower().strip("_")
 
 
 def _joined(values: Iterable[str]) -> str:

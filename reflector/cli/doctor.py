@@ -111,10 +111,8 @@ def report(project: Project, checks: list[Check], status: StatusJson | None) -> 
         more += ["", ", ".join(f"{what}: {count}" for what, count in counts.items())]
         more += ["", *(f"error: {what} ({count} times)" for what, count in errors.most_common(10))]
     places = {value: f"the {name}" for name, value in own.items() if isinstance(value, str) and len(value) > 2}
-    places |= {one.root: "ANOTHER" for one in entries.entries()} | {
-        str(root): "PROJECT",
-        str(root.resolve()): "PROJECT",
-    }
+    places |= {one.root: "ANOTHER" for one in entries.entries()}
+    places |= dict.fromkeys((str(root), str(root.resolve())), "PROJECT")
     places |= {home: "~"} if (home := home_folder()) not in ("", os.sep) else {}
     return redact("\n".join([*_versions(), "", *lines, "", *(_plain(line, places) for line in more)])) + "\n"
 

@@ -213,8 +213,7 @@ def _problems(project: Project) -> Iterator[str]:
             yield from (f"{path}: {problem}" for problem in (load(raw).problems if raw is not None else ()))
     yield from (of_another(project.playbook_json, kept) for kept in kept_of_others(project))
     if not project.config.ledger_url and (reason := locks.why_none(project.state_dir)):
-        what = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
-        yield f"{what}; see `reflector doctor`"
+        yield f"{reason}; see `reflector doctor`"
 
 
 def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJson) -> None:

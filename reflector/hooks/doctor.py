@@ -111,8 +111,7 @@ def _files(project: Project) -> Iterator[Check]:
     else:
         yield Check("permissions", f"{state} is yours alone")
     if not project.config.ledger_url and (reason := locks.why_none(state)):
-        text = f"no file can be locked in {state} ({reason}), so its ledger cannot be written"
-        yield Check("locks", text, _OTHER_LEDGER, is_error=True)
+        yield Check("locks", reason, _OTHER_LEDGER, is_error=True)
     free = shutil.disk_usage(state).free
     mend = "make room: what cannot be written is not counted" if free < _LITTLE_SPACE else ""
     yield Check("disk", f"{free / 2**30:.1f} GiB free for {state}", mend, is_error=bool(mend))

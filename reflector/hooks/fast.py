@@ -81,10 +81,8 @@ def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
     session = handover.words(payload, "session_id")
     if not told or not session.isprintable() or not 0 < len(session) <= 200:
         return
-    note, known = (
-        session.encode() + b"\t" + told + b"\n",
-        handover.read_own(project, handover.TOLD, 2 * handover.MAX_TOLD),
-    )
+    note = session.encode() + b"\t" + told + b"\n"
+    known = handover.read_own(project, handover.TOLD, 2 * handover.MAX_TOLD)
     if note not in known:
         append(handover.open_own(project), handover.TOLD, note, known, handover.MAX_TOLD)
 

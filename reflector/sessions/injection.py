@@ -408,9 +408,8 @@ def leave_last_session(project: Path, reflected: Sequence[Reflected], *, only: b
     if session is None:
         return
     windows = [one for one in reflected if one.session_id == session]
-    before, _, left_of = (
-        handover.read_own(str(project), handover.LAST_SESSION, 1000).decode("utf-8", "replace").partition("\n")
-    )
+    left = handover.read_own(str(project), handover.LAST_SESSION, 1000).decode("utf-8", "replace")
+    before, _, left_of = left.partition("\n")
     is_its = left_of.strip() == session
     last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
     if (last.outcome == "skipped") if is_its else only:

@@ -51,7 +51,7 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
 
 
 def why_none(folder: Path) -> str:
-    """Why no file can be locked in a folder, in the system's words; "" if it can, or if that is unknown."""
+    """Return that no file can be locked in a folder, and why; "" if one can, or if that is unknown."""
     try:
         fd = os.open(folder, os.O_RDONLY)
         try:
@@ -59,7 +59,8 @@ def why_none(folder: Path) -> str:
         finally:
             os.close(fd)
     except OSError as error:
-        return os.strerror(error.errno) if error.errno in NO_LOCKS else ""
+        if error.errno in NO_LOCKS:
+            return f"no file can be locked in {folder} ({os.strerror(error.errno)}), so its ledger cannot be written"
     return ""
 
 
