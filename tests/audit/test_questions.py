@@ -24,7 +24,7 @@ from tests.ledger.events import about, added, changed, imported, merged, reflect
 
 def session(number: int, id: str, **data: Any) -> NewEvent:
     plain = window(number, id)
-    return NewEvent(plain.type, plain.event_id, {**plain.data, **data}, "hook:SessionEnd", session_id=id)
+    return replace(plain, data={**plain.data, **data}, actor="hook:SessionEnd")
 
 
 def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger: Ledger) -> None:

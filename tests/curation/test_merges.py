@@ -75,8 +75,7 @@ class Life:
             types = [ev.BULLET_TAGGED, ev.REFLECTION_COMPLETED, ev.SESSION_RECORDED, ev.EVIDENCE_RETRACTED]
             target = chance.choice(list(self.ledger.events(types=types))[-40:] or [None])  # type: ignore[list-item]
             with suppress(AlreadyRetracted, Conflict):
-                again = [NewEvent(target.type, target.event_id, {}, "x")] if target else []
-                self.ledger.append([retracted(one, f"by {key}") for one in again])
+                self.ledger.append([retracted(target, f"by {key}")] if target else [])
         elif kind == "redact":
             prose = [event.event_id for event in self.ledger.events(types=[ev.BULLET_MERGED, ev.BULLET_REVISED])]
             self.ledger.redact(chance.sample(prose, min(1, len(prose))), reason="a secret", actor="human")

@@ -217,7 +217,7 @@ def test_a_window_of_two_judges_counts_once_and_the_same_on_both_machines(one: L
         reason = {"reason": "the same window was judged by anthropic, which counts"}
         assert (retraction.actor, retraction.data) == ("merge", reason)
     # A person may decide otherwise, and no merge decides again.
-    one.append([retracted(NewEvent(retraction.type, retraction.event_id, {}, "x"), "both are right")])
+    one.append([retracted(retraction, "both are right")])
     taken(two, one)
     assert counts(one) == counts(two) == (2, 1)
 

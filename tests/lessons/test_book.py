@@ -1,7 +1,7 @@
 """Lessons, outcomes and what was told are recorded once, and the book of lessons is a fold over their events."""
 
 import random
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -46,9 +46,7 @@ def test_d18_a_later_outcome_makes_a_lesson_due_and_a_proposal_ends_that(ledger:
     assert not only(ledger, LessonPolicy(promotion=0.8)).due
     data = {"section": "pat", "text": "x", "reason": "y"}
     proposal = NewEvent(ev.BULLET_PROPOSED, "p1", data, "engine", target_id=first.event_id)
-    bullet = added()
-    approved = NewEvent(bullet.type, bullet.event_id, bullet.data, "human", target_id="p1")
-    ledger.append([proposal, approved])
+    ledger.append([proposal, replace(added(), target_id="p1")])
     one = only(ledger)
     assert (one.proposal, one.bullet, one.due) == ("p1", "pat-001", False)
 
@@ -73,8 +71,7 @@ def test_d17_lessons_of_one_strategy_that_contradict_each_other_need_a_review(le
     good, bad = lesson("a", "reflection", "Look first!"), lesson("b", "reflection", "look FIRST")
     ledger.append([good, bad, outcome(good, "review_approved"), outcome(bad, "review_rejected")])
     assert [one.state for one in lesson_book(ledger)] == ["needs_review", "needs_review"]
-    (event,) = [event for event in ledger.events(types=[ev.LESSON_RECORDED]) if event.event_id == bad.event_id]
-    retract(ledger, [event], "a duplicate")
+    retract(ledger, [ledger.event(bad.event_id)], "a duplicate")
     assert [one.state for one in lesson_book(ledger)] == ["active", "retracted"]
 
 
@@ -99,8 +96,7 @@ def test_e11_a_full_bank_gives_up_its_worst_and_a_larger_one_has_them_back(ledge
 
 def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_window_counts(ledger: Ledger) -> None:
     run = trajectory()
-    of_run = lesson(target_id=run.event_id)
-    of_run = NewEvent(of_run.type, of_run.event_id, of_run.data, "x", reflection_id="r1", target_id=run.event_id)
+    of_run = replace(lesson(target_id=run.event_id), reflection_id="r1")
     failed = outcome(of_run, "failure")
     ledger.append([added(), run, *reflected("r1", run), of_run, failed])
     assert (only(ledger).effectiveness, only(ledger).state) == (0.4, "active")

@@ -57,8 +57,7 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
             return []
         old = chance.choice(windows)
         if what == "skip":
-            skipped = NewEvent(old.type, old.event_id, {}, "x", session_id=old.session_id)
-            return [about(ev.REFLECTION_SKIPPED, skipped, key, reason="a gate")]
+            return [about(ev.REFLECTION_SKIPPED, old, key, reason="a gate")]
         seen = _citing(ledger, chance, window(key, old.session_id, chance.choice([(1,), (1, 2), ()])))  # type: ignore[arg-type]
         given = [e for e in ledger.events(types=[ev.BULLET_TAGGED]) if e.session_id == old.session_id]
         tags = [(e.data["name"], e.data["tag"], e.data["disposition"]) for e in given[:3] if e.data]
@@ -66,7 +65,7 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
     if what == "retract":
         kinds = [ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED]
         target = chance.choice(list(ledger.events(types=kinds)) or [None])  # type: ignore[list-item]
-        return [retracted(NewEvent(target.type, target.event_id, {}, "x"), f"by {key}")] if target else []
+        return [retracted(target, f"by {key}")] if target else []
     if what == "recount":
         return [changed(ev.BULLET_RECOUNTED, name, key, helpful=chance.randrange(5), harmful=1)]
     if what == "add":

@@ -20,7 +20,6 @@ from reflector.ledger.store import Ledger
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import Gate, Spending, ace_settings, spent_this_month, waiting_for_budget
 from reflector.sessions.intake import Source, take_in
-from tests.conftest import OpenLedger
 from tests.road.sessions import Session
 from tests.sessions.test_intake import add_bullets
 
@@ -78,10 +77,9 @@ def test_a_gate_says_what_is_left_or_why(ledger: Ledger, tmp_path: Path, month: 
         (["the window cites nothing", SPENT], True),
     ],
 )
-def test_a_window_waits_for_a_budget_where_that_was_the_last_reason_to_skip_it(
-    open_ledger: OpenLedger, tmp_path: Path, reasons: list[str], waits: bool
+def test_what_was_last_skipped_for_a_budget_waits(
+    ledger: Ledger, tmp_path: Path, reasons: list[str], waits: bool
 ) -> None:
-    ledger = open_ledger()
     add_bullets(ledger, "pat-001")
     event = recorded(ledger, tmp_path)
     for reason in reasons:
