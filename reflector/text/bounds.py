@@ -192,47 +192,39 @@ def arguments(given: dict[Any, Any]) -> dict[str, Any]:
     Numbers of 64 bits and more become None: not every parser of JSON reads them as the same number. Nothing that is
     left needs more than JSON to write.
     """
-    return _Arguments().mapping(given, 0)
+    room = ARGUMENTS_TEXT
 
-
-class _Arguments:
-    """The walk of `arguments`, with what is left of its budget."""
-
-    __slots__ = ("_room",)
-
-    def __init__(self) -> None:
-        self._room = ARGUMENTS_TEXT
-
-    def mapping(self, given: dict[Any, Any], depth: int) -> dict[str, Any]:
-        bounded: dict[str, Any] = {}
-        for key, value in given.items():
-            if len(bounded) >= _ITEMS or self._room <= 0:
-                break
-            bounded[self._text(str(key), 128)] = self._value(value, depth + 1)
+    def shortened(text: str, limit: int) -> str:
+        nonlocal room
+        is_plain = len(text) <= limit and len(text) < room and text.isascii()
+        bounded = text if is_plain else excerpt(text, min(limit, max(room, 16)))
+        room -= len(bounded) + 1
         return bounded
 
-    def _value(self, value: Any, depth: int) -> Any:
+    def mapping(given: dict[Any, Any], depth: int) -> dict[str, Any]:
+        bounded: dict[str, Any] = {}
+        for key, value in given.items():
+            if len(bounded) >= _ITEMS or room <= 0:
+                break
+            bounded[shortened(str(key), 128)] = kept(value, depth + 1)
+        return bounded
+
+    def kept(value: Any, depth: int) -> Any:
         if isinstance(value, str):
-            return self._text(value, ARGUMENT_TEXT)
+            return shortened(value, ARGUMENT_TEXT)
         if isinstance(value, float):
             return value if abs(value) < _LARGE else None  # not for one that is not a number, either
         if isinstance(value, int) and abs(value) >= _LARGE:
             return None
         if depth < _DEPTH and isinstance(value, dict):
-            return self.mapping(value, depth)
+            return mapping(value, depth)
         if depth < _DEPTH and isinstance(value, list):
             items: list[Any] = []
             for item in value:
-                if len(items) >= _ITEMS or self._room <= 0:
+                if len(items) >= _ITEMS or room <= 0:
                     break
-                items.append(self._value(item, depth + 1))
+                items.append(kept(item, depth + 1))
             return items
         return value if isinstance(value, (bool, int)) else None
 
-    def _text(self, text: str, limit: int) -> str:
-        if len(text) <= limit and len(text) < self._room and text.isascii():
-            self._room -= len(text) + 1
-            return text
-        bounded = excerpt(text, min(limit, max(self._room, 16)))
-        self._room -= len(bounded) + 1
-        return bounded
+    return mapping(given, 0)

@@ -154,8 +154,7 @@ def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], byte
 
 
 def _skip(text: str, position: int) -> int:
-    match = _WHITESPACE.match(text, position)
-    return match.end() if match else position
+    return _WHITESPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches "" as well
 
 
 def count_type(tally: Tally, name: object) -> None:
