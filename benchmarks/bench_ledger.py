@@ -150,8 +150,8 @@ def _whole_ledger(files: dict[int, Path], empty: Path, least: Path) -> list[Row]
                 ratio = paired_ratio(short.cpu(*command), asked[size].cpu(*command), 7)
                 note = "whole process, CPU; floor: at 1,000 events"
                 found.append(Row(f"`{' '.join(command)}` at {size:,} events", *ratio, 2.0, note))
-        for what, command in _FROM_THE_START.items():
-            ratio = paired_ratio(without.cpu(*command(1)), asked[10**5].cpu(*command(10**5)), 7)
+        for what, at in _FROM_THE_START.items():
+            ratio = paired_ratio(without.cpu(*at(1)), asked[10**5].cpu(*at(10**5)), 7)
             found.append(Row(f"{what} at 100,000 events", *ratio, 5.0, "whole process, CPU; floor: without a session"))
     return found
 

@@ -281,6 +281,19 @@ def test_what_git_pulled_is_gits_and_none_of_its_counts_is_taken(agent: Agent, t
     assert [actor for _, actor, _ in said[1:]] == ["human"] * bool(more)
 
 
+def test_a_version_that_git_brings_back_takes_no_edit_back_that_a_question_read(agent: Agent) -> None:
+    commit(agent.project)
+    whole = document(agent)
+    del whole["sections"][MIS]
+    save(agent, whole)
+    assert "mis-001" not in listed(agent)
+    commit(agent.project)
+    git(agent.project, "checkout", "HEAD~1", "--", ".claude/playbook.json")
+    agent.call("drain")
+    assert "mis-001" not in texts(agent)
+    assert [type_ for type_, _ in by_human(agent)] == ["bullet.removed"]
+
+
 @pytest.mark.parametrize("how", ["found", "imported"])
 def test_a_file_of_an_old_form_is_adopted_once_and_kept(tmp_path: Path, how: str) -> None:
     old = {"key_points": ["a", {"name": "kpt_004", "text": "b", "score": -3}]}
