@@ -27,7 +27,7 @@ Kind = Literal["session", "reflection", "event"]
 _CANDIDATES: Final = 6
 
 
-class UnknownName(Mistake):
+class UnknownReference(Mistake):
     """A text that names nothing of the ledger, or several things; its own text says which."""
 
 
@@ -40,11 +40,11 @@ class Target(NamedTuple):
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:
-    """Return a session's whole id, from it or from the unique beginning of it. Raises UnknownName."""
+    """Return a session's whole id, from it or from the unique beginning of it. Raises UnknownReference."""
     candidates = _sessions_like(ledger, session_id)
     if len(candidates) != 1:
         could = f"; it could be {', '.join(candidates[:5])}" if candidates else ""
-        raise UnknownName(f"no session {session_id!r:.80} is recorded{could}. See 'reflector log'.")
+        raise UnknownReference(f"no session {session_id!r:.80} is recorded{could}. See 'reflector log'.")
     return candidates[0]
 
 
@@ -69,7 +69,7 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
 def target_named(ledger: Ledger, text: str) -> Target:
     """Return the session, reflection or event of an id, of the unique beginning of one, or of a position.
 
-    A reflection is the event that completed it. Raises UnknownName, LedgerError.
+    A reflection is the event that completed it. Raises UnknownReference, LedgerError.
     """
     text = text.strip()
     if text.isascii() and text.isdecimal() and len(text) < 16 and (at := ledger.at([int(text)])):
@@ -77,18 +77,18 @@ def target_named(ledger: Ledger, text: str) -> Target:
     found: list[tuple[Kind, str]] = [("session", id) for id in _sessions_like(ledger, text)] + _like(ledger, text)
     chosen = [one for one in found if one[1] == text] or found
     if not chosen:
-        raise UnknownName(
+        raise UnknownReference(
             f"{text[:80]!r} is not a session, reflection, event or position of this ledger, nor the beginning of one; "
             "see `reflector log`"
         )
     if len(chosen) > 1:
         could = ", ".join(f"{kind} {id}" for kind, id in chosen[:_CANDIDATES])
-        raise UnknownName(f"{text[:80]!r} could be {could}; write more of it")
+        raise UnknownReference(f"{text[:80]!r} could be {could}; write more of it")
     kind, id = chosen[0]
     if kind == "session":
         events = list(ledger.events(types=WINDOW_TYPES, session_id=id))
         if not events:
-            raise UnknownName(f"session {id} has no window, so nothing of it counts; see `reflector show {id}`")
+            raise UnknownReference(f"session {id} has no window, so nothing of it counts; see `reflector show {id}`")
         return Target(kind, id, events)
     event = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)
     return Target(kind, id, [event] if event is not None else [])
@@ -121,7 +121,7 @@ _WAYS: Final = "a moment is a position (42), a time (2026-11-21, 2026-11-21T09:1
 
 
 def position_of(ledger: Ledger, moment: str) -> int:
-    """Return the position of the last event that a moment includes; 0 before the first. Raises UnknownName.
+    """Return the position of the last event that a moment includes; 0 before the first. Raises UnknownReference.
 
     A position; a time in ISO 8601, local where it says no zone; a session's id, or the beginning of one, which is
     its last event so far.
@@ -135,21 +135,23 @@ def position_of(ledger: Ledger, moment: str) -> int:
 
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     """Return the positions of `A..B`; A left out is the beginning, B left out is now. A time as A is where it begins,
-    so what happened in it is in the span. Raises UnknownName."""
+    so what happened in it is in the span. Raises UnknownReference."""
     begin, dots, end = span.partition("..")
     if not dots:
-        raise UnknownName(f"{span!r} is not A..B; {_WAYS}, and A..B is two of them, such as 2026-11-01..2026-11-21")
+        raise UnknownReference(
+            f"{span!r} is not A..B; {_WAYS}, and A..B is two of them, such as 2026-11-01..2026-11-21"
+        )
     starts = position_before if _LIKE_A_TIME.match(begin.strip()) else position_of
     first = starts(ledger, begin) if begin.strip() else 0
     last = position_of(ledger, end) if end.strip() else ledger.head().position
     if first > last:
-        raise UnknownName(f"{span!r} ends at position {last}, before it begins at {first}; write {end}..{begin}")
+        raise UnknownReference(f"{span!r} ends at position {last}, before it begins at {first}; write {end}..{begin}")
     return first, last
 
 
 def period(text: str) -> tuple[str, str] | None:
     """Return the first and the last microsecond of a time, in UTC as the ledger writes it; None for a text that names
-    no time. Raises UnknownName."""
+    no time. Raises UnknownReference."""
     ends = _ends(text.strip())
     return (_written(ends[0]), _written(ends[1])) if ends is not None else None
 
@@ -161,7 +163,7 @@ def _written(time: datetime) -> str:
 def position_before(ledger: Ledger, moment: str) -> int:
     """Return the position of the last event in front of a moment: a day, a session or a position begins behind it.
 
-    Raises UnknownName.
+    Raises UnknownReference.
     """
     text = moment.strip()
     if (ends := _ends(text)) is not None:
@@ -184,7 +186,7 @@ def _ends(text: str) -> tuple[datetime, datetime] | None:
         # A day without a zone is the local one, which has 23 or 25 hours twice a year: each end by itself.
         return begin.astimezone(UTC), (begin + _unit(found)).astimezone(UTC) - _INSTANT
     except (ValueError, OverflowError) as error:
-        raise UnknownName(f"{text!r} is not a time ({error}); {_WAYS}") from error
+        raise UnknownReference(f"{text!r} is not a time ({error}); {_WAYS}") from error
 
 
 def _unit(found: re.Match[str]) -> timedelta:
@@ -203,16 +205,16 @@ def _position(ledger: Ledger, text: str) -> int:
         return position
     try:
         return _in_session(ledger, text, "max")
-    except UnknownName:
-        raise UnknownName(f"position {text[:40]} is not in the ledger, which ends at {head}; {_WAYS}") from None
+    except UnknownReference:
+        raise UnknownReference(f"position {text[:40]} is not in the ledger, which ends at {head}; {_WAYS}") from None
 
 
 def _in_session(ledger: Ledger, text: str, which: Literal["min", "max"]) -> int:
     """Return the first or the last position of a session."""
     try:
         session_id = session_named(ledger, text)
-    except UnknownName as error:
-        raise UnknownName(f"{error} Here, {_WAYS}") from error
+    except UnknownReference as error:
+        raise UnknownReference(f"{error} Here, {_WAYS}") from error
     query = f"SELECT {which}(position) FROM event WHERE playbook_id = ? AND session_id = ?"  # noqa: S608
     with ledger.asking() as sql:
         (position,) = sql.run(query, session_id).fetchone()

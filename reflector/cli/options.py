@@ -94,7 +94,7 @@ def question(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:
-    """Return the playbook of a moment, None for now. Raises UnknownName."""
+    """Return the playbook of a moment, None for now. Raises UnknownReference."""
     if moment is None:
         return None
     from reflector.audit.moments import position_of

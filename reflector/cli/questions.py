@@ -16,7 +16,7 @@ from reflector.audit.blame import Step
 from reflector.audit.blame import blame as steps_of
 from reflector.audit.citations import observed, use
 from reflector.audit.log import about, select, summary
-from reflector.audit.moments import UnknownName, period, position_before, position_of, session_named, target_named
+from reflector.audit.moments import UnknownReference, period, position_before, position_of, session_named, target_named
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, Question, bare, find_bullet, json_option, question
 from reflector.cli.output import (
@@ -67,7 +67,7 @@ def show(asked: Question, what: str) -> None:
         return
     try:
         found = target_named(ledger, what)
-    except UnknownName:
+    except UnknownReference:
         if is_name(what) or any(bare(row.name) == bare(what) for row in ledger.rows()):
             find_bullet(ledger, what, then)
         _show_session(asked, session_named(ledger, what))

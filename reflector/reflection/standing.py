@@ -20,7 +20,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 from reflector.events import event as ev
@@ -161,6 +161,7 @@ def citations(
     windows = {event.event_id: event for story in stories.values() for event in story}
     taken_back = {event.target_id for event in ledger.events(types=(ev.EVIDENCE_RETRACTED,))}
 
+    @cache
     def is_out(of: Ledger, event_id: str) -> bool:
         return event_id in taken_back and is_retracted(of, event_id)
 

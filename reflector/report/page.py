@@ -102,7 +102,7 @@ class Page:
 
         listed  the live bullets as `list --json` has them, in the order of the page
         since   the moment that changes are counted from; None for seven days before
-        Raises UnknownName, LedgerError.
+        Raises UnknownReference, LedgerError.
         """
         then = past or Past(ledger)
         self.project, self.command, self.checked = project, command, checked

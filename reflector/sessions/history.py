@@ -7,7 +7,7 @@ letters and digits replaced, so several projects share one name, and a session c
 A history is recorded oldest first, each file to its last event before the next begins, so an import that is stopped
 goes on where it ended. A check begins with the newest. A session is recorded before it is asked about, in a transaction
 of its own, and no lock is held while a judge is asked but the model's. Whoever is stopped goes on with the first window
-that lacks an answer; a transcript that has not grown since is not opened. No file of the project is written.
+that lacks an answer; a transcript that has not grown since is not opened. A check writes no file of the project.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ name, the project's; and what a playbook.json does not say, or says of another l
 
 The text is rendered when the projection is written, and by the hook itself where a playbook or a template changed
 since. What a ranking knows of each bullet besides its counters is kept for the hook, which opens no ledger. It changes
-only when the playbook, the settings of the ranking, or the turn does, so that all starts between two changes get the
-same bytes, and no clock is asked. The words about the last session are of one session, be it recorded in one window or
-in many. Leaving them fails no drain.
+only when the playbook, the settings of the ranking, or the turn (of `TURN` texts) does, so that all starts between two
+changes get the same bytes, and no clock is asked. The words about the last session are of one session, be it recorded
+in one window or in many. Leaving them fails no drain.
 """
 
 from __future__ import annotations

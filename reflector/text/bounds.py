@@ -116,8 +116,8 @@ def whole_start(text: str, at: int) -> int:
 
 
 def head_and_tail(text: str, limit: int, *, whole: bool = False) -> str:
-    """`text` itself up to `limit` characters, else its first two thirds and last third of that; as `excerpt` cuts it
-    where it is to stay `whole`."""
+    """`text` itself up to `limit` characters, else its first two thirds and last third of that; with `whole`, cut so
+    that no secret is halved."""
     if len(text) <= limit:
         return encodable(text)
     first, last = limit - limit // 3, len(text) - limit // 3
@@ -127,7 +127,7 @@ def head_and_tail(text: str, limit: int, *, whole: bool = False) -> str:
 
 
 def excerpt(text: str, limit: int) -> str:
-    """Return the same as `head_and_tail`, cut so that no secret is halved."""
+    """Return `head_and_tail` with `whole`."""
     return head_and_tail(text, limit, whole=True)
 
 

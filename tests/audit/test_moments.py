@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.audit.moments import UnknownName, period, position_before, position_of, span_of
+from reflector.audit.moments import UnknownReference, period, position_before, position_of, span_of
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, reflected, window
 
@@ -70,7 +70,7 @@ def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_what_names_no_moment_is_told_with_what_would(ledger: Ledger, moment: str, wanted: str) -> None:
-    with pytest.raises(UnknownName, match="a moment is a position") as told:
+    with pytest.raises(UnknownReference, match="a moment is a position") as told:
         position_of(ledger, moment)
     assert wanted in str(told.value)
 
@@ -86,5 +86,5 @@ def test_a_span_may_leave_out_the_beginning_or_now(ledger: Ledger) -> None:
     assert span_of(ledger, "..") == (0, 7)
     assert span_of(ledger, "abcd-2..") == (7, 7)
     assert span_of(ledger, "2026-11-21T00:00Z..2026-11-21T00:00Z") == (4, 7)  # what happened in that minute
-    with pytest.raises(UnknownName, match=r"is not A\.\.B"):
+    with pytest.raises(UnknownReference, match=r"is not A\.\.B"):
         span_of(ledger, "3")

@@ -9,7 +9,7 @@ from reflector.audit.blame import IN_A_MERGE, Evidence, Step, UnknownBullet, bla
 from reflector.audit.citations import use
 from reflector.audit.doubles import double_counts
 from reflector.audit.log import select
-from reflector.audit.moments import UnknownName
+from reflector.audit.moments import UnknownReference
 from reflector.audit.session import session_story
 from reflector.audit.stats import stats
 from reflector.events import event as ev
@@ -133,7 +133,7 @@ def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
 
 def test_an_unknown_session_is_told_with_what_it_could_be(lived: Ledger) -> None:
     lived.append([window(9, "s-2")])
-    with pytest.raises(UnknownName, match="it could be s-1, s-2"):
+    with pytest.raises(UnknownReference, match="it could be s-1, s-2"):
         session_story(lived, "s")
     assert session_story(lived, "s-2").windows[0].state == "pending"
 

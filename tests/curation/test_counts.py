@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.audit.moments import UnknownName, target_named
+from reflector.audit.moments import UnknownReference, target_named
 from reflector.curation.undoing import RetractionRefused, moved, put_back, retract
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
@@ -98,12 +98,12 @@ def test_a_name_means_one_thing_or_is_refused_with_what_it_could_mean(told: Ledg
     assert target_named(told, "aa01").kind == "reflection"
     assert [event.position for event in target_named(told, "s1").events] == [3, 7]
     for text, told_ in (("aa0", "reflection aa01, reflection aa02"), ("s", "session s1, session s2")):
-        with pytest.raises(UnknownName, match=told_):
+        with pytest.raises(UnknownReference, match=told_):
             target_named(told, text)
     told.append([window(4, "s11")])
     assert target_named(told, "s1").id == "s1"  # one that is written out beats one that only begins so
     for text in ("", "99", "zz", "\0", "s1'--", "9" * 5000):
-        with pytest.raises(UnknownName, match="is not a session"):
+        with pytest.raises(UnknownReference, match="is not a session"):
             target_named(told, text)
 
 
