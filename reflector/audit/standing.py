@@ -32,12 +32,11 @@ class Verdict(NamedTuple):
 
 def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None, after: int = 0) -> list[Verdict]:
     """Return the tags of these bullets, or of all, behind one position and up to another, in order."""
-    where = "playbook_id = ? AND position <= ? AND position > ?"
-    query = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE {where}"  # noqa: S608
-    if names is None:
-        return [*map(Verdict._make, sql.run(f"{query} ORDER BY position", upto, after))]
-    # The plus keeps the planner from walking through all tags because they are in order.
-    return [*map(Verdict._make, sql.run(f"{query} AND name IN ? ORDER BY +position", upto, after, names))]
+    # The plus keeps the planner from walking through all tags of a long history because they are in order.
+    at = "position" if names is None or after else "+position"
+    query = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ? AND {at} <= ? AND {at} > ?"  # noqa: S608
+    named, more = ("", ()) if names is None else (" AND name IN ?", (names,))
+    return [*map(Verdict._make, sql.run(f"{query}{named} ORDER BY {at}", upto, after, *more))]
 
 
 class Standing:

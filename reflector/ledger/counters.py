@@ -36,16 +36,16 @@ IN_FORCE: Final = (
 #: The answer to it; None where there is no row.
 InForce = Sequence[Any] | None
 #: How many tags count for each heir: those of the members of its family, each member's behind a position of its own.
+#: Each heir has a question of its own, along the index: groups would sort every tag. On SQLite, and on PostgreSQL.
 _TALLY: Final = (
-    "SELECT heir, tag, {members} FROM {families} AS families CROSS JOIN tag WHERE playbook_id = ?"
-    " AND tag.name = families.name AND tag IN (1, -1) AND position > families.after{more} GROUP BY heir, tag"
-)
-#: A table of (heir, name, after), from the one JSON list that is bound to it: on SQLite, and on PostgreSQL.
-_FAMILIES: Final = (
-    "(SELECT json_extract(value, '$[0]') AS heir, json_extract(value, '$[1]') AS name,"
-    " json_extract(value, '$[2]') AS after FROM json_each(?))",
-    "(SELECT value ->> 0 AS heir, value ->> 1 AS name, (value ->> 2)::bigint AS after"
-    " FROM json_array_elements(?::json))",
+    "SELECT json_extract(heir.value, '$[0]'), sign.tag, (SELECT {members} FROM json_each(heir.value, '$[1]') AS member"
+    " CROSS JOIN tag WHERE playbook_id = ? AND name = json_extract(member.value, '$[0]') AND tag.tag = sign.tag"
+    " AND position > json_extract(member.value, '$[1]'){more})"
+    " FROM json_each(?) AS heir, (SELECT 1 AS tag UNION ALL SELECT -1) AS sign",
+    "SELECT heir.value ->> 0, sign.tag, (SELECT {members} FROM json_array_elements(heir.value -> 1) AS member (value)"
+    " CROSS JOIN tag WHERE playbook_id = ? AND name = member.value ->> 0 AND tag.tag = sign.tag"
+    " AND position > (member.value ->> 1)::bigint{more})"
+    " FROM json_array_elements(?::json) AS heir (value), (SELECT 1 AS tag UNION ALL SELECT -1) AS sign",
 )
 
 _MORE: Final = "helpful = helpful + {helpful}, harmful = harmful + {harmful}"
@@ -129,7 +129,7 @@ def tallied(
 ) -> dict[tuple[str, int], int]:
     """Return how many tags count for each heir of these families, by its name and the verdict; `more` is a condition of
     the tags."""
-    rows = [(heir, name, after) for heir, family in families.items() for name, after in family.items()]
-    query = _TALLY.format(members=MEMBERS[counting], families=_FAMILIES[sql.postgres], more=more)
-    found = sql.execute(query, json.dumps(rows), sql.id, *values).fetchall() if rows else ()
+    query = _TALLY[sql.postgres].format(members=MEMBERS[counting], more=more)
+    rows = [(heir, [*family.items()]) for heir, family in families.items()]
+    found = sql.execute(query, sql.id, *values, json.dumps(rows)).fetchall() if rows else ()
     return {(heir, tag): count for heir, tag, count in found}
