@@ -103,9 +103,11 @@ def _count(sql: Statements, after: int, upto: int, found: Answers) -> None:
         f"SELECT reflection_id, tag, count(*), min(position), max(position) {_TAGS} GROUP BY reflection_id, tag",
         *(after, upto),
     ).fetchall()
-    completed = [step.event_id for step in steps if step.type in COMPLETION_TYPES]
-    completed += [_completion(row[0]) for row in tags]
-    homes = _homes(_behind(sql, completed, upto) if after else steps)
+    homes = _homes(steps)
+    if after:
+        completed = {step.event_id for step in steps if step.type in COMPLETION_TYPES}
+        completed |= {_completion(row[0]) for row in tags}
+        homes |= _homes(_behind(sql, completed - _answered(steps), upto))
     for step in steps:
         if step.type in COMPLETION_TYPES:
             found.groups[homes[step.event_id][1]].reflections += 1
@@ -145,6 +147,19 @@ def _behind(sql: Statements, completions: Collection[str], upto: int) -> list[Ev
     where = f"{whose(ANSWER_TYPES)} AND target_id IN ? AND position <= ?"
     answered = events_where(sql, where, {one.target_id for one in completed}, upto)
     return sorted((one for one in (*answered, *completed) if not one.fault), key=lambda one: one.position)
+
+
+def _answered(steps: Iterable[Event]) -> set[str]:
+    """Return the completions among steps in order whose answer is among them as well."""
+    found: set[str] = set()
+    answered: set[tuple[str | None, str | None]] = set()
+    for step in steps:
+        of = step.reflection_id, step.target_id
+        if step.type in ANSWER_TYPES:
+            answered.add(of)
+        elif of in answered:
+            found.add(step.event_id)
+    return found
 
 
 def _homes(steps: Iterable[Event]) -> dict[str, tuple[int, Key]]:

@@ -1,15 +1,18 @@
 """Whether the tables say what the events say: the projector fills the tables of a scratch database from the same
 events, and the two are compared row by row.
 
-Invariant: a ledger without a finding is the one that a rebuild would leave. The scratch database is SQLite's own
-temporary one: in memory while it is small, else in a file that goes with it. Nothing is written to the ledger.
+Invariant: a ledger without a finding is the one that a rebuild would leave. The scratch database is a file in the
+folder for temporary files, which has no name by the time something is in it. Nothing is written to the ledger.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
+from pathlib import Path
+from tempfile import mkstemp
 from typing import Any, Final
 
 from reflector.events import event as ev
@@ -54,10 +57,16 @@ class Rebuilt:
     """The tables as a rebuild would leave them; takes each event once, in order."""
 
     def __init__(self, ledger: Statements) -> None:
-        self._connection = sqlite_module().connect("", isolation_level=None, check_same_thread=False)
-        self._connection.execute("PRAGMA cache_size=-8000")
-        self._connection.execute("PRAGMA journal_mode=OFF")
-        self._connection.execute("BEGIN")
+        # SQLite's own temporary database is one in memory, as the wheel is built.
+        handle, path = mkstemp(prefix="reflector-")
+        try:
+            os.close(handle)
+            self._connection = sqlite_module().connect(path, isolation_level=None, check_same_thread=False)
+            for setting in ("cache_size=-64000", "journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE"):
+                self._connection.execute(f"PRAGMA {setting}")
+            self._connection.execute("BEGIN EXCLUSIVE")
+        finally:
+            Path(path).unlink()
         for name, statement in schema("sqlite").items():
             if name in (*REBUILDABLE, "projection", "tag_count", "retraction_by_target"):
                 self._connection.execute(statement)
