@@ -20,8 +20,8 @@ from benchmarks.harness import Row, machine, table
 
 FOLDER = Path(__file__).parent
 HOW = """\
-Each ratio is the median of pairs measured in turn in one run; times are medians. [MISSES.md](MISSES.md) says of each
-goal that was missed what was tried and what the floor would be.
+Each table is that of the last run of its benchmark. Each ratio is the median of pairs measured in turn; times are
+medians. [MISSES.md](MISSES.md) says of each goal that was missed what was tried and what the floor would be.
 """
 
 
