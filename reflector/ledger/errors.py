@@ -180,7 +180,11 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         "{where} is not a sound ledger ({text}); nothing was changed. Run `reflector verify`, and restore a backup or "
         "move a file away",
     ),
-    ("13 |53100", LedgerUnavailable, "{where} has no space left ({text}); free some and run it again"),
+    (
+        "13 |53100",
+        LedgerUnavailable,
+        "{where} or the folder for temporary files has no space left ({text}); free some and run it again",
+    ),
     (
         "8 |14 ",
         LedgerUnavailable,
