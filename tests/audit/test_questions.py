@@ -1,12 +1,15 @@
 """What questions say: use and figures of bullets, double counts, the log, a session, and the steps of a count."""
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
 
+from reflector.audit import difference as difference_of
 from reflector.audit.blame import IN_A_MERGE, Evidence, Step, UnknownBullet, blame
 from reflector.audit.citations import use
+from reflector.audit.difference import difference
 from reflector.audit.doubles import double_counts
 from reflector.audit.log import select
 from reflector.audit.moments import UnknownReference
@@ -19,7 +22,7 @@ from reflector.exchange.transfer import exported
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.ledger.usage import usage_at
-from tests.ledger.events import about, added, changed, imported, merged, reflected, retracted, window
+from tests.ledger.events import about, added, adopted, changed, imported, merged, reflected, retracted, window
 
 
 def session(number: int, id: str, **data: Any) -> NewEvent:
@@ -50,6 +53,26 @@ def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: L
             assert (group.helpful, group.harmful, group.undecided) == figures
     ledger.append([merged("pat-003", "pat-001", "pat-002")])
     assert use(ledger)["pat-003"].trend == "+"
+
+
+def test_a_difference_is_the_same_by_the_tags_between_and_by_all(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.append([added("pat-001"), added("pat-002"), added("pat-003")])
+    verdicts = [("pat-001", "helpful"), ("pat-002", "harmful"), ("pat-003", "helpful")]
+
+    def judged(number: int, session: str = "") -> list[NewEvent]:
+        seen = window(number, session or f"s{number}")
+        return [seen, *reflected(f"r{number}", seen, *verdicts)]
+
+    ledger.append([*judged(1), *judged(2), retracted(window(1, "s1")), *judged(3)])
+    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-002", helpful=4, harmful=0), *judged(4)])
+    ledger.append([merged("pat-004", "pat-001", "pat-003"), *judged(5), *judged(6)])
+    ledger.append([adopted("once_per_session"), *judged(7, "s6"), *judged(8)])
+    pairs = [*combinations(range(ledger.head().position + 1), 2)]
+    found = [difference(ledger, *pair) for pair in pairs]
+    monkeypatch.setattr(difference_of, "_stand_alike", lambda *_: False)
+    assert [difference(ledger, *pair) for pair in pairs] == found
 
 
 def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledger) -> None:

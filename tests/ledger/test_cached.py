@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,20 +20,23 @@ from .events import about, added, merged, reflected, retracted, window
 
 
 def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
-    """A session that was shown a bullet twice, cites it and judges it; two numbers share a session."""
+    """A session, shown a bullet twice, that cites it and judges it, and a later answer; two numbers share a session."""
     first = window(number, f"s{number // 2}")
     said: dict[str, Any] = {"via": "injection", "lessons": [], "bullets": ["pat-001"], "digest": "x"}
     shown = [about(ev.ADVICE_TOLD, first, again, **said) for again in range(2)]
-    answered = about(ev.REFLECTION_ANSWERED, first, model="m-1", answer="x")
-    return [first, *shown, answered, *reflected(f"r{number}", first, ("pat-001", tag))]
+    answered, again = (
+        replace(about(ev.REFLECTION_ANSWERED, first, model, model=model, answer="x"), reflection_id=f"r{number}")
+        for model in ("m-1", "m-3")
+    )
+    return [first, *shown, answered, *reflected(f"r{number}", first, ("pat-001", tag)), again]
 
 
 @pytest.fixture
 def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     """A ledger of which a few events are counted at once, and whose row is written for each five."""
     monkeypatch.setattr(usage, "_STEP", 5)
-    monkeypatch.setattr(usage, "AT_ONCE", 7)
-    monkeypatch.setattr(answers, "AT_ONCE", 7)
+    for counting in (usage, answers):  # an answer and its completion are not counted at once
+        monkeypatch.setattr(counting, "AT_ONCE", 4)
     ledger.append([added("pat-001"), added("pat-002")])
     yield ledger
     assert list(verify(ledger)) == []
