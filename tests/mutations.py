@@ -210,6 +210,13 @@ MUTATIONS = [
     Mutation(USAGE, "        if did not in before:\n", "        if True:\n", COUNTED),
     Mutation(USAGE, "in helped and position <= used.helped", "in helped", COUNTED),
     Mutation(ANSWERS, "len(sessions) - again", "len(sessions)", COUNTED),
+    Mutation(ANSWERS, "        elif of in answered:", "        else:", COUNTED),
+    Mutation(
+        "reflector/audit/difference.py",
+        'earlier.counting == later.counting == "as_applied"',
+        "True",
+        ("tests/audit/test_questions.py",),
+    ),
     Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", COUNTED),
     Mutation(STORE, ' made in EARLIER and engine.dialect == "sqlite"', " False", ("tests/ledger/test_migrations.py",)),
     Mutation(AS_OF, "max(at, self.entries[name].recounted_at)", "at", MERGED),

@@ -285,7 +285,7 @@ def _added(bullet: Bullet) -> NewEvent:
 
 
 def _left(edit: Change, to: str, digest: str, position: int, index: int) -> list[NewEvent]:
-    """Return the events of a name whose advice is called `to` now: it is another one's, or nobody's."""
+    """Return the events for a name whose bullet is now called `to`; the name is another bullet's now, or nobody's."""
     place = (digest, position, index)
     if edit.kind == "remove":
         return [bullet_event(edit, *place, actor=GIT, reason="merged", into=to)]

@@ -247,7 +247,7 @@ class Marked(NamedTuple):
 
 
 def find(raw: bytes) -> Marked | None:
-    """Return the marked section of a file, None where there is none.
+    """Return the marked section of a file; None if it has none.
 
     Raises ValueError where its end is missing or a second one follows.
     """

@@ -477,7 +477,7 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
 
 
 def read(path: Path) -> bytes | None:
-    """Return a playbook file's bytes; None where there is none. Raises OSError."""
+    """Return a playbook file's bytes; None if there is no file. Raises OSError."""
     try:
         return read_ours(path, MAX_BYTES)
     except FileNotFoundError:

@@ -199,7 +199,9 @@ def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bool = Fals
     """
     _check_waits(proposal)
     if keep and proposal.change.kind != "merge":
-        raise ProposalRefused(f"proposal {proposal.id[:8]} is no merge, so it has no bullets to keep apart; reject it")
+        raise ProposalRefused(
+            f"proposal {proposal.id[:8]} is not a merge: there are no bullets to keep apart; reject it without --keep"
+        )
     kept = proposal.change.names if keep else ()
     ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=kept, actor="human")])
 

@@ -1,5 +1,5 @@
 """Wishes of people ("always run …", "remember that …", "don't … again", "no, use …"), recorded when their session is
-taken in, what models say to be missing, and the proposals of both.
+taken in; what models found missing; and the proposals made from both.
 
 Invariant: only a person's own words are heard, in the main conversation, outside quotations, code and pasted text. A
 wish stands at the beginning of its sentence and says what it means by itself; what asks, tells or points ("never do
@@ -275,7 +275,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _wish_in(sentence: str) -> tuple[Form, str] | None:
-    """Return the form of a wish and its text; None where a sentence is none."""
+    """Return the form and the text of a wish; None if the sentence is not one."""
     if len(sentence) > _MOST_SENTENCE:  # of a long one the first clause may be a wish
         sentence = sentence.partition(", ")[0]
     if len(sentence) > _MOST_SENTENCE or sentence.endswith(("?", ":")):

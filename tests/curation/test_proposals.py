@@ -192,7 +192,7 @@ def test_a_removal_has_no_text_to_change_and_no_bullets_to_keep_apart(told: Ledg
     removal = proposed(told, Change("remove", "pat-002"))
     with pytest.raises(ProposalRefused, match="has no text to change"):
         approve(told, removal, text="Keep it.")
-    with pytest.raises(ProposalRefused, match="is no merge"):
+    with pytest.raises(ProposalRefused, match="is not a merge"):
         reject(told, removal, "", keep=True)
     assert [one.state for one in proposals(told)] == ["waiting"]
 
