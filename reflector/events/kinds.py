@@ -92,7 +92,7 @@ class EventType:
     no_retraction  why it cannot be retracted, and what to do instead; "" for evidence, which can
     target     the event that it points to; None where it points to none
     all_prose  the data holds nothing that counts: a redaction keeps none of it
-    checked    the data is admitted by `faults` also when this program appends it, because people and models word it;
+    checked    the data is admitted by `fault` also when this program appends it, because people and models word it;
                so an event that lacks a needed field cannot be read
     id_is_name the event's id is the identity of the name of its bullet
     """
@@ -115,32 +115,34 @@ class EventType:
         """Whether a redaction has something to erase."""
         return any(one.prose is not None for one in all_fields(self.fields))
 
-    def faults(self, data: Data) -> Iterator[str]:
-        """Yield what is wrong with an event's data, field by field."""
-        yield from _faults(self.fields, data, "")
+    def fault(self, data: Data) -> str | None:
+        """Return the first thing that is wrong with an event's data, None where nothing is."""
+        return _fault(self.fields, data, "")
 
     def unreadable(self, data: Data) -> str | None:
         """Return why data cannot be read as this type's, None where it can: the one check of an event that is read."""
-        return next(_faults(self.fields, data, "", reads=True, has_needed=self.checked), None)
+        return _fault(self.fields, data, "", reads=True, has_needed=self.checked)
 
 
-def _faults(
+def _fault(
     fields: Mapping[str, Field], value: Data, where: str, *, reads: bool = False, has_needed: bool = True
-) -> Iterator[str]:
+) -> str | None:
     for name, one in fields.items():
         if name not in value:
             if one.needed and has_needed:
-                yield f"{where}{name} is missing"
+                return f"{where}{name} is missing"
             continue
         found = value[name]
         if what := (one.shape if reads and one.shape is not None else one.fault)(found):
-            yield f"{where}{name} is {_show.repr(found)}: {what}"
-        elif one.within:
-            # Of an import, people count the bullets from 1.
-            several = enumerate(found, start=1) if isinstance(found, list) else [(0, found)]
-            for number, inner in several:
-                place = f"{name} {number}: " if number else f"{name}."
-                yield from _faults(one.within, inner, place, reads=reads, has_needed=has_needed)
+            return f"{where}{name} is {_show.repr(found)}: {what}"
+        if not one.within:
+            continue
+        # Of an import, people count the bullets from 1.
+        for number, inner in enumerate(found, start=1) if isinstance(found, list) else [(0, found)]:
+            place = f"{name} {number}: " if number else f"{name}."
+            if fault := _fault(one.within, inner, place, reads=reads, has_needed=has_needed):
+                return fault
+    return None
 
 
 _show = reprlib.Repr()

@@ -96,7 +96,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
                 f"{event.type}: event_id {event.event_id!r} is not the identity of the reflection "
                 f"{event.reflection_id!r}; make it with identity({event.type!r}, reflection_id)"
             )
-    fault = next(one.faults(facts), None) if foreign or one.checked else one.unreadable(facts)
+    fault = one.fault(facts) if foreign or one.checked else one.unreadable(facts)
     if fault is not None:
         raise LedgerError(f"{event.type}: {fault}")
 

@@ -79,7 +79,7 @@ def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
             "test_report": _kept(case.test_report),
             "iterations": case.iterations,
         }
-        if fault := next(EVENT_TYPES[ev.TRAJECTORY_RECORDED].faults(data), None):
+        if fault := EVENT_TYPES[ev.TRAJECTORY_RECORDED].fault(data):
             raise Mistake(f"the trajectory cannot be recorded: its {fault}; shorten it")
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
