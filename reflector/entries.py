@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import reflector.ledger as ledgers
@@ -31,8 +32,10 @@ from reflector.ledger.errors import LedgerGone, LedgerUnavailable
 from reflector.ledger.rows import object_in
 from reflector.ledger.sqlite_file import refuse_journal, sqlite_module
 from reflector.locate import agent_folders, own_folder, person_folder
+from reflector.mistakes import Finding
 
 if TYPE_CHECKING:
+    from reflector.exchange.transfer import Header
     from reflector.ledger.store import Ledger
 
 _ENTRY: Final = "entry.json"
@@ -75,6 +78,8 @@ class End(NamedTuple):
     position: int = 0
     chain: str = ""
     size: int = 0
+    event_id: str = ""
+    source: str = ""
 
 
 class Seen(NamedTuple):
@@ -101,10 +106,10 @@ def entries() -> list[Entry]:
     return sorted(filter(None, found), key=lambda one: one.root)
 
 
-def copied(root: Path) -> End:
+def copied(root: Path, name: str = _COPY) -> End:
     """Return the last whole line of the copy of a project's ledger: what a killed process left behind it is not one."""
     tail = b""
-    with suppress(OSError), Path(own_folder(str(root)), _COPY).open("rb") as file:
+    with suppress(OSError), Path(own_folder(str(root)), name).open("rb") as file:
         at = file.seek(0, os.SEEK_END)
         while at:
             step = min(at, max(4096, len(tail)))
@@ -116,7 +121,7 @@ def copied(root: Path) -> End:
                 begin = tail.rfind(b"\n", 0, stop - 1) + 1
                 with suppress(ValueError, LookupError, TypeError):
                     line = json.loads(tail[begin:stop])
-                    return End(int(line["position"]), str(line["chain"]), at + stop)
+                    return End(int(line["position"]), str(line["chain"]), at + stop, line["id"], line["source"])
                 stop = begin
     return End()
 
@@ -161,8 +166,6 @@ def _is_known(place: Place, entry: Entry | None) -> bool:
     ends = {one.root: copied(Path(one.root)) for one in known}
     seen = look(place.file, place.playbook, {end.position for end in ends.values()})
     if entry is not None and _goes_on(seen, entry, ends[entry.root]):
-        if (behind := ends[entry.root].position - seen.position) > 0:
-            ledgers.tell(f"{place.file} lacks {behind:,} of the events of its copy, which is kept")
         return True
     if entry is not None and ends[entry.root].position:
         aside = place.file.with_name(f"another-{seen.origin[:12]}.db")
@@ -244,10 +247,14 @@ def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
             chains = {one: row[0] for one in positions or () if (row := connection.execute(at, (id, one)).fetchone())}
             newest = f"SELECT data {mine} AND type = ? ORDER BY position DESC LIMIT {_MOST_SESSIONS}"
             texts = connection.execute(newest, (id, SESSION_RECORDED)).fetchall()
-    except module.Error as error:
-        raise LedgerUnavailable(f"{file} cannot be looked at ({error}); move it away to begin a ledger") from error
+            position = int(position)
+    except (module.Error, ValueError, TypeError, OverflowError) as error:  # what a damaged or a forged file says
+        raise LedgerUnavailable(
+            f"{file} cannot be looked at ({error}); move it away: your own ledger comes back from its copy where there "
+            "is one, and else a new one begins"
+        ) from error
     sessions = tuple(object_in(text)[0] for (text,) in texts if isinstance(text, str))
-    return Seen(str(origin), int(position), str(chain), str(first or ""), str(last or ""), chains, sessions)
+    return Seen(str(origin), position, str(chain), str(first or ""), str(last or ""), chains, sessions)
 
 
 def take(place: Place) -> None:
@@ -264,7 +271,7 @@ def keep(ledger: Ledger, place: Place) -> None:
     head, entry = ledger.head(), entry_of(place.root)
     if entry is not None and entry.file == there and copied(place.root)[:2] == (head.position, head.chain):
         return
-    from reflector.exchange.transfer import exported  # what most questions need not load
+    from reflector.exchange.transfer import Header, exported  # what most questions need not load
 
     with _locked(place.root):
         entry = entry_of(place.root)
@@ -277,7 +284,7 @@ def keep(ledger: Ledger, place: Place) -> None:
         copy = Path(own_folder(str(place.root)), _COPY)
         end = copied(place.root)
         if end.position and all(one.chain != end.chain for one in ledger.at([end.position])):
-            copy.rename(copy.with_name(f"events-{end.position}-{end.chain[-12:]}.ndjson"))
+            _keep_aside(copy, Header(head.playbook, entry.origin if entry else head.origin, end.position, end.chain))
             end = End()
         if next(ledger.events(types=[EVENT_REDACTED], after=end.position), None) is not None:
             end = End()
@@ -287,6 +294,41 @@ def keep(ledger: Ledger, place: Place) -> None:
             file.seek(end.size)
             file.writelines(f"{line}\n".encode() for line in exported(ledger, after=end.position))
         target.rename(copy)
+
+
+def _keep_aside(copy: Path, header: Header) -> None:
+    """Keep a copy whose end its ledger does not have as an export, and say so. Raises OSError."""
+    from reflector.exchange.transfer import header_line
+
+    aside = copy.with_name(f"events-{header.position}-{header.chain[-12:]}.ndjson")
+    target = aside.with_name(f".{aside.name}.tmp")
+    with copy.open("rb") as lines, os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as to:
+        to.writelines(chain([f"{header_line(header)}\n".encode()], islice(lines, header.position)))
+    target.rename(aside)
+    ledgers.tell(f"{_lacks(header.position)}; {_bring_back(aside)}")
+
+
+def _lacks(position: int) -> str:
+    return f"the ledger lacks events that it had before, up to position {position}"
+
+
+def _bring_back(aside: Path) -> str:
+    return f"`reflector import {quote(str(aside))}` brings them back; then remove that file"
+
+
+def kept(root: Path) -> list[Path]:
+    """Return the exports of what a project's ledger had before an older state or another ledger came in its place."""
+    return sorted(Path(own_folder(str(root))).glob("events-*.ndjson"))
+
+
+def lacking(root: Path, ledger: Ledger) -> Finding | None:
+    """Return what is wrong where an older state of a project's ledger was put in its place. Raises LedgerError."""
+    origin = ledger.head().origin
+    for aside in kept(root):
+        end = copied(root, aside.name)
+        if end.source.endswith(origin) and not ledger.having([end.event_id]):
+            return Finding("head", None, _lacks(end.position), _bring_back(aside))
+    return None
 
 
 def _note(place: Place, origin: str) -> None:

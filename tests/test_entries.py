@@ -148,15 +148,43 @@ def test_a_home_that_is_new_knows_a_ledger_by_a_transcript_of_its_own_and_not_by
     assert "is not known to be yours" in agent.call("list", code=1).err
 
 
-def test_an_older_state_of_a_ledger_is_used_and_the_longer_copy_is_kept(agent: Agent, tmp_path: Path) -> None:
+@pytest.mark.parametrize("position", ["'abc'", "9e999"])
+def test_a_strange_ledger_that_says_nonsense_of_itself_is_refused_in_words(
+    agent: Agent, tmp_path: Path, position: str
+) -> None:
+    theirs = Agent.bare(tmp_path / "theirs")
+    theirs.call("add", "pat", "Run what we say.")
+    with closing(sqlite3.connect(theirs.ledger)) as connection:
+        rows = connection.execute("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchall()
+        dropped = "".join(f"DROP {kind} {name};" for kind, name in rows)
+        connection.executescript(
+            f"{dropped} CREATE TABLE other AS SELECT * FROM playbook; DROP TABLE playbook;"
+            f" ALTER TABLE other RENAME TO playbook; UPDATE playbook SET position = {position}"
+        )
+    shutil.copy(theirs.ledger, agent.ledger.with_name("new"))
+    agent.ledger.with_name("new").rename(agent.ledger)
+    for command in ("list", "verify", "log"):
+        assert "cannot be looked at" in agent.call(command, code=1).err
+
+
+@pytest.mark.parametrize("inode", ["another", "the same"])
+def test_an_older_state_of_a_ledger_is_used_and_verify_says_how_its_events_come_back(
+    agent: Agent, tmp_path: Path, inode: str
+) -> None:
     agent.call("ledger", "backup", tmp_path / "monday.db")
     agent.call("add", "pat", "After monday.")
-    for path in agent.state.glob("ledger.db*"):
+    for path in agent.state.glob("ledger.db*") if inode == "another" else ():
         path.unlink()
-    shutil.copy(tmp_path / "monday.db", agent.ledger)
-    assert "lacks 1 of the events of its copy" in agent.call("list").err
+    shutil.copyfile(tmp_path / "monday.db", agent.ledger)
+    agent.call("add", "mis", "On tuesday.")
     assert "pat-003" not in {one["name"] for one in agent.json("list")}
-    assert [path.name for path in agent.own.glob("events-*.ndjson")] != []
+    (aside,) = agent.own.glob("events-*.ndjson")
+    assert "lacks events that it had before" in agent.call("verify", code=1).out
+    assert f"reflector import {aside}" in agent.call("doctor", code=1).out
+    assert str(aside) in agent.call("redact", "--where", "After monday", "--why", "a name", "--yes").err
+    agent.call("import", aside)
+    assert "pat-003" in {one["name"] for one in agent.json("list")}
+    assert agent.call("verify").out == ""
 
 
 def test_a_copy_holds_what_an_export_does_without_what_was_erased_and_only_its_owner_reads_it(agent: Agent) -> None:
@@ -232,7 +260,7 @@ def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alo
     finally:
         subprocess.run(["umount", agent.own.parent], check=True)
     agent.call("add", "pat", "After it was mended.")
-    assert len(entries.copied(agent.project)) == 3
+    assert entries.copied(agent.project).position == len(agent.events())
     assert json.dumps(agent.events()[:-1]) == whole
     assert agent.call("verify").out == ""
 

@@ -44,7 +44,7 @@ from reflector.project import Project
 from reflector.proof import heads
 from reflector.proof.verify import verify_opening
 from reflector.sessions import locks
-from reflector.sessions.seen_head import seen
+from reflector.sessions.seen_head import missed, seen
 from reflector.text.secrets import quote
 from reflector.trials.trial import check as trials_wrong
 from reflector.trials.trial import noted
@@ -195,7 +195,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     findings = [*verified.findings]
     if not findings:
         with project.open_ledger() as opened:
-            findings += trials_wrong(opened)
+            findings += [*trials_wrong(opened), *filter(None, [missed(project, opened)])]
     head = str(verified.head) if verified.head is not None else ""
     if as_json:
         print_json(VerifiedJson(head, findings, published))

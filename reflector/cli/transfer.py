@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from reflector import entries
 from reflector.audit.moments import target_named
 from reflector.cli.app import Place
 from reflector.cli.options import (
@@ -274,7 +275,8 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
             erasure, where = holding(ledger, _typed(text)), "wherever it is said"
         else:
             erasure, where, transcripts = _of_named(ledger, what or session or "", whole=session is not None)
-        files = copies(folder, erasure)
+        aside = entries.kept(pipeline.project.root)
+        files = copies(folder, erasure, aside)
         waiting = [path for path in files if text is not None and path.is_relative_to(state / "spool")]
         ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
         if text is not None:
@@ -289,7 +291,7 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
             gone = [path for path in copies(folder, erasure) if path in ours]
             for path in gone:
                 path.unlink()
-            files = copies(folder, erasure)
+            files = copies(folder, erasure, aside)
             others = echoes(ledger, erasure) if what is not None else []
     new = sum(one.added for one in done)
     if new or ours:

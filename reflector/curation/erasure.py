@@ -127,10 +127,10 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
     return found
 
 
-def copies(folder: Path, erasure: Erasure) -> list[Path]:
-    """Return the files below a folder, other than the ledger's own, that hold a text that goes, or went."""
+def copies(folder: Path, erasure: Erasure, more: Iterable[Path] = ()) -> list[Path]:
+    """Return the files below a folder, other than the ledger's own, and `more` that hold a text that goes, or went."""
     forms = [form.encode() for form in _forms(erasure)]
-    return [path for path in sorted(folder.rglob("*")) if forms and _holds(path, forms)]
+    return [path for path in (*sorted(folder.rglob("*")), *more) if forms and _holds(path, forms)]
 
 
 def brought_back(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str]:

@@ -1,5 +1,7 @@
 """The newest head that this project saw of a ledger on a server, kept on this machine in `heads/` of the state folder.
 
+A ledger in a file has its copy for that, whose events are kept where the file lacks them (`entries`).
+
 Invariant: a head that was seen is a prefix of the ledger ever after. A server that lost what it had acknowledged (an
 asynchronous failover, an older backup) has another history there, which no chain can show alone. A head that is missed
 is never replaced by a newer one: it stays until a person removes its file.
@@ -11,7 +13,7 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from reflector import files
+from reflector import entries, files
 from reflector.ledger.canonical import PREFIX
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
@@ -32,7 +34,10 @@ def seen(project: Project, ledger: Ledger) -> Anchor | None:
 
 
 def missed(project: Project, ledger: Ledger) -> Finding | None:
-    """Return what is wrong where the head that was seen is no longer in the ledger. Raises LedgerError."""
+    """Return what is wrong where the head that was seen is no longer in the ledger, or a file lacks what its copy had.
+    Raises LedgerError."""
+    if not project.config.ledger_url:
+        return entries.lacking(project.root, ledger)
     anchor = seen(project, ledger)
     found = ledger.at([anchor.position]) if anchor else []
     if anchor is None or (found and found[0].chain == anchor.chain):
