@@ -28,7 +28,7 @@ from reflector.events.event import EVENT_REDACTED, SESSION_RECORDED
 from reflector.files import error_words, folder_of, lock, read_bounded, write_durably
 from reflector.git import git_says, repository
 from reflector.handover import open_own
-from reflector.ledger.errors import LedgerGone, LedgerUnavailable
+from reflector.ledger.errors import LedgerError, LedgerGone, LedgerUnavailable
 from reflector.ledger.rows import object_in
 from reflector.ledger.sqlite_file import refuse_journal, sqlite_module
 from reflector.locate import agent_folders, own_folder, person_folder
@@ -45,6 +45,7 @@ _NOWHERE: Final = (0, 0)
 #: What SQLite may do while a strange file is looked at: some seconds of work.
 _MOST_STEPS: Final = 2_000
 _STEP: Final = 100_000
+_CHAIN_AT: Final = "SELECT chain FROM event WHERE playbook_id = ? AND position = ?"
 #: Of how many sessions, the newest first, the transcript is looked for.
 _MOST_SESSIONS: Final = 50
 _MOST_ENTRY: Final = 1 << 20
@@ -138,11 +139,12 @@ def admit(place: Place) -> None:
 
     Raises LedgerUnavailable for a file that is not known, LedgerGone for one that cannot be put back, LedgerError.
     """
-    there = _identity(place.file)
-    entry = entry_of(place.root)
-    if (entry is not None and there == entry.file != _NOWHERE) or not own_folder(str(place.root)):
+    if not own_folder(str(place.root)) or _is_noted(place, entry_of(place.root)):
         return
     with _locked(place.root):
+        there, entry = _identity(place.file), entry_of(place.root)
+        if _is_noted(place, entry):  # another process put it back meanwhile
+            return
         if there == _NOWHERE and entry is not None and copied(place.root).position:
             _restored(place, entry)
         elif there == _NOWHERE and entry is None:  # one that is killed while it makes the ledger leaves no strange one
@@ -162,20 +164,19 @@ def _is_known(place: Place, entry: Entry | None) -> bool:
     """Return whether a file is this person's ledger; one that lies in the place of theirs gives way to it."""
     if entry is not None and entry.file == _NOWHERE:  # whoever made it may have been killed before it had a table
         return True
-    known = entries()
+    known = sorted(entries(), key=lambda one: one != entry)
     ends = {one.root: copied(Path(one.root)) for one in known}
     seen = look(place.file, place.playbook, {end.position for end in ends.values()})
-    if entry is not None and _goes_on(seen, entry, ends[entry.root]):
-        return True
-    if entry is not None and ends[entry.root].position:
+    original = next((one for one in known if _goes_on(seen, one, ends[one.root])), None)
+    # A copy of the project that went on by itself has its origin, and may come in its place.
+    if entry is not None and ends[entry.root].position and (original is None or original.origin != entry.origin):
         aside = place.file.with_name(f"another-{seen.origin[:12]}.db")
         _restored(place, entry, aside)
         ledgers.tell(f"another ledger lay in its place, and is kept as {aside}")
         return True
-    original = next((one for one in known if _goes_on(seen, one, ends[one.root])), None)
     if original is None:
         return place.is_listed or any(map(_is_vouched, seen.sessions))
-    if _identity(Path(original.root) / place.file.relative_to(place.root)) != original.file:
+    if entry is None and _identity(Path(original.root) / place.file.relative_to(place.root)) != original.file:
         from shutil import rmtree
 
         with suppress(OSError):  # it was moved
@@ -183,6 +184,23 @@ def _is_known(place: Place, entry: Entry | None) -> bool:
             os.rename(own_folder(original.root), own_folder(str(place.root)))  # noqa: PTH104
             _note(place, seen.origin)
     return True
+
+
+def _is_noted(place: Place, entry: Entry | None) -> bool:
+    """Return whether the file that was noted is there, and has its history: a file system gives the number of a file
+    that is gone to the next one. Of one that is damaged or lost its playbook, whoever opens it says so."""
+    if entry is None or entry.file == _NOWHERE or _identity(place.file) != entry.file:
+        return False
+    try:
+        with _looking(place.file, entry.playbook) as (connection, id, origin, position, _):
+            end = copied(place.root)
+            if not origin:
+                known = "SELECT 1 FROM event WHERE position = ? AND chain = ?"
+                return connection.execute(known, end[:2]).fetchone() is not None
+            at = connection.execute(_CHAIN_AT, (id, end.position)).fetchone()
+            return origin == entry.origin and (at == (end.chain,) or position < end.position or not end.position)
+    except LedgerUnavailable as error:
+        return error.__cause__ is not None
 
 
 def _goes_on(seen: Seen, entry: Entry, end: End) -> bool:
@@ -225,9 +243,10 @@ def _is_vouched(data: Mapping[str, Any]) -> bool:
     return left == 0 and digest.hexdigest() == transcript.get("sha256")
 
 
-def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
-    """Return what a file says of itself, read without trusting it: no view and no trigger of it runs, nothing is
-    written, and the time is bounded. Raises LedgerUnavailable for one that is no ledger of ours."""
+@contextmanager
+def _looking(file: Path, playbook: str) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
+    """A connection that trusts nothing of a file, and the id, origin, position and chain of a playbook there: no view
+    and no trigger of it runs, nothing is written, and the time is bounded. Raises LedgerUnavailable."""
     module = sqlite_module()
     steps = iter(range(_MOST_STEPS))
     # Without a -wal nobody has the ledger open. A connection that only reads would make one and a -shm, and leave both.
@@ -241,20 +260,25 @@ def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
                 raise LedgerUnavailable(f"{file} is not a ledger of reflector; move it away to begin one")
             of = "SELECT id, origin, position, chain FROM playbook WHERE name = ?"
             id, origin, position, chain = connection.execute(of, (playbook,)).fetchone() or (0, "", 0, "")
-            mine = "FROM event WHERE playbook_id = ?"
-            first, last = connection.execute(f"SELECT min(recorded_at), max(recorded_at) {mine}", (id,)).fetchone()
-            at = f"SELECT chain {mine} AND position = ?"
-            chains = {one: row[0] for one in positions or () if (row := connection.execute(at, (id, one)).fetchone())}
-            newest = f"SELECT data {mine} AND type = ? ORDER BY position DESC LIMIT {_MOST_SESSIONS}"
-            texts = connection.execute(newest, (id, SESSION_RECORDED)).fetchall()
-            position = int(position)
+            yield connection, id, str(origin), int(position), str(chain)
     except (module.Error, ValueError, TypeError, OverflowError) as error:  # what a damaged or a forged file says
         raise LedgerUnavailable(
             f"{file} cannot be looked at ({error}); move it away: your own ledger comes back from its copy where there "
             "is one, and else a new one begins"
         ) from error
-    sessions = tuple(object_in(text)[0] for (text,) in texts if isinstance(text, str))
-    return Seen(str(origin), position, str(chain), str(first or ""), str(last or ""), chains, sessions)
+
+
+def look(file: Path, playbook: str, positions: set[int] | None = None) -> Seen:
+    """Return what a file says of itself, only looked at. Raises LedgerUnavailable for one that is no ledger of ours."""
+    with _looking(file, playbook) as (connection, id, origin, position, chain):
+        mine = "FROM event WHERE playbook_id = ?"
+        first, last = connection.execute(f"SELECT min(recorded_at), max(recorded_at) {mine}", (id,)).fetchone()
+        asked = ((one, connection.execute(_CHAIN_AT, (id, one)).fetchone()) for one in positions or ())
+        chains = {one: row[0] for one, row in asked if row}
+        newest = f"SELECT data {mine} AND type = ? ORDER BY position DESC LIMIT {_MOST_SESSIONS}"
+        texts = connection.execute(newest, (id, SESSION_RECORDED)).fetchall()
+        sessions = tuple(object_in(text)[0] for (text,) in texts if isinstance(text, str))
+        return Seen(origin, position, chain, str(first or ""), str(last or ""), chains, sessions)
 
 
 def take(place: Place) -> None:
@@ -341,11 +365,21 @@ def _restored(place: Place, entry: Entry, aside: Path | None = None) -> None:
     """Put a ledger back from its copy, and say so. Raises LedgerGone, LedgerError."""
     end = copied(place.root)
     is_same = bool({*_commits(place.root)} & {*entry.commits})
-    if not put_back(place, entry, aside, sure=is_same):
+    try:
+        is_back = put_back(place, entry, aside, sure=is_same)
+    except LedgerUnavailable:
+        raise
+    except LedgerError as error:
+        raise LedgerGone(
+            f"the ledger {place.file} is gone, and its copy {own_folder(entry.root)}/{_COPY} is damaged ({error}); put "
+            f"a backup in its place with `reflector ledger restore`, or `reflector ledger forget {quote(entry.root)}` "
+            "removes the copy, so that a new ledger can begin"
+        ) from error
+    if not is_back:
         raise LedgerGone(
             f"the ledger {place.file} is gone, and nothing shows that {place.root} still is the project that it was "
             f"of. A copy of its {end.position:,} events is kept: `reflector ledger take` puts it back, "
-            f"`reflector ledger forget {place.root}` removes it, so that a new ledger can begin"
+            f"`reflector ledger forget {quote(str(place.root))}` removes it, so that a new ledger can begin"
         )
     ledgers.tell(
         f"{place.file} was gone; its {end.position:,} events are back from the copy in {own_folder(entry.root)}"

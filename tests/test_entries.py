@@ -5,7 +5,8 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -63,12 +64,23 @@ def track(agent: Agent) -> None:
     commit(agent.project, ".claude/reflector/ledger.db")
 
 
+def overwrite(agent: Agent) -> None:
+    """Put somebody's ledger in its place under the same number, as a checkout does where that is free again."""
+    theirs = Agent.bare(agent.home.with_name("theirs"))
+    for number in range(40):
+        theirs.call("add", "pat", f"Run what we say, number {number}.")
+    for path in agent.state.glob("ledger.db-*"):
+        path.unlink()
+    shutil.copyfile(theirs.ledger, agent.ledger)
+
+
 SWEPT = {
     "git clean": lambda agent: sweep(agent, "clean", "-xfdq"),
     "git stash, which takes ignored files": lambda agent: sweep(agent, "stash", "--all"),
     "the folder is removed by hand": lambda agent: shutil.rmtree(agent.state),
     "the clone is removed and made again": remove,
     "a branch that tracks a ledger": track,
+    "a branch that tracks a ledger, whose file gets the number of the one before": overwrite,
 }
 
 
@@ -81,6 +93,33 @@ def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(a
     assert said(agent) == before
     assert "are back" not in agent.call("list").err
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
+
+
+def test_a_ledger_that_another_process_puts_back_meanwhile_keeps_what_that_appended(agent: Agent) -> None:
+    locked = entries._locked
+
+    @contextmanager
+    def late(root: Path) -> Iterator[None]:
+        with patch.object(entries, "_locked", locked):
+            agent.call("add", "pat", "Said meanwhile.")
+        with locked(root):
+            yield
+
+    shutil.rmtree(agent.state)
+    with patch.object(entries, "_locked", late):
+        agent.call("status", code=None)
+    assert "Said meanwhile." in agent.call("list").out
+
+
+def test_a_ledger_that_is_gone_and_whose_copy_is_damaged_is_named_with_what_can_be_done(agent: Agent) -> None:
+    agent.call("ledger", "backup", agent.home / "backup.db")
+    copy = agent.own / "events.ndjson"
+    copy.write_bytes(copy.read_bytes().replace(b"cart.py", b"cart.pi"))
+    shutil.rmtree(agent.state)
+    told = agent.call("list", code=1).err
+    assert f"its copy {copy} is damaged" in told
+    agent.call("ledger", "restore", agent.home / "backup.db")
+    assert agent.call("list").out
 
 
 def test_a_repository_without_a_commit_and_a_folder_without_git_are_known_by_their_playbook(tmp_path: Path) -> None:
@@ -146,6 +185,22 @@ def test_a_home_that_is_new_knows_a_ledger_by_a_transcript_of_its_own_and_not_by
     for path in transcript.parent.iterdir():
         path.write_bytes(path.read_bytes().replace(b"coupon", b"cupons"))
     assert "is not known to be yours" in agent.call("list", code=1).err
+
+
+def test_a_copy_of_a_project_that_went_on_by_itself_comes_in_its_place_and_nothing_of_either_is_lost(
+    agent: Agent, tmp_path: Path
+) -> None:
+    there = tmp_path / "there"
+    shutil.copytree(agent.project, there)
+    agent.call("add", "pat", "Said here.")
+    Agent(there, agent.home).call("add", "mis", "Said there.")
+    shutil.rmtree(agent.project)
+    there.rename(agent.project)
+    assert "Said there." in agent.call("list").out
+    (aside,) = agent.own.glob("events-*.ndjson")
+    assert "lacks events" in agent.call("verify", code=1).out
+    agent.call("import", aside)
+    assert "Said here." in agent.call("list").out
 
 
 @pytest.mark.parametrize("position", ["'abc'", "9e999"])

@@ -93,11 +93,12 @@ def _run(project: Path, *arguments: str) -> None:
 
     words = (Path(word).name if "/" in word else f"'{word}'" if " " in word else word for word in arguments)
     click.secho(_cut(f"$ reflector {' '.join(words)}"), fg="magenta")
-    out = TextIOWrapper(BytesIO(), "utf-8")
+    out, err = TextIOWrapper(BytesIO(), "utf-8"), StringIO()
     # What it says of other commands is as short as for a person in the project.
-    with chdir(project), redirect_stdout(out), redirect_stderr(StringIO()):
+    with chdir(project), redirect_stdout(out), redirect_stderr(err):
         code = run([*arguments])
     if code:
+        click.echo(err.getvalue(), err=True, nl=False)
         raise click.exceptions.Exit(code)
     lines, is_why = out.buffer.getvalue().decode().splitlines(), arguments[0] == "blame"
     under = " " * max(line.find("  why") + 2 for line in lines) if is_why else ""

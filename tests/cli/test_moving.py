@@ -122,7 +122,7 @@ def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says
     agent.counted(name)
     assert agent.counters()[name] == (1, 0)
     told = agent.call("ledger", "restore", "--force", tmp_path / "b.db").err
-    sessions, advice = told.index("`reflector import-history`"), told.index("`reflector import /")
+    sessions, advice = told.index("`reflector import-history`"), told.rindex("`reflector import /")
     assert sessions < advice
     agent.call("ingest", agent.home / "s-1.jsonl")
     agent.call("import", told[advice:].split("`")[1].removeprefix("reflector import "))
