@@ -127,6 +127,14 @@ def copied(root: Path, name: str = _COPY) -> End:
     return End()
 
 
+def way_back(root: Path, file: Path) -> str:
+    """Return how the events of a damaged ledger come back from their copy; "" without one."""
+    if not (upto := copied(root).position):
+        return ""
+    away = f"move {quote(str(file))}* away, and the next command puts them back"
+    return f"its events up to position {upto} are copied: {away}"
+
+
 def forget(root: Path) -> None:
     """Remove what is known of a project's ledger, its copy included. Raises OSError."""
     from shutil import rmtree

@@ -18,7 +18,7 @@ from typing import Any
 from reflector import entries, locate
 from reflector.config import SETTINGS, Config, Layer, load_config
 from reflector.files import absolute, open_state
-from reflector.ledger.errors import LedgerError, LedgerUnavailable
+from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
@@ -146,7 +146,11 @@ class Project:
             return Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
         self.make_state_dir()
         entries.admit(self.place)
-        ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
+        try:
+            ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
+        except LedgerCorrupt as error:
+            back = entries.way_back(self.root, self.ledger_file)
+            raise type(error)(f"{error}; {back}") if back else error from error
         ledger.on_close = self._keep
         return ledger
 

@@ -111,6 +111,15 @@ def test_a_ledger_that_another_process_puts_back_meanwhile_keeps_what_that_appen
     assert "Said meanwhile." in agent.call("list").out
 
 
+def test_a_damaged_ledger_is_named_with_the_copy_that_gives_it_back(agent: Agent) -> None:
+    before = said(agent)
+    agent.ledger.write_bytes(b"X" * 100 + agent.ledger.read_bytes()[100:])
+    for words in ("list", "verify"):
+        assert "the next command puts them back" in agent.call(words, code=1).err
+    agent.ledger.rename(agent.home / "damaged")
+    assert said(agent) == before
+
+
 def test_a_ledger_that_is_gone_and_whose_copy_is_damaged_is_named_with_what_can_be_done(agent: Agent) -> None:
     agent.call("ledger", "backup", agent.home / "backup.db")
     copy = agent.own / "events.ndjson"

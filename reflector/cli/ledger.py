@@ -204,6 +204,8 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
             where = f"position {finding.position}" if finding.position is not None else "ledger"
             click.echo(safe(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}"))
     if findings:
+        if not project.config.ledger_url and (back := entries.way_back(project.root, project.ledger_file)):
+            note(f"reflector: where nothing else mends it, {back}")
         raise click.exceptions.Exit(1)
 
 
