@@ -162,9 +162,9 @@ def admit(place: Place) -> None:
             if not _is_known(place, entry):
                 seen = look(place.file, place.playbook)
                 raise LedgerUnavailable(
-                    f"the ledger {place.file} is not known to be yours: it came with the project, or from before this "
-                    f"was asked. It has {seen.position:,} events from {seen.first[:10]} to {seen.last[:10]}. To use "
-                    "it, run `reflector ledger take`; to begin your own, move it away"
+                    f"the ledger {place.file}, of {seen.position:,} events from {seen.first[:10]} to {seen.last[:10]}, "
+                    "is not known to be yours: it came with the project, or from before this was asked; run `reflector "
+                    "ledger take` to use it, or move it away to begin your own"
                 )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.output import print_json, safe
-from reflector.playbook.names import SECTIONS
+from reflector.playbook.names import SECTIONS, USER_FIRST, is_below, is_name
 
 if TYPE_CHECKING:
     from reflector.cli.app import Place
@@ -119,6 +119,8 @@ def find_bullet(ledger: Ledger, name: str, then: Past | None = None, *, live: bo
         near = near or [known for known in names if bare(known) == bare(name)]
         near = near or get_close_matches(name.lower(), names, n=1)
     hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
+    if is_name(name) and not is_below(name, USER_FIRST):
+        hint = " Bullets of your own playbook are named so; see 'reflector --user list --all'."
     raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
 
 

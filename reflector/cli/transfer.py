@@ -27,6 +27,7 @@ from reflector.cli.options import (
 from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, table
 from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
+from reflector.curation.edits import under_free_names
 from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
 from reflector.curation.playbook_file import PlaybookRefused, import_bullets, new_bullets, settle, without_known
 from reflector.curation.watching import adopting
@@ -69,7 +70,7 @@ class LoadedJson:
 
 @click.command("import")
 @click.argument("file", type=READ_FILE)
-@click.option("--rename", is_flag=True, help="Of an export: rename its bullets whose names other bullets have here.")
+@click.option("--rename", is_flag=True, help="Rename the bullets of FILE whose names other bullets have here.")
 @dry_run_option
 @json_option
 @click.pass_obj
@@ -87,13 +88,11 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     histories stay provable, and bullets and counters are the same whichever machine merges the other.
     """
     is_export = _is_export(file)
-    if not is_export and rename:
-        raise click.UsageError("--rename says how two ledgers are merged; FILE is a playbook")
     if is_export and dry_run:
         raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
     answer: ImportedJson | LoadedJson | Merged
     if not is_export:
-        answer = _adopt(place, file, dry_run=dry_run)
+        answer = _adopt(place, file, rename=rename, dry_run=dry_run)
     elif _has_events(place):
         with place.changing() as ledger, _lines(file, "reading") as lines:
             answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
@@ -144,13 +143,14 @@ def _has_events(place: Place) -> bool:
         return ledger.head().position > 0
 
 
-def _adopt(place: Place, file: Path, *, dry_run: bool) -> ImportedJson:
+def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> ImportedJson:
     with place.pipeline() as pipeline:
         raw = read_bounded(file, MAX_BYTES)
         loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
         loaded, watched = adopting(pipeline.ledger, loaded, raw)
+        loaded = under_free_names(pipeline.ledger, loaded, pipeline.project.first_number) if rename else loaded
         loaded, known = without_known(pipeline.ledger, loaded)
         new, undo = new_bullets(pipeline.ledger, loaded, file), None
         restored = [bullet for step in changing(pipeline.ledger, watched) for bullet in step.after]

@@ -131,6 +131,14 @@ def renamed(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
     return {bullet.name: name for bullet in strange if (name := _next(said, bullet)) != bullet.name}
 
 
+def under_free_names(ledger: Ledger, loaded: Loaded, first: int) -> Loaded:
+    """Return a file whose bullets have the next names where theirs mean other bullets in the ledger."""
+    rows = {row.name: row for row in ledger.rows()}
+    names = Names([*rows, *(bullet.name for bullet in loaded.bullets)], first)
+    taken = (b for b in loaded.bullets if b.name in rows and is_taken(rows[b.name], b))
+    return _renamed(loaded, {bullet.name: names.next(bullet.section) for bullet in taken})
+
+
 def is_older(row: BulletRow, edit: Change) -> bool:
     """Return whether the name is that of a removed bullet that said the same."""
     return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
@@ -179,7 +187,9 @@ def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
 
 def _renamed(loaded: Loaded, names: Mapping[str, str]) -> Loaded:
     bullets = tuple(replace(bullet, name=names.get(bullet.name, bullet.name)) for bullet in loaded.bullets)
-    return replace(loaded, bullets=bullets, uncounted=frozenset(names.get(name, name) for name in loaded.uncounted))
+    places = {names.get(name, name): place for name, place in loaded.places.items()}
+    uncounted = frozenset(names.get(name, name) for name in loaded.uncounted)
+    return replace(loaded, bullets=bullets, uncounted=uncounted, places=places)
 
 
 def _by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:

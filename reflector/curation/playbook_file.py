@@ -16,6 +16,7 @@ moment which this ledger does not know is another ledger's, or this one's before
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
@@ -471,7 +472,8 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
         if b.name in known and is_taken(known[b.name], b):
             is_live = known[b.name].status == "live"
             what = "the name means another bullet in this ledger" if is_live else "the name was retired in this ledger"
-            way = f"names are never reused: remove the name to be given a new one, or see `reflector show {b.name}`"
+            way = f"names are never reused: see `reflector show {b.name}`, and remove the name to be given a new one"
+            way += ", as `import --rename` does"
             found.append(Finding("playbook", f"bullet {b.name}", what, way, b.text[:60]))
     return tuple(found)
 
@@ -511,5 +513,6 @@ def of_another(path: Path, kept: Path) -> str:
         f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
         f"counted; it is kept as {kept}. Put the newest backup in place with `reflector ledger restore`, or count the "
         "sessions again with `reflector import-history` or `reflector ingest`; after that, "
-        f"`reflector import {kept}` adds the bullets that only this file has. Remove it when you are done"
+        f"`reflector import --rename {shlex.quote(str(kept))}` adds the bullets that only this file has. Remove it "
+        "when you are done. Clones that share a playbook stay in step after `reflector install --git` in each"
     )

@@ -8,6 +8,7 @@ only narrowed.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sqlite3
 import stat
@@ -149,7 +150,9 @@ def _playbook(project: Project) -> Iterator[Check]:
     for kept in kept_of_others(project):
         text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
         counts = "reflector ledger restore BACKUP, or reflector import-history"
-        yield Check("playbook", text, f"{counts}; then reflector import {kept}, and remove it")
+        yield Check(
+            "playbook", text, f"{counts}; then reflector import --rename {shlex.quote(str(kept))}, and remove it"
+        )
 
 
 def _refused(project: Project, problem: Finding) -> Check:

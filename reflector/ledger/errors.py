@@ -177,8 +177,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         r"(?:11|26) |\d\d? .*(?:malformed|not a database|no such (?:table|column)|could not decode)"
         "|42703|42P01|22P02|XX00[12]",
         LedgerCorrupt,
-        "{where} is not a sound ledger ({text}); nothing was changed. Run `reflector verify`, and restore a backup or "
-        "move a file away",
+        "{where} is not a sound ledger ({text}), and nothing was changed; run `reflector verify`, and restore a backup "
+        "or move a file away",
     ),
     (
         "13 |53100",

@@ -191,6 +191,18 @@ def test_a_file_of_another_ledger_is_reported_until_its_copy_goes_and_never_told
     assert by_human(agent) == []
 
 
+def test_a_file_of_another_ledger_is_imported_under_free_names_where_both_gave_the_same(
+    agent: Agent, tmp_path: Path
+) -> None:
+    bullets = [{"name": "pat-001", "text": "Theirs."}, {"name": "pat-003", "text": "Theirs as well."}]
+    other = Agent.in_folder(tmp_path / "other", {PAT: bullets})
+    assert "import --rename" in agent.call("import", other.playbook, code=1).err
+    agent.call("import", other.playbook, "--rename")
+    texts = {one["name"]: one["text"] for one in agent.json("list")}
+    assert (texts["pat-001"], texts["pat-003"], texts["pat-004"]) == (FIRST, "Theirs as well.", "Theirs.")
+    assert "nothing new" in agent.call("import", other.playbook, "--rename").out
+
+
 def configured(agent: Agent, url: str) -> None:
     (agent.home / ".config/reflector").mkdir(parents=True)
     (agent.home / ".config/reflector/config.toml").write_text(f'ledger_url = "{url}"\n')
