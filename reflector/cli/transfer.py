@@ -292,7 +292,7 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
             for path in gone:
                 path.unlink()
             files = copies(folder, erasure, aside)
-            others = echoes(ledger, erasure) if what is not None else []
+            others = echoes(ledger, erasure) if text is None else []
     new = sum(one.added for one in done)
     if new or ours:
         kept = sum(path not in gone for path in waiting)

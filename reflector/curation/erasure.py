@@ -109,15 +109,17 @@ def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
 
 
 def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
-    """Events that still hold prose of the same reflection or proposal, or one of the very texts that went."""
+    """Events that still hold prose of the same reflections or proposals, or one of the very texts that went."""
     found: list[Event] = []
-    ((event, _),) = erasure.events
+    events = [event for event, _ in erasure.events]
+    gone, targets = ({getattr(one, of) for one in events} for of in ("event_id", "target_id"))
+    reflections = {one.reflection_id for one in events} - {None}
     forms = _forms(erasure)
     for other in ledger.events(types=_HOLDING_TEXT):
-        if other.event_id == event.event_id or other.data is None or other.type == ev.SESSION_RECORDED:
+        if other.event_id in gone or other.data is None or other.type == ev.SESSION_RECORDED:
             continue
-        related = event.reflection_id is not None and other.reflection_id == event.reflection_id
-        related = related or (other.event_id == event.target_id and EVENT_TYPES[other.type].all_prose)
+        related = other.reflection_id in reflections
+        related = related or (other.event_id in targets and EVENT_TYPES[other.type].all_prose)
         whole = json.dumps(_own(other), ensure_ascii=False)
         related = related and whole != "{}"
         if related and any(one.type == ev.EVENT_REDACTED for one in ledger.targeting(other.event_id)):

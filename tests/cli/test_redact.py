@@ -81,6 +81,16 @@ def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(told: Agent,
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
 
 
+def test_a_proposal_that_says_what_an_erased_session_said_is_named(told: Agent, tmp_path: Path) -> None:
+    session = Session("s-2").user("Always tell Jane Doe at the bank before you deploy.")
+    told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
+    (proposed,) = told.events("change.proposed")
+    said = told.call("redact", "--session", "s-2", "--why", "a customer", "--yes").err
+    assert f"position {proposed['position']} (change.proposed) still says the same" in said
+    told.call("redact", str(proposed["position"]), "--why", "a customer", "--yes")
+    assert "Jane" not in told.call("export", "--format", "ndjson").out
+
+
 def test_a_text_comes_from_stdin_and_a_reason_is_wanted(told: Agent) -> None:
     assert told.call("redact", "--where", SECRET, code=2).out == ""
     told.call("redact", "--where", "-", "--why", "a customer", "--yes", typed=f"{SECRET}\n")
