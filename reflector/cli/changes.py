@@ -199,12 +199,15 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
     41..43, or an event's id. Name a session, a reflection or a tag to take its evidence out of the count: nothing is
     subtracted or erased, fewer tags count. The next `undo` goes further back, and `undo` of what an undo appended
     brings it again. Counts that came since stay. If a later change is in the way, it is named and nothing is undone.
+    --dry-run shows changes of bullets, not of evidence.
     """
     with place.reading() as ledger:
         named = last_change(ledger) if what is None else _named(ledger, what)
     if not isinstance(named, list):
         if dry_run:
-            raise click.UsageError("--dry-run shows changes of bullets; `reflector list --counting` shows other counts")
+            raise click.UsageError(
+                "--dry-run shows changes of bullets, and this is evidence; `reflector blame` lists it"
+            )
         _undo_counts(place, named, why, as_json=as_json)
         return
     with place.changing(dry_run=dry_run) as ledger:

@@ -229,7 +229,7 @@ def judge(
     """Judge the citations that nothing decided, with the evidence on the screen.
 
     One key gives each verdict. Your verdict counts instead of those that others gave the bullet in that session;
-    `blame` shows both, and `reflector undo` takes yours back. SESSION NAME VERDICT records one without asking.
+    `blame` shows both, and the printed `undo` takes yours back. SESSION NAME VERDICT records one without asking.
     """
     if (name is None) != (verdict is None):
         raise click.UsageError("a verdict needs all three: SESSION NAME VERDICT, such as 5f2a91c0 pat-001 helpful")
@@ -244,9 +244,8 @@ def judge(
                 f"session {session} has no citation of {name} that can be judged: the session does not cite it, the"
                 " bullet is gone, or the session is still being judged"
             )
-        position = _record(place, one, verdict, why or "")
         note(f"{one.name} {verdict} in session {one.session_id}.")
-        note(f"Undo: {place.command('undo', str(position))}")
+        _record(place, one, verdict, why or "")
     elif as_json:
         print_json(found)
     elif not found:
@@ -297,10 +296,9 @@ def _line(who: str, text: str, most: int | None) -> str:
     return f"{who:>9}  {quote(text, most)}"
 
 
-def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> int:
-    """Record a verdict; returns its position."""
+def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> None:
     with place.changing() as ledger:
         recorded = standing.judge(ledger, one, verdict, why)
         answered = Reflected(one.session_id, one.window.event_id, "completed", f"{one.name} {verdict}")
         leave_last_session(place.project().root, [answered], only=True)
-    return recorded.position
+    note(f"Undo: {place.command('undo', str(recorded.position))}")
