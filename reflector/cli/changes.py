@@ -212,7 +212,7 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
         return
     with place.changing(dry_run=dry_run) as ledger:
         found = undoing(ledger, named)
-        how = {"reason": why or "undone", "target": found.targets, "baselines": found.baselines}
+        how = {"reason": why or "undo", "target": found.targets, "baselines": found.baselines}
         steps = _made(place, ledger, found.changes, dry_run=dry_run, again=True, **how)
     _print(place, steps, as_json=as_json)
 

@@ -47,7 +47,7 @@ _NO_WORD = f"{_UNSEEN}: no word, path or command of the line stands in any of th
 _NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
 _NO_SESSION = (
     "No session of this folder is where agents leave theirs; those ingested from elsewhere are not there. "
-    "Next: use your agent here, or go where you did (or drop --since), then run this again"
+    "Next: use your agent here, or go where you did, or look further back with --since; then run this again"
 )
 #: By `benchmarks.coverage`, at the 32,000 tokens of a question.
 _COVERAGE = (
@@ -136,7 +136,7 @@ def check(
     project = _with_judge(place, judge)
     advice = advice_of(project.root, files)
     if not advice.lines:
-        looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md and rules, none of which is there"
+        looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md or rules, for none is there"
         raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
     with _ledger(project) as ledger:
         known = history.recorded(project, ledger)

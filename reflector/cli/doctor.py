@@ -38,14 +38,14 @@ _STYLES: dict[str, dict[str, Any]] = {"ok": {}, "warning": {"bold": True}, "erro
 
 @click.command()
 @click.option("--fix", is_flag=True, help="First fix what can be fixed safely, and print what was done.")
-@click.option("--report", "as_report", is_flag=True, help="Print a text for an issue: nothing of what anybody wrote.")
+@click.option("--report", "as_report", is_flag=True, help="Print a text for an issue, with nothing that anybody wrote.")
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     """Check everything between the agent and the playbook.
 
     Each line is ok, a warning or an error, with the command that corrects it, and with what --fix would do about it.
-    Without --fix it changes nothing. --fix renews our hooks, takes our files from other users
+    Without --fix it changes nothing. --fix renews our hooks, makes our files private
     and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
     """
     refused = None

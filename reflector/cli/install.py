@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from reflector.hooks.install import Change
 
 
+#: What an option says of `install`, and of `uninstall`.
+_SAID = {
+    "--git": ("Share .claude/playbook.json through git: bullets, not counts.", "Share playbook.json no longer."),
+    "--judge": ("Let your own agents judge sessions; costs tokens.", "Let your own agents judge no longer."),
+    "--mirror": ("A file that keeps the playbook: AGENTS.md.", "A file to take the playbook out of: AGENTS.md."),
+}
+
+
 def _command(function: Callable[[Place, Agent, Scope, bool], None]) -> Callable[..., Any]:
     """Make a function about the hooks in an agent's settings a command's, which also does the rest that its options ask
     for. What would be passed over is refused: who is shown a change must not find that it was made."""
@@ -35,9 +43,9 @@ def _command(function: Callable[[Place, Agent, Scope, bool], None]) -> Callable[
     @wraps(function)
     @click.option("--agent", "name", type=click.Choice(list(AGENTS)), default="claude", show_default=True, help=_AGENT)
     @click.option("--scope", type=click.Choice(SCOPES), default="user", show_default=True, help=_SCOPE)
-    @click.option("--git", is_flag=True, help="Share .claude/playbook.json through git: bullets, not counts.")
-    @click.option("--judge", is_flag=True, help="Let your own agents judge sessions; costs tokens.")
-    @click.option("--mirror", "mirrors", multiple=True, help="A file that keeps the playbook: AGENTS.md.")
+    @click.option("--git", is_flag=True, help=_SAID["--git"][out])
+    @click.option("--judge", is_flag=True, help=_SAID["--judge"][out])
+    @click.option("--mirror", "mirrors", multiple=True, help=_SAID["--mirror"][out])
     @click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing.")
     @click.pass_obj
     def asked(
@@ -245,7 +253,8 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
     else:
         click.echo(safe(f"{changes[0].path}: playbook.json is shared, and merged bullet by bullet in this clone."))
         if not changes[0].is_none:
-            click.echo("Next: git add .claude/.gitattributes .claude/playbook.json && git commit")
+            both = [name for name in (".claude/.gitattributes", ".claude/playbook.json") if (root / name).exists()]
+            click.echo(f"Next: git add {' '.join(both)} && git commit")
         click.echo("In each other clone, once: reflector install --git. To undo: reflector uninstall --git")
 
 
@@ -256,7 +265,10 @@ def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
     with place.pipeline() as pipeline:
         for name in names:
             if out:
-                text = "is without the playbook." if remove_mirror(project, name) else "does not hold the playbook."
+                text = "does not hold the playbook."
+                if remove_mirror(project, name):
+                    is_there = (project.root / name).exists()
+                    text = "is without the playbook." if is_there else "held nothing else, and was removed."
             else:
                 how = "holds the playbook now" if (project.root / name).exists() else "was created"
                 add_mirror(pipeline.ledger, project, name)
@@ -301,7 +313,7 @@ def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> N
         note(f"reflector: {off} has {switch}: no hook runs until you remove it")
     for other, where, way_out in callers_of(root):
         if other is agent and where != str(path):
-            note(f"reflector: {where} calls us, too; keep one of both: {way_out}")
+            note(f"reflector: {where} calls us, too; keep one of the two: {way_out}")
     if any(part in command for part in _PASSING):
         note(f"reflector: {command} lies in a cache that is cleared; install with 'uv tool install' or pipx")
     if scope == "project":

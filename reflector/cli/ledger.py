@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -100,8 +101,8 @@ def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: boo
         elif drift:
             click.echo(safe("\n".join(line for one in drift for line in one.diff)))
             note(
-                "There is drift. The next command records what was edited in playbook.json; the next one that changes"
-                " something, or `reflector rebuild`, writes the file. See also `reflector verify`."
+                "There is drift. The next command records what was edited in playbook.json, where it can be read;"
+                " `reflector rebuild` writes the file. See also `reflector verify`."
             )
         raise click.exceptions.Exit(1 if drift else 0)
     if mend:
@@ -378,16 +379,16 @@ def restore(place: Place, file: Path, force: bool) -> None:
     if aside is not None:
         note(f"playbook.json was written again; the old file is kept as {aside[0]}")
         shared = ", after `git checkout .claude/playbook.json`, which brings back the advice that git has"
-        own = f"; after that, `reflector import {aside[0]}` adds the advice that only that file has"
+        own = f"; after that, `reflector import {shlex.quote(str(aside[0]))}` adds the advice that only that file has"
         again += shared if is_shared(project.root) else own
     note(f"{again}.")
 
 
-@ledger.command(short_help="Take a ledger for yours, or put one back.")
+@ledger.command(short_help="Accept a ledger as yours, or put one back.")
 @yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
-    """Take a ledger that came with the project for yours, or put one that is gone back from its copy.
+    """Accept a ledger that came with the project as yours, or put one that is gone back from its copy.
 
     Looks at the file without trusting it, says whose history it has, and asks. A project's ledger is yours by itself
     where you made it, moved it or copied it, and where one of its sessions is a transcript in your agent's folder.
@@ -419,7 +420,7 @@ def take(place: Place, yes: bool) -> None:
 def forget(root: Path) -> None:
     """Remove what is known at home of the ledger of a project, its copy included.
 
-    A ledger that still lies in ROOT stays, and is strange from then on; see `reflector ledger take`.
+    A ledger that still lies in ROOT stays, and no longer counts as yours; see `reflector ledger take`.
     """
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"

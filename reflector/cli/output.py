@@ -37,8 +37,8 @@ _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e00
 _LAST = 24
 _LEAST = 6
 
-#: The year of what `short_time` gives.
-_YEAR = r"^\d{4}-(?=\d\d-\d\d \d\d:\d\d$)"
+#: What follows the year in what `short_time` gives.
+_TIME = r"-(?=\d\d-\d\d \d\d:\d\d$)"
 
 #: A number as tables have them: 7, -1.50, 12,000, 40%, and two counters, 7/2.
 _NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?%?(/\d+)?", re.ASCII)
@@ -171,7 +171,7 @@ class _Column:
 
 
 def _fitted(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], room: int) -> list[_Column]:
-    """Return the columns that fit a terminal: times without their year, then extra columns left out, then prose
+    """Return the columns that fit a terminal: times of this year without it, then extra columns left out, then prose
     narrower; where that is not enough, all are."""
 
     def least(column: _Column) -> int:
@@ -182,7 +182,7 @@ def _fitted(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], 
         if sum(least(column) + 2 for column in columns) - 2 <= room:
             break
         columns = [
-            _Column(one.name, [re.sub(_YEAR, "", cell) for cell in one.cells])
+            _Column(one.name, [re.sub(f"^{datetime.now().year}{_TIME}", "", cell) for cell in one.cells])
             for one in columns
             if one.name != left_out
         ]

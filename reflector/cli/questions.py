@@ -143,7 +143,7 @@ def _show_window(window: Window) -> None:
     else:
         how = f"by {window.trigger}{f' ({window.reason})' if window.reason else ''}"
         found = [("read", f"{window.records} records of {window.transcript}")]
-    click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, {how}"))
+    click.echo(safe(f"window {window.position}, recorded {short_time(window.recorded_at)}, {how}"))
     found += [(kind, ", ".join(getattr(window, kind))) for kind in ("cited", "carried", "retired", "unknown")]
     found += [("said wrong", f"{name} {why}") for name, why in window.said_wrong.items()]
     found += [("not judged", window.gate or "")]

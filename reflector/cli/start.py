@@ -103,7 +103,7 @@ class StatusJson:
     """What is recorded, what waits and what failed; `ledger` is null before the first event.
 
     backend_lacks  what the backend lacks, and how to get it
-    told           null until a text was rendered
+    told           null until a text was rendered, and where sessions are told nothing
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
     trial          what a trial that runs says by now; null without one
@@ -179,7 +179,7 @@ def _own() -> Iterator[OwnJson]:
 def status_of(place: Place) -> StatusJson:
     """Return what `status` says of a project. Raises ConfigError."""
     project = place.project()
-    beside, text = told_beside(project), told_text(project.root)
+    beside, text = told_beside(project), told_text(project.root) if project.config.enabled else ""
     backend, mend = described(project.config, project.root)
     found = StatusJson(
         project=str(project.root),

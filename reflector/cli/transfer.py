@@ -88,6 +88,8 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     histories stay provable, and bullets and counters are the same whichever machine merges the other.
     """
     is_export = _is_export(file)
+    if not is_export and file.suffix == ".jsonl":
+        raise click.UsageError("a playbook is JSON or Markdown; `reflector ingest FILE` records a session's transcript")
     if is_export and dry_run:
         raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
     answer: ImportedJson | LoadedJson | Merged

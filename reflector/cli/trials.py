@@ -126,8 +126,8 @@ def stop_(place: Place) -> None:
 def run_(place: Place, folder: Path, command: str, name: str | None, file: Path | None, yes: bool) -> None:
     """Do each task four times, with the advice, without it, without and with it, and compare.
 
-    A task is a folder with a prompt.md, a shell script named check that exits 0 for a task that was done and, where it
-    begins with some, a folder files. Nothing of it is recorded or counted.
+    A task is a folder with a prompt.md, a shell script named check that exits 0 for a task that was done and, if the
+    task needs files to begin with, a folder named files. Nothing of it is recorded or counted.
     """
     if name is not None and file is not None:
         raise click.UsageError("--bullet and --file are two kinds of advice; leave one of them out")
@@ -172,7 +172,7 @@ def _print_plan(found: Plan) -> None:
         note("No session is recorded yet, so nothing is known of a trial here; begin with `reflector import-history`.")
         return
     sessions = f"{counted(found.sessions, 'session')} looked at, {found.weekly:g} a week"
-    ended = f"{found.rate:.0%} of them are {found.outcome}; of {found.known:.0%} anything is known"
+    ended = f"{found.rate:.0%} of them are {found.outcome}; something is known of {found.known:.0%}"
     used = f", used in {found.used:.0%} of them" if found.used < 1 else ""
     click.echo(f"{sessions}; {ended}{used}. With {found.share:.0%} going without:")
     for one in found.lengths:
@@ -190,5 +190,5 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
         rows.append((what, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(("waiting", f"{found.unsettled} of less than a day, {found.unknown} without an outcome"))
     what = safe(", ".join(found.bullets)) or "the playbook"
-    rows.append(("trial", f"{found.state}; {found.share:.0%} of sessions go without {what}"))
+    rows.append(("trial", f"{found.state}; {found.share:.0%} of its sessions without {what}"))
     print_facts([*rows, *heads], 9)

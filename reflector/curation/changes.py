@@ -189,7 +189,7 @@ def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
 
 def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
     if not names or len(set(names)) != len(names):
-        return "a merge is of different bullets, or of one whose place new words take"
+        return "a merge is of different bullets, or of one and a new text for it"
     if len(names) > MOST_SOURCES:
         return f"a merge is of at most {MOST_SOURCES} bullets, these are {len(names)}"
     return next((what for name in names if (what := gone(rows, name))), None)

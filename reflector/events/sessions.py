@@ -38,7 +38,7 @@ def _window(data: Any) -> str:
 
 def _came(data: Any) -> str:
     ran = [f"{what} {data[what]}" for what in ("tests", "build") if data.get(what)]
-    return "; ".join([f"{data.get('corrections')} corrections in {data.get('turns')} turns", *ran])
+    return "; ".join([f"{data.get('corrections')} of {data.get('turns')} turns corrected", *ran])
 
 
 def reason(data: Any) -> str:

@@ -274,7 +274,7 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
     assert any(line.startswith(f"reflector: {off} has ") for line in notes(agent, "--agent", "gemini"))
     put(agent, b'{"enabledPlugins": {"reflector@house": true, "other@house": true}}', scope="project")
     plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
-    assert notes(agent) == [plugin.format("calls us, too; keep one of both")]
+    assert notes(agent) == [plugin.format("calls us, too; keep one of the two")]
     assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls us")
     put(agent, b'{"enabledPlugins": {"reflector@house": false}}', scope="local")
     assert notes(agent) == []
@@ -283,7 +283,7 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
 def test_what_else_calls_us_is_reported_with_what_ends_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     wrapped = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}}
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
-    assert notes(agent) == [f"reflector: {path} calls us, too; keep one of both: edit it"]
+    assert notes(agent) == [f"reflector: {path} calls us, too; keep one of the two: edit it"]
     agent.call("install", "--agent", "codex")
     assert "names your own interpreter" in agent.call("install", "--agent", "codex", "--scope", "project").err
     told = agent.call("uninstall").err
