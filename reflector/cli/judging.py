@@ -69,7 +69,7 @@ def reflect(
 
     SESSION is a session's id or its beginning; without one, everything that waits or failed is tried again, deliveries
     of hooks and windows that waited for a budget included. A named session bypasses the gate and its budgets, even if
-    it was skipped, failed, given up or declined by the model. A judged session stays as it is; --dry-run shows its prompt.
+    it was skipped, failed, given up or declined by the model. A judged one stays as it is; --dry-run shows its prompt.
 
     With --reparse, where the parser reads other tags than those that count, the old reading is retracted and the new
     one counts.
