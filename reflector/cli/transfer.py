@@ -146,23 +146,23 @@ def _has_events(place: Place) -> bool:
 
 
 def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> ImportedJson:
-    with place.pipeline() as pipeline:
+    project = place.project()
+    with place.changing(dry_run=dry_run) as ledger:
         raw = read_bounded(file, MAX_BYTES)
-        loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
+        loaded = load_any(raw, [row.name for row in ledger.rows()], project.first_number)
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
-        loaded, watched = adopting(pipeline.ledger, loaded, raw)
-        loaded = under_free_names(pipeline.ledger, loaded, pipeline.project.first_number) if rename else loaded
-        loaded, known = without_known(pipeline.ledger, loaded)
-        new, undo = new_bullets(pipeline.ledger, loaded, file), None
-        restored = [bullet for step in changing(pipeline.ledger, watched) for bullet in step.after]
+        loaded, watched = adopting(ledger, loaded, raw)
+        loaded = under_free_names(ledger, loaded, project.first_number) if rename else loaded
+        loaded, known = without_known(ledger, loaded)
+        new, undo = new_bullets(ledger, loaded, file), None
+        restored = [bullet for step in changing(ledger, watched) for bullet in step.after]
         if (new or watched) and not dry_run:
-            apply(pipeline.ledger, watched, actor="import")
+            apply(ledger, watched, actor="import")
             undo = place.command("remove", *(bullet.name for bullet in restored))
             if new:
-                import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
-                undo = place.command("undo", str(pipeline.ledger.head().position))
-            pipeline.write()
+                import_bullets(ledger, project, loaded, raw, file)
+                undo = place.command("undo", str(ledger.head().position))
         new = [*restored, *new]
     for text in loaded.notes:
         note(text)

@@ -68,6 +68,13 @@ def test_no_password_is_shown_and_without_a_ledger_nothing_is_copied(told: Agent
     assert not (tmp_path / "x.db").exists()
 
 
+def test_a_dry_run_of_an_import_leaves_nothing_behind_where_there_is_no_playbook(tmp_path: Path) -> None:
+    agent, rules = Agent.bare(tmp_path), tmp_path / "rules.md"
+    rules.write_text("- Use tabs always.\n")
+    assert "1 bullet would be imported" in agent.call("import", rules, "--dry-run").out
+    assert not agent.claude.exists()
+
+
 def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(agent: Agent, tmp_path: Path) -> None:
     rules = tmp_path / "rules.md"
     rules.write_text("# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n")
