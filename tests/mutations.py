@@ -50,6 +50,7 @@ SHOWN = ("tests/reflection/test_excerpt.py",)
 HOSTILE = ("tests/reflection/test_hostile.py::test_no_transcript_moves_a_counter_by_the_api",)
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = ("tests/reflection/test_runner.py", "tests/reflection/test_gate.py")
+MIRRORED = ("tests/curation/test_mirrors.py",)
 PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py")
 KEPT_FILE = tuple(f"tests/curation/test_{name}.py" for name in ("file_in_any_hands", "playbook_file", "sharing"))
 LESSONS = ("tests/lessons/test_book.py",)
@@ -87,7 +88,7 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of("transcripts", "claude_code co
 BUILDING, CITATIONS = of("transcripts", "building citations")
 APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
 HTML = "reflector/report/html.py"
-UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES = of("curation", "undoing proposals playbook_file watching")
+UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES, MIRRORS = of("curation", "undoing proposals playbook_file watching mirrors")
 CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of("reflection/rules", "citation findings follow people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner reflection_events gate")
 GROUNDS, PARSED, EXCERPT, CHECKING = of("reflection", "evidence answers excerpt checking")
@@ -128,7 +129,8 @@ MUTATIONS = [
     Mutation(CHECKING, "& rows - said", "& rows", LINED),
     Mutation(CHECKING, "if one.reflection_id not in read)", "if False)", LINED),
     Mutation(LINES, ">= _REWORDED", "> 1", LINED),
-    Mutation(LINES, '_WATCHED if change.kind in ("add", "restore")', '_WATCHED if change.kind == "add"', LINED),
+    Mutation(MIRRORS, " and not _is_seen(ledger, project, name, found.body)", "", MIRRORED),
+    Mutation(LINES, 'if change.kind in ("add", "restore") else None', 'if change.kind == "add" else None', LINED),
     Mutation(CHECKED, "and then.is_active(done)", "", LINED),
     Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
     Mutation(LINES, "inside[:1] if by", "inside if by", LINED),

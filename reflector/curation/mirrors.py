@@ -13,16 +13,16 @@ counters: it changes when advice does, not with each session.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from reflector.curation.edits import Base, in_git, take_in_turn
-from reflector.curation.playbook_file import digest
+from reflector.curation.playbook_file import checkpoint_of, digest, read
 from reflector.events.registry import ADVICE, RARE_TYPES, fold
-from reflector.files import Changed, read_ours, replace_read
+from reflector.files import Changed, replace_read
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES
 from reflector.mistakes import Mistake
@@ -32,17 +32,18 @@ from reflector.playbook.markdown import load_markdown
 from reflector.playbook.names import SECTIONS, by_number
 from reflector.project import Project
 
-_MAX_BYTES: Final = 4 << 20
 #: How many changes of the playbook ago a section may have been written that somebody edits.
 _MOST_TRIED: Final = 50
 _NEW_FILE: Final = {".cursor/rules/playbook.mdc": b"---\ndescription: The playbook\nalwaysApply: true\n---\n"}
 _BEGIN: Final = re.compile(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
 _END: Final = b"<!-- reflector:end -->"
 _SAYS: Final = "The next lines are the playbook, kept by reflector. Edit them here or there."
+#: What `take_in_turn` takes of an edit.
+_Edit = tuple[Base, Loaded | None, Loaded, str]
 
 
 class Mirror(NamedTuple):
-    """A file with the playbook in it: `state` is current, behind or edited; `trouble` says why it cannot be kept."""
+    """A file with the playbook in it: `state` is current, behind, edited or unreadable, and `trouble` says why."""
 
     name: str
     state: str
@@ -56,34 +57,35 @@ def mirrors(ledger: Ledger, project: Project) -> list[Mirror]:
         Mirror(name, "unreadable", found)
         if isinstance(found, str)
         else Mirror(name, "edited" if found.is_edited else "current" if found.body == body else "behind")
-        for name, found in _found(project)
+        for name, found, _ in _found(ledger, project)
     ]
 
 
 def take_mirrored(ledger: Ledger, project: Project) -> list[str]:
-    """Append what people changed in the marked sections; return what needs a person.
+    """Append what people changed in the marked sections, each edit once; return what needs a person.
 
     Raises LedgerError.
     """
     notes = []
-    for name, found in _found(project):
-        fault = found if isinstance(found, str) else _take(ledger, project, name, found) if found.is_edited else None
-        notes += [f"{name}: {fault}"] if fault else []
+    for name, found, edit in _found(ledger, project):
+        if isinstance(found, str):
+            notes.append(f"{name}: {found}")
+            continue
+        if edit is not None:
+            take_in_turn(ledger, *edit, project)
+        _saw(ledger, project, name, found.body)
     return notes
 
 
 def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
-    """Write the sections that say something else than the ledger; those that hold an edit are left. Return what went
-    wrong. Raises LedgerError."""
+    """Write the sections that say something else than the ledger; an edit that was not taken in is left. Return what
+    went wrong. Raises LedgerError."""
     notes = []
-    marked = [(name, found) for name, found in _found(project) if not isinstance(found, str)]
-    bullets = ledger.bullets() if marked else []
-    body = section_text(bullets)
-    for name, found in marked:
-        if not _is_taken(ledger, found, bullets) if found.is_edited else found.body == body:
+    for name, found, edit in _found(ledger, project):
+        if isinstance(found, str) or edit or (not found.is_edited and found.body == section_text(ledger.bullets())):
             continue
         try:
-            _write(project, name, bullets, found)
+            _write(ledger, project, name, found)
         except Changed:  # a person saved the file meanwhile: the next sync takes that in, and then writes
             continue
         except (OSError, ValueError) as error:
@@ -94,7 +96,7 @@ def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
 def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
     """Write the playbook into a file, which is made if it is missing. Raises Mistake, Changed, OSError, LedgerError."""
     try:
-        _write(project, checked(name), ledger.bullets())
+        _write(ledger, project, checked(name))
     except ValueError as error:
         raise Mistake(f"{name}: {error}") from error
 
@@ -103,19 +105,14 @@ def remove_mirror(project: Project, name: str) -> bool:
     """Take the section out of a file; return whether it had one. A file that was made for it goes. Raises Mistake,
     Changed, OSError."""
     path = _path(project, checked(name))
+    raw = read(path)
     try:
-        raw = read_ours(path, _MAX_BYTES)
-        left = without_section(raw)
-    except FileNotFoundError:
-        return False
+        left = without_section(raw or b"")
     except ValueError as error:
         raise Mistake(f"{name}: {error}") from error
-    if left == raw:
+    if raw is None or left == raw:
         return False
-    if left == _NEW_FILE.get(name, b""):
-        path.unlink()
-    else:
-        replace_read(path, raw, left)
+    replace_read(path, raw, None if left == _NEW_FILE.get(name, b"") else left)
     return True
 
 
@@ -127,20 +124,17 @@ def checked(name: str) -> str:
     return plain
 
 
-def _found(project: Project) -> Iterable[tuple[str, Marked | str]]:
-    """Yield each file that has the marks, with its section or with what is wrong with it."""
-    if project.is_users or project.outer is not None:
-        return
-    for name in AGENT_FILES:
+def _found(ledger: Ledger, project: Project) -> Iterator[tuple[str, Marked | str, _Edit | None]]:
+    """Yield each file that has the marks, with its section or what is wrong with it, and an edit that nobody read."""
+    for name in () if project.is_users or project.outer is not None else AGENT_FILES:
         with suppress(OSError, Mistake):
-            raw = read_ours(_path(project, name), _MAX_BYTES)
+            raw = read(_path(project, name)) or b""
             try:
-                found = find(raw)
+                if (found := find(raw)) is not None:
+                    is_news = found.is_edited and not _is_seen(ledger, project, name, found.body)
+                    yield name, found, _edit(ledger, project, name, found) if is_news else None
             except ValueError as error:
-                yield name, str(error)
-                continue
-            if found is not None:
-                yield name, found
+                yield name, str(error), None
 
 
 def _path(project: Project, name: str) -> Path:
@@ -153,30 +147,33 @@ def _path(project: Project, name: str) -> Path:
     return path
 
 
-def _write(project: Project, name: str, bullets: Sequence[Bullet], instead_of: Marked | None = None) -> None:
-    """Write a file's section, in the place of one that was found. Raises Changed, OSError, ValueError."""
+def _write(ledger: Ledger, project: Project, name: str, instead_of: Marked | None = None) -> None:
+    """Write a file's section, in the place of one that was found. Raises Changed, OSError, ValueError, LedgerError."""
     path = _path(project, name)
-    raw = None
-    with suppress(FileNotFoundError):
-        raw = read_ours(path, _MAX_BYTES)
+    raw = read(path)
     if instead_of is not None and (raw is None or find(raw) != instead_of):
         raise Changed(name)
+    bullets = ledger.bullets()
     replace_read(path, raw, with_section(_NEW_FILE.get(name, b"") if raw is None else raw, bullets))
+    _saw(ledger, project, name, section_text(bullets))
 
 
-def _take(ledger: Ledger, project: Project, name: str, found: Marked) -> str | None:
-    """Append the edits of a section; return what is wrong with it."""
+def _edit(ledger: Ledger, project: Project, name: str, found: Marked) -> _Edit:
+    """Return what was changed in a section. Raises ValueError for a change that cannot be taken in."""
     base = _base(ledger, found.digest)
     if base is None:
-        return (
+        raise ValueError(
             "its playbook was edited, and what it said before is not known here; make the change in the playbook, then "
             f"write the section again with `reflector install --mirror {name}`"
         )
-    loaded = _read(ledger, project, base, found.body)
+    loaded = _read(ledger, project, base, found)
     if loaded.problems and found.body.strip():
-        return f"{loaded.problems[0]}; it is left as it is"
+        raise ValueError(
+            f"its playbook is left as it is: {loaded.problems[0]}. Correct it, or write it from the ledger with "
+            f"`reflector install --mirror {name}`"
+        )
     if not loaded.bullets and base.bullets:
-        return (
+        raise ValueError(
             "its playbook is empty; remove the section with `reflector uninstall --mirror`, or bring it back; it is "
             "left as it is"
         )
@@ -185,14 +182,13 @@ def _take(ledger: Ledger, project: Project, name: str, found: Marked) -> str | N
         version = in_git(project.root, name)
         section = find(version.content) if version is not None else None
         if section is not None and section.digest == found.digest and section.is_edited:
-            by_git = _read(ledger, project, base, section.body)
-    take_in_turn(ledger, base, by_git, loaded, digest(found.body), project)
-    return None
+            by_git = _read(ledger, project, base, section)
+    return base, by_git, loaded, digest(found.body)
 
 
-def _read(ledger: Ledger, project: Project, base: Base, body: str) -> Loaded:
+def _read(ledger: Ledger, project: Project, base: Base, section: Marked) -> Loaded:
     """Return the bullets of a section that was written from a state of the playbook."""
-    loaded = load_markdown(body, [row.name for row in ledger.rows()], project.first_number)
+    loaded = load_markdown(section.body, [row.name for row in ledger.rows()], project.first_number)
     said = {bullet.name: bullet for bullet in base.bullets}
     # The section has each bullet on one line, and says nothing of its counters.
     bullets = [
@@ -204,13 +200,15 @@ def _read(ledger: Ledger, project: Project, base: Base, body: str) -> Loaded:
     return replace(loaded, bullets=tuple(bullets), uncounted=frozenset(bullet.name for bullet in bullets))
 
 
-def _is_taken(ledger: Ledger, found: Marked, bullets: Sequence[Bullet]) -> bool:
-    """Return whether the playbook says what an edited section says, so that writing it loses nothing."""
-    if _base(ledger, found.digest) is None:
-        return False
-    loaded = load_markdown(found.body)
-    there = {(bullet.section, one_line(bullet.text)) for bullet in bullets}
-    return not loaded.problems and bool(loaded.bullets) and all((b.section, b.text) in there for b in loaded.bullets)
+def _is_seen(ledger: Ledger, project: Project, name: str, body: str) -> bool:
+    """Return whether a section says what it said when it was read or written last: an edit that is left in its file, as
+    a question leaves it, is no news then, whatever became of it since."""
+    return (ledger.checkpoint(checkpoint_of(project, name)) or (0, ""))[1] == digest(body)
+
+
+def _saw(ledger: Ledger, project: Project, name: str, body: str) -> None:
+    if not _is_seen(ledger, project, name, body):
+        ledger.set_checkpoint(checkpoint_of(project, name), ledger.head().position, digest(body))
 
 
 def _base(ledger: Ledger, mark: str) -> Base | None:
@@ -258,7 +256,7 @@ def find(raw: bytes) -> Marked | None:
     if not end:
         raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing behind it")
     if again := _BEGIN.search(raw, begin.end()):
-        raise ValueError(f"{_line(raw, again)}: a second playbook begins; remove one of the two")
+        raise ValueError(f"{_line(raw, again)}: a second playbook begins, as git leaves it in a conflict; keep either")
     lead = len(begin[3]) * int(begin[2])
     body = raw[begin.end() : end].decode("utf-8", "replace").replace("\r\n", "\n")
     tail = raw[end + len(_END) :]

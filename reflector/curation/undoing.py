@@ -326,12 +326,8 @@ def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
     if not reason:
         raise RetractionRefused("the reason is empty; say with --why why, for later readers of the ledger")
     type_, data = ev.EVIDENCE_RETRACTED, {"reason": reason}
-    return ledger.append(
-        [
-            NewEvent(type_, identity(type_, id), data, "human", target_id=id)
-            for id in {end.event_id: None for end in ends}
-        ]
-    )
+    ids = dict.fromkeys(end.event_id for end in ends)
+    return ledger.append([NewEvent(type_, identity(type_, id), data, "human", target_id=id) for id in ids])
 
 
 def _line(ledger: Ledger, target: Event) -> list[Event]:

@@ -34,8 +34,6 @@ from reflector.playbook.markdown import is_markdown, load_markdown
 from reflector.playbook.names import Names
 
 ACTOR: Final = "check"
-_GONE: Final = "gone from "
-_WATCHED: Final = {"watched": True}
 #: The share of words in order from which on one text is another one reworded.
 _REWORDED: Final = 0.6
 #: What the agents load in a project besides `AGENT_FILES`, below its folder.
@@ -117,10 +115,8 @@ def _texts(root: Path, named: Sequence[Path], unfollowed: list[str]) -> Iterator
     """Yield (path as it is shown, content) of each file and of what it imports, each once."""
     inside = [root.resolve(), *(Path(one).resolve() for one in agent_folders())]
     seen: set[Path] = set()
-    wanted: list[tuple[Path, int, str]] = []
-    if named:
-        wanted = [(path.absolute(), 0, "") for path in named]
-    else:
+    wanted = [(path.absolute(), 0, "") for path in named]
+    if not named:
         found = [root / name for name in AGENT_FILES] + sorted(path for one in _RULES for path in root.glob(one))
         wanted = [(path, 0, "?") for path in found if path.exists()]
     while wanted:
@@ -166,8 +162,8 @@ def watch(ledger: Ledger, found: Watching) -> None:
         [
             bullet_event(
                 change, change.name or "", position, index,
-                actor=ACTOR, origin=file, reason=f"{_GONE}{file}",
-                more=_WATCHED if change.kind in ("add", "restore") else None,
+                actor=ACTOR, origin=file, reason=f"gone from {file}",
+                more={"watched": True} if change.kind in ("add", "restore") else None,
             )
             for index, (change, file) in enumerate(found.changes)
         ]

@@ -116,10 +116,50 @@ def test_a_question_takes_an_edit_in_and_leaves_the_file(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
+    ("commands", "said"),
+    [
+        ("list, undo", "- [pat-002] Keep functions small."),
+        ("list, remove pat-002", ""),
+        ("revise pat-002 Short.", "- [pat-002] Short."),
+    ],
+)
+def test_what_becomes_of_an_edit_is_written_over_it(agent: Agent, commands: str, said: str) -> None:
+    edit(agent, "[pat-002] Keep functions small.", "[pat-002] Keep them small.")
+    for command in (*commands.split(", "), "list", "drain"):
+        agent.call(*command.split(" ", 2))
+    assert re.findall(r"- \[pat-00[2-9]].*", text(agent)) == [said][: bool(said)]
+    assert [one["data"]["text"] for one in agent.events("bullet.revised")][:1] == ["Keep them small."]
+
+
+def test_two_files_with_different_edits_get_the_same_section(agent: Agent) -> None:
+    agent.call("install", "--mirror", "GEMINI.md")
+    edit(agent, "Keep functions small.", "Keep them small.")
+    other = agent.project / "GEMINI.md"
+    other.write_text(other.read_text("utf-8").replace("Keep functions small.", "Keep them short."), "utf-8")
+    agent.call("drain")
+    assert [one["data"]["text"] for one in agent.events("bullet.revised")] == ["Keep them small.", "Keep them short."]
+    assert "Keep them short." in text(agent)
+
+
+def test_the_same_edit_made_again_after_its_undo_is_another_one(agent: Agent) -> None:
+    for _ in range(2):
+        edit(agent, "- [pat-002] Keep functions small.", "- [pat-002] Keep them small.")
+        agent.call("list")
+        agent.call("undo")
+    assert len(agent.events("bullet.revised")) == 4
+    assert "[pat-002] Keep functions small." in text(agent)
+
+
+@pytest.mark.parametrize(
     ("broken", "mended", "told"),
     [
-        (r"begin [0-9a-f]{12}", "begin " + "0" * 12, "AGENTS.md: its playbook was edited"),
+        (r"(?s)begin [0-9a-f]{12}(.*)small", "begin " + "0" * 12 + r"\1large", "AGENTS.md: its playbook was edited"),
         (r"<!-- reflector:end -->\n", "", "AGENTS.md: line 5: the mark <!-- reflector:end --> is missing"),
+        (
+            r"(<!-- reflector:begin .*\n)",
+            r"\1=======\n\1",
+            "AGENTS.md: line 7: a second playbook begins, as",
+        ),
         (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", "AGENTS.md: its playbook is empty"),
     ],
 )
@@ -129,6 +169,7 @@ def test_a_section_that_cannot_be_read_is_left_and_named(agent: Agent, broken: s
     assert told in agent.call("add", "ctx", "More.").err
     assert text(agent) == edited
     assert "pat-001" in agent.call("list").out
+    assert told in agent.call("doctor", code=None).out
 
 
 def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that_was_made_for_it(agent: Agent) -> None:
