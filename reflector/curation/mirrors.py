@@ -19,8 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from reflector.curation.changes import advice_fault
 from reflector.curation.edits import Base, in_git, take_in_turn
-from reflector.curation.playbook_file import checkpoint_of, digest, read
+from reflector.curation.playbook_file import checkpoint_of, digest, read, unfit
 from reflector.events.registry import ADVICE, RARE_TYPES, fold
 from reflector.files import Changed, replace_read
 from reflector.ledger.store import Ledger
@@ -40,6 +41,7 @@ _END: Final = b"<!-- reflector:end -->"
 _SAYS: Final = "The next lines are the playbook, kept by reflector. Edit them here or there."
 #: What `take_in_turn` takes of an edit.
 _Edit = tuple[Base, Loaded | None, Loaded, str]
+_INTRO: Final = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
 
 
 class Mirror(NamedTuple):
@@ -167,15 +169,13 @@ def _edit(ledger: Ledger, project: Project, name: str, found: Marked) -> _Edit:
             f"write the section again with `reflector install --mirror {name}`"
         )
     loaded = _read(ledger, project, base, found)
-    if loaded.problems and found.body.strip():
+    said = {bullet.text for bullet in base.bullets}
+    new = [bullet for bullet in loaded.bullets if bullet.text not in said]
+    is_empty = base.bullets and not found.body.strip()
+    if faults := ["it is empty"] if is_empty else [*loaded.problems, *loaded.notes, *unfit(new, advice_fault)]:
         raise ValueError(
-            f"its playbook is left as it is: {loaded.problems[0]}. Correct it, or write it from the ledger with "
-            f"`reflector install --mirror {name}`"
-        )
-    if not loaded.bullets and base.bullets:
-        raise ValueError(
-            "its playbook is empty; remove the section with `reflector uninstall --mirror`, or bring it back; it is "
-            "left as it is"
+            f"its playbook is left as it is: {faults[0]}. Correct it, move what is not a bullet out of the marks, or "
+            f"write it from the ledger with `reflector install --mirror {name}`"
         )
     by_git = None
     with suppress(ValueError):  # a version whose marks nobody can read says nothing
@@ -188,7 +188,9 @@ def _edit(ledger: Ledger, project: Project, name: str, found: Marked) -> _Edit:
 
 def _read(ledger: Ledger, project: Project, base: Base, section: Marked) -> Loaded:
     """Return the bullets of a section that was written from a state of the playbook."""
-    loaded = load_markdown(section.body, [row.name for row in ledger.rows()], project.first_number)
+    # Its lines are numbered as in the file, and of what it says of itself nothing is advice.
+    body = "\n" * section.line + section.body.replace(_INTRO, "\n\n", 1)
+    loaded = load_markdown(body, [row.name for row in ledger.rows()], project.first_number)
     said = {bullet.name: bullet for bullet in base.bullets}
     # The section has each bullet on one line, and says nothing of its counters.
     bullets = [
@@ -229,6 +231,7 @@ class Marked(NamedTuple):
     body           what the section says, its lines ended by newlines alone
     digest         of the section as it was written
     newline, end   how lines end, and what ends the last mark's
+    line           of the mark that begins it
     """
 
     before: bytes
@@ -237,6 +240,7 @@ class Marked(NamedTuple):
     digest: str
     newline: bytes
     end: bytes
+    line: int = 0
 
     @property
     def is_edited(self) -> bool:
@@ -261,7 +265,8 @@ def find(raw: bytes) -> Marked | None:
     body = raw[begin.end() : end].decode("utf-8", "replace").replace("\r\n", "\n")
     tail = raw[end + len(_END) :]
     after = tail.removeprefix(begin[3])
-    return Marked(raw[: begin.start() - lead], after, body, begin[1].decode(), begin[3], tail[: len(tail) - len(after)])
+    before, end_ = raw[: begin.start() - lead], tail[: len(tail) - len(after)]
+    return Marked(before, after, body, begin[1].decode(), begin[3], end_, raw.count(b"\n", 0, begin.end()))
 
 
 def with_section(raw: bytes, bullets: Iterable[Bullet]) -> bytes:
@@ -291,8 +296,7 @@ def section_text(bullets: Iterable[Bullet]) -> str:
     for bullet in sorted(bullets, key=lambda one: by_number(one.name)):
         lines[bullet.section].append(f"- [{bullet.name}] {one_line(bullet.text)}")
     parts = [f"### {SECTIONS[slug]}\n\n" + "\n".join(found) for slug, found in lines.items() if found]
-    intro = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
-    return "\n\n".join([intro, *parts]) + "\n"
+    return "\n\n".join([_INTRO, *parts]) + "\n"
 
 
 def one_line(text: str) -> str:

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from reflector.curation.mirrors import find, with_section, without_section
 from reflector.playbook.bullet import Bullet
 from tests.curation.test_playbook_file import meanwhile
+from tests.curation.test_proposals import TOKEN
 from tests.playbook.test_document import PLAYBOOKS
 from tests.road.agent import Agent
 from tests.test_locate import commit, git
+
+_LEFT = "AGENTS.md: its playbook is left as it is: "
 
 
 @given(
@@ -160,7 +163,9 @@ def test_the_same_edit_made_again_after_its_undo_is_another_one(agent: Agent) ->
             r"\1=======\n\1",
             "AGENTS.md: line 7: a second playbook begins, as",
         ),
-        (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", "AGENTS.md: its playbook is empty"),
+        (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}it is empty"),
+        (r"(?=<!-- reflector:end)", "\nBe brief.\n", f'{_LEFT}left out: paragraphs (line 19 "Be brief.")'),
+        ("Keep functions small.", f"Use {TOKEN}.", f"{_LEFT}bullet pat-002: the text holds what looks like a secret"),
     ],
 )
 def test_a_section_that_cannot_be_read_is_left_and_named(agent: Agent, broken: str, mended: str, told: str) -> None:
