@@ -13,7 +13,7 @@ counters: it changes when advice does, not with each session.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +97,8 @@ def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
 
 def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
     """Write the playbook into a file, which is made if it is missing. Raises Mistake, Changed, OSError, LedgerError."""
+    if not _files(project):
+        raise Mistake("no file is kept in step with a playbook that is not a project's own; use `reflector export`")
     try:
         _write(ledger, project, checked(name))
     except ValueError as error:
@@ -128,7 +130,7 @@ def checked(name: str) -> str:
 
 def _found(ledger: Ledger, project: Project) -> Iterator[tuple[str, Marked | str, _Edit | None]]:
     """Yield each file that has the marks, with its section or what is wrong with it, and an edit that nobody read."""
-    for name in () if project.is_users or project.outer is not None else AGENT_FILES:
+    for name in _files(project):
         with suppress(OSError, Mistake):
             raw = read(_path(project, name)) or b""
             try:
@@ -137,6 +139,10 @@ def _found(ledger: Ledger, project: Project) -> Iterator[tuple[str, Marked | str
                     yield name, found, _edit(ledger, project, name, found) if is_news else None
             except ValueError as error:
                 yield name, str(error), None
+
+
+def _files(project: Project) -> Sequence[str]:
+    return AGENT_FILES if project.outer is None and not project.is_users else ()
 
 
 def _path(project: Project, name: str) -> Path:

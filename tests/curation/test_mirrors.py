@@ -189,6 +189,12 @@ def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that
     assert not rule.exists()
 
 
+def test_the_users_own_playbook_is_kept_in_no_file(agent: Agent) -> None:
+    agent.call("--user", "add", "pat", "Be brief.")
+    refused = agent.call("--user", "install", "--mirror", "AGENTS.md", code=2).err
+    assert "no file is kept in step with a playbook that is not a project's own" in refused
+
+
 def test_a_link_is_not_followed_out_of_the_project(agent: Agent, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
