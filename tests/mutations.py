@@ -441,9 +441,9 @@ MUTATIONS = [
     Mutation(CONSENT, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
     Mutation(CONSENT, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
     # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills nothing.
-    Mutation(PROPOSALS, '[-1].state in ("waiting", "rejected", "kept"):', '[-1].state == "waiting":', PROPOSED),
+    Mutation(PROPOSALS, '[-1].state in ("waiting", "rejected", "kept", *', '[-1].state in ("waiting", *', PROPOSED),
     Mutation(PROPOSALS, "max((trust, *(one.by for one in evidence)), key=TRUSTS.index)", "trust", PROPOSED),
-    Mutation(PROPOSALS, "if what := _staleness(ledger.rows(), proposal):", "if what := None:", PROPOSED),
+    Mutation(PROPOSALS, "what = _staleness(ledger.rows(), proposal)", "what = None", PROPOSED),
     Mutation(PROPOSALS, "if len(no) >= _MOST_REJECTED:", "if False:", PROPOSED),
     Mutation(PROPOSALS, "        if apart is not None:\n", "        if False:\n", PROPOSED),
     Mutation(PROPOSALS, "for one in known) >= MOST_PROPOSED:", "for one in known) < 0:", PROPOSED),

@@ -174,10 +174,10 @@ def _target(change: Change, target: str | Mapping[str, str] | None) -> str | Non
 
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
-    if change.kind in ("add", "merge", "move") and change.section not in SECTIONS:
-        return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
     if what := _sources_fault(rows, change.names) if change.kind == "merge" else _named_fault(rows, change):
         return what
+    if change.kind in ("add", "merge", "move") and change.section not in SECTIONS:
+        return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
     if again or change.kind not in ("add", "revise", "merge", "restore"):
         return None
     text = rows[change.name or ""].text if change.kind == "restore" else change.text or ""

@@ -2,8 +2,8 @@
 
 Invariant: a proposal changes no playbook. It is an event of its own, and ends once: an approval appends the events of
 its change behind itself, a rejection says why, and one that can no longer be applied, or that waited behind too many
-others, falls away with the reason. The same change that is proposed again gets the decision, and no person is asked
-twice. What the playbook told is not learned from it: a text that it says, or said, is refused.
+others, falls away with the reason, until it can be applied again. The same change proposed again gets the decision, and
+no person is asked twice. What the playbook told is not learned from it: a text that it says, or said, is refused.
 """
 
 from __future__ import annotations
@@ -118,10 +118,8 @@ def propose(
     rows = ledger.rows()
     known, _ = sweep(ledger)
     before = [one for one in known if one.change == change]
-    if before and before[-1].state in ("waiting", "rejected", "kept"):
-        return before[-1]
     what = fault(rows, change)
-    if what and before and before[-1].state == "approved":
+    if before and before[-1].state in ("waiting", "rejected", "kept", *(["approved"] if what else [])):
         return before[-1]
     if what := what or _unwanted(ledger, rows, change, known, origin):
         raise ProposalRefused(f"{what}; nothing was proposed")
@@ -169,12 +167,14 @@ def approve(
 ) -> Step:
     """Make the proposed change, with another `text` if a person gave one. The playbook's lock must be held.
 
-    Raises BulletRefused, LedgerError; ProposalRefused for one that fell away, which is recorded.
+    Raises BulletRefused, LedgerError; ProposalRefused for one that cannot be applied, which is recorded.
     """
-    _check_waits(proposal)
+    what = _staleness(ledger.rows(), proposal)
+    if proposal.state != "stale" or what:
+        _check_waits(proposal)
     if text is not None and proposal.change.text is None:
         raise ProposalRefused(f"proposal {proposal.id[:8]} has no text to change; approve it as it is, or reject it")
-    if what := _staleness(ledger.rows(), proposal):
+    if what:
         ledger.append([_ending(proposal, "stale", what)])
         raise ProposalRefused(f"proposal {proposal.id[:8]} fell away: {what}")
     change = proposal.change if text is None else replace(proposal.change, text=text)

@@ -97,6 +97,7 @@ def test_only_approval_changes_bullets(told: Ledger, change: Change, name: str, 
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
         (Change("unmerge", "pat-001"), "is not made of other bullets"),
         (Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"), "different bullets"),
+        (Change("merge", names=("pat-008", "pat-001"), text="x"), "no bullet is or was called 'pat-008'"),
         (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
     ],
     ids=str,
@@ -160,6 +161,19 @@ def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told:
     with pytest.raises(ProposalRefused, match="fell away: pat-001 was removed"):
         approve(told, again)
     assert [p.state for p in proposals(told, waiting=False)] == ["stale"] * 3
+
+
+def test_a_proposal_that_fell_away_is_approved_where_its_bullet_is_as_it_was(told: Ledger) -> None:
+    one, other = (proposed(told, Change("revise", name, text="Read it all.")) for name in ("pat-001", "pat-002"))
+    removed = apply(told, [Change("remove", "pat-001"), Change("revise", "pat-002", text="Run it.")], actor="human")
+    sweep(told)
+    apply(told, removed[0].inverse, actor="human")
+    approve(told, find(told, one.id))
+    assert texts(told)["pat-001"] == "Read it all."
+    with pytest.raises(ProposalRefused, match="fell away: pat-002 says something else"):
+        approve(told, find(told, other.id))
+    assert [p.state for p in proposals(told, waiting=False)] == ["approved", "stale"]
+    assert list(verify(told)) == []
 
 
 def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
