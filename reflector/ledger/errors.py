@@ -207,8 +207,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         "42501",
         LedgerUnavailable,
-        "{where} refuses the user ({text}); let the ledger's owner run the command, or grant the user what "
-        "`reflector ledger grants --role writer` prints",
+        "{where} refuses the user ({text}); let the ledger's owner run the command, or, where it only appends, "
+        "grant the user what `reflector ledger grants --role writer` prints",
     ),
     (
         "",
