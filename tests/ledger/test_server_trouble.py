@@ -178,7 +178,7 @@ def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_its
 def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_used(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     sql.run(ledger, "DROP TABLE record")
-    with pytest.raises(LedgerCorrupt, match=r"record.*Run `reflector verify`, and restore a backup"):
+    with pytest.raises(LedgerCorrupt, match=r"record.*run `reflector verify`, and restore a backup"):
         ledger.rebuild()
     assert "the table record is missing" in " ".join(map(str, verify(ledger)))
 
