@@ -144,7 +144,7 @@ def _renamed_into(event: Event) -> str | None:
     return event.facts.get("into") if is_merged or event.type == ev.BULLET_RECOUNTED else None
 
 
-def renamed(type_: str, data: Data, names: Mapping[str, str]) -> Data:
+def renamed(type_: str, data: Data, names: Mapping[str, str]) -> dict[str, Any]:
     """Return an event's data with its bullets under their new names.
 
     A renaming is one to one, and touches names where an event says which bullet it means and no prose.

@@ -122,6 +122,7 @@ class Survey:
     named    every name that an event mentions
     names    bullets that have another name here: the name there, and the one here
     late     events that count as recorded later than their ledger's clock said, by position (`Clock`)
+    restated events that say what came of a merge there: they are not appended, so nothing here points to them
     """
 
     header: Header
@@ -134,6 +135,7 @@ class Survey:
     named: set[str] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
     late: dict[int, str] = field(default_factory=dict)
+    restated: set[str | None] = field(default_factory=set)
 
 
 def bullets_of(writing: Writing) -> Bullets:
@@ -152,6 +154,8 @@ def survey(lines: Iterable[str | bytes]) -> Survey:
         stored = one.stored
         found.chains.append(stored.chain)
         _take(found, one, erased)
+        if RESTATED in one.prepared.event.meta:
+            found.restated.add(stored.event_id)
         if MERGED in (meta := one.prepared.event.meta):
             clock.came(first_moment(meta, agreement.NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
@@ -438,12 +442,12 @@ def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Prepared:
     if here.facts is None:
         here = here._replace(facts=found.kept.get(stored.event_id))
     if found.names and here.facts is not None:
-        then = _renamed(stored, here.facts, found)
+        then = _renamed(stored, here.facts, found, ids)
         if then is not here.facts and one.prepared.facts is not None:
             data, data_hash = sealed(then)
             here = here._replace(data=data, data_hash=data_hash)
         here = here._replace(facts=then)
-    target_id = ids.get(stored.target_id or "", stored.target_id)
+    target_id = ids.get(stored.target_id or "", stored.target_id) if stored.target_id not in found.restated else None
     event_id = stored.event_id
     if EVENT_TYPES[stored.type].id_is_name:
         event_id = ids.get(event_id, event_id)
@@ -452,11 +456,13 @@ def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Prepared:
     return here._replace(event=replace(here.event, event_id=event_id, target_id=target_id))
 
 
-def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping[str, Any]:
+def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey, ids: Mapping[str, str]) -> Mapping[str, Any]:
     if stored.type != ev.EVENT_REDACTED or not isinstance(facts.get("kept"), Mapping):
-        return agreement.renamed(stored.type, facts, found.names)
-    kept = agreement.renamed(found.types.get(stored.target_id or "", ""), facts["kept"], found.names)
-    return facts if kept is facts["kept"] else {**facts, "kept": kept}
+        since = (
+            {"since": ids[facts["since"]]} if stored.type == ev.BULLET_RECOUNTED and facts.get("since") in ids else {}
+        )
+        return agreement.renamed(stored.type, facts, found.names) | since
+    return {**facts, "kept": agreement.renamed(found.types.get(stored.target_id or "", ""), facts["kept"], found.names)}
 
 
 def _meta_here(one: Checked, item: Prepared, found: Survey, event_id: str) -> dict[str, Any]:

@@ -152,6 +152,28 @@ def test_one_playbook_comes_of_two_whichever_takes_the_other_in(
     assert {name: bullets(one)[name][-len(row) :] for name, row in wanted.items()} == wanted
 
 
+def test_what_undoes_the_word_of_a_merge_is_a_change_like_any_other_elsewhere(one: Ledger, two: Ledger) -> None:
+    one.append([_BASE, changed(ev.BULLET_REVISED, "pat-001", 1, text="Here")])
+    two.append([_BASE, changed(ev.BULLET_REVISED, "pat-001", 2, text="There")])
+    taken(two, one)
+    (restated,) = two.at([two.head().position])
+    assert (restated.actor, restated.facts["text"]) == ("merge", "There")
+    two.append([replace(changed(ev.BULLET_REVISED, "pat-001", 3, text="Here"), target_id=restated.event_id)])
+    both_take(one, two)
+    assert bullets(one)["pat-001"][1] == "Here"
+
+
+def test_a_count_that_was_undone_under_another_name_is_undone_here(one: Ledger, two: Ledger) -> None:
+    one.append([imported(("pat-001", 0, 0))])
+    born, (seen, *judged) = added("pat-001", "Read the log"), _judged("pat-001", 1)
+    two.append([born, seen, *judged, changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=5, harmful=0)])
+    former = {"since": born.event_id, "baseline_helpful": 0, "baseline_harmful": 0}
+    two.append([changed(ev.BULLET_RECOUNTED, "pat-001", 2, helpful=1, harmful=0, **former), retracted(seen, "no")])
+    taken(one, two, rename=True)
+    assert counts(one, "pat-002") == counts(two) == (0, 0)
+    sound(one, two)
+
+
 def _line(name: str, text: str = "Run the tests", **more: Any) -> NewEvent:
     """A bullet that `check` watches."""
     return replace(one := added(name, text), data={**one.data, "watched": True, **more})
