@@ -23,7 +23,7 @@ class Use(NamedTuple):
     """How a bullet was used, as far as it was judged.
 
     sessions  that gave it a verdict, neutral ones included
-    last      when the session of the last of these verdicts was, ISO 8601 in UTC
+    last      when the latest of these sessions was, ISO 8601 in UTC
     trend     the last eight verdicts that no retraction covers, oldest first: `+` helpful, `-` harmful, `.` neither
     broken    how many judgements say that it was not followed
     """
@@ -40,10 +40,9 @@ def use(
     """Return the use of each bullet that was ever judged, or of one, by its name; `tally` is `usage_at` of the same
     moment, where it is known. Raises LedgerError."""
     tally = tally or usage_at(ledger, past.position if past is not None else None)
-    found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
-    events = ledger.all_at([of.last for of in found.values()])
+    found = {one: of for one, of in tally.bullets.items() if of.trend and name in (None, one)}
     trends = {one: of.trend for one, of in found.items()} | _with_retractions(ledger, past, found)
-    return {one: Use(of.judged, events[of.last].occurred_at, trends[one], of.broken) for one, of in found.items()}
+    return {one: Use(of.judged, of.last, trends[one], of.broken) for one, of in found.items()}
 
 
 def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str]) -> dict[str, str]:

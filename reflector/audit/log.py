@@ -8,10 +8,11 @@ by index; which sessions cite a bullet takes a pass over the events in question.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
-from reflector.events.event import Event
+from reflector.events.event import Event, as_written
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, names_in
 from reflector.ledger.reader import NOT_A_TAG, conditions
 
@@ -38,20 +39,23 @@ def select(
     begin, end  times by the session's own clock: an old session may be recorded today
     """
     asked, values = conditions(types or None, session_id, after, upto)
-    for limit, compared in ((begin, ">="), (end, "<=")):
+    # Another form of a time than that of the limits may be in another order.
+    for limit, compared in ((begin[:19], ">="), (end[:19] and f"{end[:19]}Z", "<=")):
         if limit:
-            asked.append(f"occurred_at {compared} ?")
-            values.append(limit)
+            asked.append(f"(occurred_at {compared} ? OR occurred_at NOT LIKE ?)")
+            values += [limit, "____-__-__T%Z"]
     if bullet is not None:
         asked.append("position IN ?")
         values.append(_about(ledger, bullet))
     # Of one type they are in order; of several, the plus keeps the planner from walking through all events for that.
     several = len(types) > 1 and NOT_A_TAG in asked and session_id is None
-    most = f" LIMIT {newest:d}" if newest is not None else ""
+    most = f" LIMIT {newest:d}" if newest is not None and not (begin or end) else ""
     where = f"{' AND '.join(asked)} ORDER BY {'+' if several else ''}position DESC{most}"
     with ledger.asking() as sql:
-        found = sql.run(f"SELECT position FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
-    return ledger.at([position for (position,) in found], unreadable=True)
+        rows = sql.run(f"SELECT position, occurred_at FROM event WHERE playbook_id = ? AND {where}", *values)  # noqa: S608
+        found = (at for at, time in rows if not (begin or end) or begin <= as_written(time) <= (end or "~"))
+        positions = [*islice(found, newest)]
+    return ledger.at(positions, unreadable=True)
 
 
 def _about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TYPES) -> list[int]:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from reflector.events import event as ev
+from reflector.events.event import written
 from reflector.events.registry import WINDOW_TYPES
 from reflector.ledger.reader import one_of
 from reflector.mistakes import Mistake
@@ -130,7 +131,7 @@ def position_of(ledger: Ledger, moment: str) -> int:
     if text.isdecimal() and text.isascii():
         return _position(ledger, text)
     ends = _ends(text)
-    return ledger.position_at(_written(ends[1])) if ends is not None else _in_session(ledger, text, "max")
+    return ledger.position_at(written(ends[1])) if ends is not None else _in_session(ledger, text, "max")
 
 
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
@@ -153,11 +154,7 @@ def period(text: str) -> tuple[str, str] | None:
     """Return the first and the last microsecond of a time, in UTC as the ledger writes it; None for a text that names
     no time. Raises UnknownReference."""
     ends = _ends(text.strip())
-    return (_written(ends[0]), _written(ends[1])) if ends is not None else None
-
-
-def _written(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (written(ends[0]), written(ends[1])) if ends is not None else None
 
 
 def position_before(ledger: Ledger, moment: str) -> int:
@@ -167,7 +164,7 @@ def position_before(ledger: Ledger, moment: str) -> int:
     """
     text = moment.strip()
     if (ends := _ends(text)) is not None:
-        return ledger.position_at(_written(ends[0] - _INSTANT))
+        return ledger.position_at(written(ends[0] - _INSTANT))
     position = position_of(ledger, text)
     if text.isdecimal() and position == int(text[:18]):
         return max(0, position - 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 SCHEMA_VERSION: Final = 1
@@ -72,6 +73,25 @@ def identity(type_: str, *parts: str | int) -> str:
 
     text = "\n".join([type_, *(str(part).replace("\\", "\\\\").replace("\n", "\\n") for part in parts)])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def time_of(text: Any) -> datetime | None:
+    """Return a time as an event has it, in UTC; None for none."""
+    try:
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def written(time: datetime) -> str:
+    """Return a time in UTC as the ledger writes it: with microseconds, so that texts are in the order of time."""
+    return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def as_written(text: str) -> str:
+    """Return a time of an event as the ledger writes it; a text that is not a time as it is."""
+    return written(found) if (found := time_of(text)) else text
 
 
 def came_through(meta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

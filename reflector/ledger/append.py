@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, Event, NewEvent, identity
+from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, Event, NewEvent, identity, written
 from reflector.events.registry import EVENT_TYPES, new_bullets
 from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
@@ -103,7 +103,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
 
 def utc_now() -> str:
     """Now, as the ledger writes time: ISO 8601 in UTC with microseconds, of fixed width."""
-    return _written(datetime.now(UTC))
+    return written(datetime.now(UTC))
 
 
 def later_than(recorded_at: str) -> str:
@@ -118,16 +118,12 @@ def later_than(recorded_at: str) -> str:
 def just_after(time: str) -> str:
     """Return a microsecond later. Raises LedgerCorrupt for a time after which there is none."""
     try:
-        return _written(datetime.fromisoformat(time) + timedelta(microseconds=1))
+        return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
             f"the head is at the time {time!r}, behind which nothing can be recorded; run `reflector verify`: where "
             "only the head is wrong, `reflector rebuild --mend` mends it, else restore a backup"
         ) from error
-
-
-def _written(moment: datetime) -> str:
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from reflector.events.event import REFLECTION_COMPLETED, as_written, identity
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
-_VERSION: Final = 5
+_VERSION: Final = 6
 #: So many events are counted at each question sooner than the row is written for them.
 _STEP: Final = 1000
 _ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
@@ -41,7 +42,15 @@ _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
 #: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
 TREND: Final = 8
 MARKS: Final = ".+-"
-_TAGS = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
+_TAGS = (
+    "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND position > ?"
+    " AND position <= ? ORDER BY position"
+)
+_WINDOWS_OF = (
+    "SELECT done.reflection_id, seen.occurred_at FROM event AS done JOIN event AS seen"
+    " ON seen.playbook_id = done.playbook_id AND seen.event_id = done.target_id"
+    " WHERE done.playbook_id = ? AND done.event_id IN ? AND done.position <= ?"
+)
 _BROKEN = (
     "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND EXISTS (SELECT 1 FROM event"
     " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data LIKE ?)"
@@ -57,7 +66,7 @@ class Used:
     """A bullet's counts, in sessions.
 
     told, cited, judged  were told it, cited it, gave it a verdict, neutral included
-    last    the position of its last verdict
+    last    when the latest session that gave it a verdict was, as the ledger writes time: whoever judged it, and when
     helped  the position of its last helpful verdict, retracted or not; `told_then` had been told it by then
     trend   the last verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
     broken  how many judgements, of whatever verdict, say that it was not followed
@@ -66,7 +75,7 @@ class Used:
     told: int = 0
     cited: int = 0
     judged: int = 0
-    last: int = 0
+    last: str = ""
     helped: int = 0
     told_then: int = 0
     trend: str = ""
@@ -146,10 +155,13 @@ def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[
     helped: set[str] = set()
 
     def tags() -> Iterator[tuple[int, str, str]]:
-        for position, given, tag, session in sql.run(f"{_TAGS} ORDER BY position", after, upto):
+        rows = sql.run(_TAGS, after, upto).fetchall()
+        ids = {identity(REFLECTION_COMPLETED, row[4] or "") for row in rows}
+        times = {one: as_written(time) for one, time in sql.run(_WINDOWS_OF, ids, upto).fetchall()}
+        for position, given, tag, session, reflection in rows:
             for name in (given, *heirs.get(given, ())):
                 used = found.bullets[name]
-                used.trend, used.last = (used.trend + MARKS[tag])[-TREND:], position
+                used.trend, used.last = (used.trend + MARKS[tag])[-TREND:], max(used.last, times.get(reflection, ""))
                 if tag > 0:
                     used.helped = position
                     helped.add(name)

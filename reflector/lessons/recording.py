@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from reflector.events import event as ev
-from reflector.events.event import Appended, NewEvent, identity
+from reflector.events.event import Appended, NewEvent, identity, time_of, written
 from reflector.events.lessons import MAX_LESSON, POLARITY
 from reflector.events.registry import fields_of
 from reflector.ledger.errors import Conflict
@@ -200,9 +199,6 @@ def _redacted(value: Any) -> Any:
 
 def _utc(time: str) -> str:
     """Return a time as the ledger writes it. Raises Mistake."""
-    try:
-        moment = datetime.fromisoformat(time)
-        aware = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise Mistake(f"{time[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z") from error
-    return aware.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if (moment := time_of(time)) is None:
+        raise Mistake(f"{time[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z")
+    return written(moment)

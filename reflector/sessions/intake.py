@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
@@ -31,7 +31,7 @@ from reflector.text.secrets import quote
 from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import Place, Scan, UnknownTranscript, read_messages, scan
-from reflector.trials.outcome import outcome_event, read_outcome, time_of
+from reflector.trials.outcome import outcome_event, read_outcome
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = _MAX_WHY = 200

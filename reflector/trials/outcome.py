@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from reflector.events.event import SESSION_OUTCOME, Event, NewEvent, identity
+from reflector.events.event import SESSION_OUTCOME, Event, NewEvent, identity, time_of
 from reflector.playbook.names import SECTIONS
 from reflector.reflection.rules.people import read_remark
 from reflector.reflection.rules.steps import Step, read_call, read_result
@@ -154,12 +153,3 @@ def joined(windows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             elif value is not None and not (key == "last" and value == "none"):
                 whole[key] = value
     return whole
-
-
-def time_of(text: Any) -> datetime | None:
-    """Return a time as an event has it, in UTC; None for none."""
-    try:
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, TypeError, OverflowError):
-        return None

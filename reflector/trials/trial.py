@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from reflector.events import event as ev
-from reflector.events.event import HUMAN, Event, NewEvent, identity
+from reflector.events.event import HUMAN, Event, NewEvent, identity, time_of
 from reflector.files import write_durably
 from reflector.handover import TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
 from reflector.ledger.append import append, prepare, utc_now
@@ -37,7 +37,7 @@ from reflector.mistakes import Finding, Mistake
 from reflector.reflection.window import names_in, own_messages
 from reflector.transcripts.reading import UnknownTranscript
 from reflector.trials.draw import MILLION, is_withheld
-from reflector.trials.outcome import OUTCOMES, joined, outcome_event, read_outcome, time_of
+from reflector.trials.outcome import OUTCOMES, joined, outcome_event, read_outcome
 from reflector.trials.statistics import ALPHA, LEAST, MARGIN, Arm, Verdict, ends, interval, verdict
 
 #: After this long an outcome is settled.

@@ -41,6 +41,15 @@ def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger
     assert use(ledger, name="pat-001")["pat-001"].sessions == 1
 
 
+def test_a_bullet_was_last_used_in_the_latest_session_whoever_judged_which_when(ledger: Ledger) -> None:
+    times = ("2026-06-01T11:00:00.5+02:00", "2026-06-01T09:00:00Z", "2026-02-01T09:00:00.000Z")
+    seen = [replace(session(number, f"s{number}"), occurred_at=time) for number, time in enumerate(times)]
+    ledger.append([added("pat-001"), *seen])
+    for number, one in enumerate(seen):
+        ledger.append(reflected(f"r{number}", one, ("pat-001", "helpful")))  # by a clock of today
+        assert use(ledger)["pat-001"].last == "2026-06-01T09:00:00.500000Z"
+
+
 def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: Ledger) -> None:
     first, second = session(1, "s1"), session(2, "s2")
     ledger.append([added("pat-001"), added("pat-002"), first, second])
@@ -118,6 +127,24 @@ def lived_in(ledger: Ledger) -> Ledger:
 def test_an_event_is_chosen_by_all_conditions(lived_in: Ledger, chosen: dict[str, Any], positions: list[int]) -> None:
     assert [event.position for event in select(lived_in, **chosen)] == positions
     assert [event.position for event in select(lived_in, **chosen, newest=2)] == positions[-2:]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "positions"),
+    [
+        ("2026-11-02T09:02:00.123000Z", "", [1, 3, 4]),
+        ("2026-11-02T09:02:00.123001Z", "", [4]),
+        ("", "2026-11-02T09:02:00.123000Z", [1, 2, 3, 5]),
+        ("2026-11-02T09:02:00.000000Z", "2026-11-02T09:02:00.999999Z", [1, 2, 3]),
+    ],
+)
+def test_times_are_compared_in_whatever_form_they_were_recorded(
+    ledger: Ledger, begin: str, end: str, positions: list[int]
+) -> None:
+    times = ("02T09:02:00.123Z", "02T09:02:00Z", "02T11:02:00.123+02:00", "02T09:02:59.999Z", "01T23:32:00-08:00")
+    ledger.append([replace(window(n), occurred_at=f"2026-11-{time}") for n, time in enumerate(times)])
+    assert [event.position for event in select(ledger, begin=begin, end=end)] == positions
+    assert [event.position for event in select(ledger, begin=begin, end=end, newest=2)] == positions[-2:]
 
 
 @pytest.fixture
