@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.audit.standing import verdicts_in
 from reflector.ledger.as_of import Past
-from reflector.ledger.usage import MARKS, TREND, heirs_at, usage_at
+from reflector.ledger.usage import MARKS, TREND, usage_at
 from reflector.playbook.evidence import HARMS, against
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 class Use(NamedTuple):
     """How a bullet was used, as far as it was judged.
 
-    sessions  that gave it a verdict, neutral ones included
+    sessions  that gave it a verdict, neutral ones included; `decided` those that called it helpful or harmful
     last      when the latest of these sessions was, ISO 8601 in UTC
     trend     the last eight verdicts that no retraction covers, oldest first: `+` helpful, `-` harmful, `.` neither
     broken    how many judgements say that it was not followed
     """
 
     sessions: int
+    decided: int
     last: str
     trend: str
     broken: int
@@ -42,7 +43,7 @@ def use(
     tally = tally or usage_at(ledger, past.position if past is not None else None)
     found = {one: of for one, of in tally.bullets.items() if of.trend and name in (None, one)}
     trends = {one: of.trend for one, of in found.items()} | _with_retractions(ledger, past, found)
-    return {one: Use(of.judged, of.last, trends[one], of.broken) for one, of in found.items()}
+    return {one: Use(of.judged, of.decided, of.last, trends[one], of.broken) for one, of in found.items()}
 
 
 def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str]) -> dict[str, str]:
@@ -78,20 +79,13 @@ class Observed(NamedTuple):
 
 def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict[str, Observed]:
     """Return what sessions showed of each bullet: its counters without their baselines, and no more of them than
-    sessions judged it. A verdict that one sentence gave two of its citations counts once. Raises LedgerError."""
-    with ledger.asking() as sql:
-        heirs = heirs_at(sql, (past or ledger.head()).position)
-        query = "SELECT name, baseline_helpful, baseline_harmful FROM bullet WHERE playbook_id = ?"
-        base = {name: (helpful, harmful) for name, helpful, harmful in sql.run(query).fetchall()}
-    if past is not None:
-        base = {name: entry.baseline for name, entry in past.entries.items()}
-    found = {}
-    for row in (past or ledger).rows():
-        family = [row.name, *(name for name, of in heirs.items() if row.name in of)]
-        bases = [base[name] for name in family if name in base]
-        helpful = max(0, row.helpful - sum(up for up, _ in bases))
-        harmful = max(0, row.harmful - sum(down for _, down in bases))
-        most = used[row.name].sessions if row.name in used else 0
+    sessions called it helpful or harmful. Raises LedgerError."""
+    rows, found = (past or ledger).rows(), {}
+    then = past or Past(ledger)  # read behind the rows, so it knows each of them
+    for row in rows:
+        up, down = then.baseline(row.name)
+        helpful, harmful = max(0, row.helpful - up), max(0, row.harmful - down)
+        most = used[row.name].decided if row.name in used else 0
         shown = min(1.0, most / (helpful + harmful)) if helpful + harmful else 0.0
         found[row.name] = Observed(helpful * shown, harmful * shown)
     return found

@@ -68,6 +68,10 @@ class Past:
             )
         return self._book.family(name)
 
+    def baseline(self, name: str) -> tuple[int, int]:
+        """Return (helpful, harmful) of a bullet before any verdict that counts. Raises LedgerCorrupt as `family`."""
+        return self._book.baseline(self.family(name))
+
     def heirs(self, name: str, position: int | None = None) -> list[str]:
         """Return the bullets for which the evidence of one counts besides itself, or its evidence at a position."""
         return self._book.heirs(name, position)

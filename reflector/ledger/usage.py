@@ -56,8 +56,9 @@ _BROKEN = (
     " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data LIKE ?)"
 )
 _TAGS_OF_SESSIONS = (
-    "SELECT event.position, tag.name, event.session_id FROM event JOIN tag ON tag.playbook_id = event.playbook_id"
-    " AND tag.position = event.position WHERE event.playbook_id = ? AND event.session_id IN ? AND event.position <= ?"
+    "SELECT event.position, tag.name, tag.tag, event.session_id FROM event JOIN tag"
+    " ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
+    " WHERE event.playbook_id = ? AND event.session_id IN ? AND event.position <= ?"
 )
 
 
@@ -65,7 +66,7 @@ _TAGS_OF_SESSIONS = (
 class Used:
     """A bullet's counts, in sessions.
 
-    told, cited, judged  were told it, cited it, gave it a verdict, neutral included
+    told, cited, judged  were told it, cited it, gave it a verdict, neutral included; `decided` a helpful or harmful one
     last    when the latest session that gave it a verdict was, as the ledger writes time: whoever judged it, and when
     helped  the position of its last helpful verdict, retracted or not; `told_then` had been told it by then
     trend   the last verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
@@ -75,6 +76,7 @@ class Used:
     told: int = 0
     cited: int = 0
     judged: int = 0
+    decided: int = 0
     last: str = ""
     helped: int = 0
     told_then: int = 0
@@ -111,7 +113,7 @@ class Usage:
         return found
 
 
-#: What a session did with a bullet: told, cited or judged; the bullet's name; the session.
+#: What a session did with a bullet: told, cited, judged or decided; the bullet's name; the session.
 _Did = tuple[str, str, str]
 
 
@@ -119,7 +121,7 @@ def _first(
     heirs: Mapping[str, Collection[str]],
     windows: Iterable[Event],
     tellings: Iterable[Event],
-    tags: Iterable[tuple[int, str, str]],
+    tags: Iterable[tuple[int, str, int, str]],
 ) -> dict[_Did, int]:
     """Return the position at which each session first did what; each of these is given oldest first."""
     found: dict[_Did, int] = {}
@@ -136,8 +138,9 @@ def _first(
         by = one.session_id or one.target_id  # None: a task of an embedder
         if by is not None and one.data is not None:
             take("told", one.data.get("bullets", ()), by, one.position)
-    for position, name, session in tags:
-        take("judged", (name,), session, position)
+    for position, name, tag, session in tags:
+        for did in ("judged", "decided")[: 1 + abs(tag)]:
+            take(did, (name,), session, position)
     return found
 
 
@@ -154,7 +157,7 @@ def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[
     """Count what the events behind one position and up to another say besides."""
     helped: set[str] = set()
 
-    def tags() -> Iterator[tuple[int, str, str]]:
+    def tags() -> Iterator[tuple[int, str, int, str]]:
         rows = sql.run(_TAGS, after, upto).fetchall()
         ids = {identity(REFLECTION_COMPLETED, row[4] or "") for row in rows}
         times = {one: as_written(time) for one, time in sql.run(_WINDOWS_OF, ids, upto).fetchall()}
@@ -166,7 +169,7 @@ def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[
                     used.helped = position
                     helped.add(name)
             if session is not None:
-                yield position, given, session
+                yield position, given, tag, session
 
     shown = [one for one in between(sql, TELLING_TYPES, after, upto) if one.data is not None]
     found.texts += len(shown)
@@ -186,7 +189,7 @@ def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[
 
 def _of_sessions(
     sql: Statements, sessions: Collection[str], upto: int
-) -> tuple[list[Event], list[Event], list[tuple[int, str, str]]]:
+) -> tuple[list[Event], list[Event], list[tuple[int, str, int, str]]]:
     """Return the windows, the tellings and the tags of some sessions up to a position."""
 
     def events(types: Sequence[str], column: str, more: str = "") -> list[Event]:

@@ -8,7 +8,7 @@ import pytest
 
 from reflector.audit import difference as difference_of
 from reflector.audit.blame import IN_A_MERGE, Evidence, Step, UnknownBullet, blame
-from reflector.audit.citations import use
+from reflector.audit.citations import observed, use
 from reflector.audit.difference import difference
 from reflector.audit.doubles import double_counts
 from reflector.audit.log import select
@@ -48,6 +48,16 @@ def test_a_bullet_was_last_used_in_the_latest_session_whoever_judged_which_when(
     for number, one in enumerate(seen):
         ledger.append(reflected(f"r{number}", one, ("pat-001", "helpful")))  # by a clock of today
         assert use(ledger)["pat-001"].last == "2026-06-01T09:00:00.500000Z"
+
+
+def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_decided_nothing(ledger: Ledger) -> None:
+    seen = [session(number, of) for number, of in enumerate(("s1", "s1", "s2"))]
+    ledger.append([imported(("pat-001", 5, 0), ("pat-002", 0, 0)), merged("pat-003", "pat-001", "pat-002"), *seen])
+    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-003", 1, helpful=1, harmful=0)])
+    for number, (one, tag) in enumerate(zip(seen, ("helpful", "helpful", "neutral"), strict=True)):
+        ledger.append(reflected(f"r{number}", one, ("pat-003", tag)))
+    for past in (None, Past(ledger)):
+        assert observed(ledger, past, use(ledger, past))["pat-003"] == (1, 0)
 
 
 def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: Ledger) -> None:
