@@ -19,7 +19,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, SECTION, Question, as_of_option, past, question
 from reflector.cli.output import counted, note, shaped, short_time, table
-from reflector.events.event import BULLET_CHECKED
+from reflector.events.event import BULLET_CHECKED, time_of, written
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import interval
@@ -131,7 +131,8 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "name": lambda one: one.name,
     "harmful": lambda one: (-one.harmful, best_first(one.bullet)),
     "used": lambda one: (-one.used, best_first(one.bullet)),
-    "recent": lambda one: (one.last_used or "", one.position),
+    # A time as the ledger writes it, as a number: the latest first.
+    "recent": lambda one: (-int("0" + "".join(filter(str.isdecimal, one.last_used or ""))), one.position),
 }
 
 
@@ -167,7 +168,9 @@ def list_(
     if counting is not None:
         every = _recounted(asked, every, counting)
     known = [uses.json(row) for row in every if everything or row.status == "live"]
-    before = f"{datetime.now(UTC) - timedelta(days=stale):%Y-%m-%dT%H:%M:%S}" if stale is not None else None
+    last = asked.ledger.at([asked.then.position]) if asked.then is not None else ()
+    now = time_of(last[0].recorded_at) if last else datetime.now(UTC)
+    before = written(now - timedelta(days=stale)) if now is not None and stale is not None else None
     rows = [
         row
         for row in known

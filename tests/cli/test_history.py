@@ -121,11 +121,18 @@ def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent) ->
     assert not agent.ledger.exists()
 
 
-def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(agent: Agent) -> None:
+def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent.environ["TZ"] = "UTC"
+    monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: "2026-01-10T00:00:00.000000Z")
+    put(agent, "s-9", "2026-01-02", session=Session("s-9").cites("mis-001", "helpful"))
     agent.call("import-history")
     for words in (["blame", "pat-001"], ["log"], ["show", "s-0"], ["list", "--sort", "recent"]):
         assert "2026-01-03" in agent.call(*words).out, words
     day = "2026-01-02"
-    assert len(agent.json("log", "--since", day, "--until", day, "--type", "bullet.tagged")) == 1
-    assert "pat-001" in {one["name"] for one in agent.json("list", "--stale", "30")}
+    assert len(agent.json("log", "--since", day, "--until", day, "--type", "bullet.tagged")) == 2
+    recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "recent"))
+    assert (recent, never) == ("pat-001", "pat-002")
+    for moment, names in (((), {"pat-001", "pat-002", "mis-001"}), (("--as-of", "2026-01-10"), {"pat-002"})):
+        assert {one["name"] for one in agent.json("list", "--stale", "30", *moment)} == names
