@@ -39,11 +39,9 @@ def select(
     begin, end  times by the session's own clock: an old session may be recorded today
     """
     asked, values = conditions(types or None, session_id, after, upto)
-    # Another form of a time than that of the limits may be in another order.
-    for limit, compared in ((begin[:19], ">="), (end[:19] and f"{end[:19]}Z", "<=")):
-        if limit:
-            asked.append(f"(occurred_at {compared} ? OR occurred_at NOT LIKE ?)")
-            values += [limit, "____-__-__T%Z"]
+    if begin or end:  # to the second; a time in another form than the limits may be in another order
+        asked.append("(occurred_at BETWEEN ? AND ? OR occurred_at NOT LIKE ?)")
+        values += [begin[:19], f"{end[:19] or '9999'}Z", "____-__-__T%Z"]
     if bullet is not None:
         asked.append("position IN ?")
         values.append(_about(ledger, bullet))
@@ -69,8 +67,11 @@ def _about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TYPES) -> li
             f" AND (data IS NULL OR {position_of}(data, ?) > 0)"
         )
         doubtful = [row[0] for row in sql.run(query, f'"{name}"').fetchall()]
-    naming = (event.position for event in ledger.at(doubtful) if name in names_in(event.type, event.facts))
-    return [*(row[0] for row in tags), *naming]
+    naming = [event for event in ledger.at(doubtful) if name in names_in(event.type, event.facts)]
+    merges = {event.facts["name"] for event in naming if name in event.facts.get("sources", ())}
+    if merges:  # that a merge was undone is about its sources too
+        naming += [one for one in ledger.events(types=[ev.BULLET_UNMERGED]) if one.facts.get("name") in merges]
+    return [*(row[0] for row in tags), *(event.position for event in naming)]
 
 
 def summary(event: Event) -> str:
@@ -87,8 +88,4 @@ def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event
     """Return every event that says something of one bullet: how it came, changed and went, and its tags."""
     kinds = [type_ for type_ in NAMING_TYPES if "name" in EVENT_TYPES[type_].fields]
     found = ledger.at({row.position, *_about(ledger, row.name, kinds)})
-    merges = {event.data["name"] for event in found if event.data and row.name in event.data.get("sources", ())}
-    if merges:  # that a merge was undone is about its sources too
-        undone = ledger.events(types=[ev.BULLET_UNMERGED])
-        found += [event for event in undone if event.facts.get("name") in merges]
-    return [event for event in sorted(found, key=lambda one: one.position) if upto is None or event.position <= upto]
+    return [event for event in found if upto is None or event.position <= upto]

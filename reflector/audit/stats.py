@@ -9,6 +9,7 @@ that was recorded. Weeks begin on Monday, in UTC, and none is left out between t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from reflector.audit.standing import Standing, verdicts_in
 from reflector.events import event as ev
-from reflector.events.registry import WINDOW_TYPES
+from reflector.events.registry import STEP_TYPES, WINDOW_TYPES, window_step
 from reflector.ledger.answers import Group, take_out
 from reflector.ledger.as_of import Past
 from reflector.ledger.reader import one_of
@@ -32,8 +33,8 @@ _STEP, _MOST_GAP = timedelta(days=7), timedelta(days=5 * 365)
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Figures of a ledger; windows have the `states` of now; `groups` by kind, each in order of its keys, days oldest
-    first; `spent` the same by Monday and model."""
+    """Figures of a ledger, its windows by `states`; `groups` by kind, each in order of its keys, days oldest first;
+    `spent` the same by Monday and model."""
 
     events: int
     sessions: int
@@ -63,7 +64,19 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
         for kind, found in groups.items()
     }
     spent = {key: group for key, group in sorted(spent.items()) if group.answers}
-    return Stats(upto, tally.sessions, tally.windows, ledger.window_states(), whole, ordered, spent)
+    states = ledger.window_states() if past is None else _states(ledger, upto)
+    return Stats(upto, tally.sessions, tally.windows, states, whole, ordered, spent)
+
+
+def _states(ledger: Ledger, upto: int) -> dict[str, int]:
+    """Return how many windows were in each state, by the steps that the table of windows takes."""
+    found: dict[str | None, str] = {}
+    for event in ledger.events(types=STEP_TYPES, upto=upto):
+        if (step := window_step(event.type, event.facts)) is None:
+            found[event.event_id] = "pending"
+        elif found.get(event.target_id, "completed") != "completed":
+            found[event.target_id] = step[0]
+    return dict(sorted(Counter(found.values()).items()))
 
 
 @dataclass(slots=True)

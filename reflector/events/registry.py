@@ -53,6 +53,8 @@ ADVICE: Final = frozenset(
 
 #: Types that open a window, on which a reflection and its tags hang.
 WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, RecordsWindow))
+#: Those, and the types that bring a window to a state.
+STEP_TYPES: Final = _where(lambda one: isinstance(one.effect, RecordsWindow | MovesWindow))
 #: Types that say what a backend answered, and that its answer was read.
 ANSWER_TYPES: Final = _where(lambda one: isinstance(one.effect, GivesAnswer))
 COMPLETION_TYPES: Final = _where(lambda one: isinstance(one.effect, CompletesReflection))

@@ -139,6 +139,12 @@ def test_an_event_is_chosen_by_all_conditions(lived_in: Ledger, chosen: dict[str
     assert [event.position for event in select(lived_in, **chosen, newest=2)] == positions[-2:]
 
 
+def test_what_undid_a_merge_is_about_its_sources(ledger: Ledger) -> None:
+    ledger.append([added("pat-001"), added("pat-002"), merged("pat-003", "pat-001", "pat-002"), added("pat-004")])
+    ledger.append([changed(ev.BULLET_UNMERGED, "pat-003", 1)])
+    assert [event.position for event in select(ledger, bullet="pat-001")] == [1, 3, 5]
+
+
 @pytest.mark.parametrize(
     ("begin", "end", "positions"),
     [
@@ -177,6 +183,8 @@ def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> N
     told = [(w.position, w.state, w.attempts, w.changed_at) for w in story.windows]
     assert told == [(w.position, w.state, w.attempts, w.changed_at) for w in lived.windows("s-1")]
     assert {state for _, state, _, _ in told} == {"pending", "answered", "completed", "skipped", "failed", "given_up"}
+    for position, states in ((7, {"pending": 6}), (lived.head().position, lived.window_states())):
+        assert stats(lived, Past(lived, position)).states == states
     assert story.windows[3].gate == "the window cites nothing"
     assert story.windows[4].failures == ["api: busy"]
     assert [w.said_wrong for w in story.windows[1:3]] == [{}, {"pat-001": "moved"}]
