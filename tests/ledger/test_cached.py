@@ -44,7 +44,7 @@ def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
 
 def _answers(ledger: Ledger) -> list[object]:
     told = usage.usage_at(ledger)
-    return [use(ledger), stats(ledger).groups, told.texts, told.told, told.idle]
+    return [use(ledger), stats(ledger), told.texts, told.told, told.idle]
 
 
 def _row(ledger: Ledger) -> list[tuple[object, ...]]:
