@@ -47,18 +47,16 @@ _TAGS = (
     " AND position <= ? ORDER BY position"
 )
 _WINDOWS_OF = (
-    "SELECT done.reflection_id, seen.occurred_at FROM event AS done JOIN event AS seen"
-    " ON seen.playbook_id = done.playbook_id AND seen.event_id = done.target_id"
-    " WHERE done.playbook_id = ? AND done.event_id IN ? AND done.position <= ?"
+    "SELECT done.reflection_id, done.position, seen.occurred_at FROM event done JOIN event seen USING (playbook_id)"
+    " WHERE playbook_id = ? AND seen.event_id = done.target_id AND done.event_id IN ? AND done.position <= ?"
 )
 _BROKEN = (
     "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND EXISTS (SELECT 1 FROM event"
     " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data LIKE ?)"
 )
 _TAGS_OF_SESSIONS = (
-    "SELECT event.position, tag.name, tag.tag, event.session_id FROM event JOIN tag"
-    " ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
-    " WHERE event.playbook_id = ? AND event.session_id IN ? AND event.position <= ?"
+    "SELECT position, tag.name, tag.tag, event.session_id FROM event JOIN tag USING (playbook_id, position)"
+    " WHERE playbook_id = ? AND event.session_id IN ? AND position <= ?"
 )
 
 
@@ -139,8 +137,9 @@ def _first(
         if by is not None and one.data is not None:
             take("told", one.data.get("bullets", ()), by, one.position)
     for position, name, tag, session in tags:
-        for did in ("judged", "decided")[: 1 + abs(tag)]:
-            take(did, (name,), session, position)
+        take("judged", (name,), session, position)
+        if tag:
+            take("decided", (name,), session, position)
     return found
 
 
@@ -159,12 +158,17 @@ def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[
 
     def tags() -> Iterator[tuple[int, str, int, str]]:
         rows = sql.run(_TAGS, after, upto).fetchall()
-        ids = {identity(REFLECTION_COMPLETED, row[4] or "") for row in rows}
-        times = {one: as_written(time) for one, time in sql.run(_WINDOWS_OF, ids, upto).fetchall()}
+        ids = [identity(REFLECTION_COMPLETED, one) for one in {row[4] for row in rows} if one]
+        seen = {one: (at, as_written(time)) for one, at, time in sql.run(_WINDOWS_OF, ids, upto).fetchall()}
         for position, given, tag, session, reflection in rows:
+            done, time = seen.get(reflection, (0, ""))
+            time = time if done < position else ""  # nothing that comes behind a tag changes what it says
             for name in (given, *heirs.get(given, ())):
                 used = found.bullets[name]
-                used.trend, used.last = (used.trend + MARKS[tag])[-TREND:], max(used.last, times.get(reflection, ""))
+                used.trend, used.last = (
+                    (used.trend + MARKS[tag])[-TREND:],
+                    max(used.last, time),
+                )
                 if tag > 0:
                     used.helped = position
                     helped.add(name)

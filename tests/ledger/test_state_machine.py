@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import Event, NewEvent, as_written, identity
 from reflector.events.registry import fold
 from reflector.events.state import verdict
 from reflector.ledger.answers import answers as ask_answers
@@ -305,9 +305,11 @@ def used(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     def counted_for(name: str) -> list[str]:
         return [name, *book.heirs(name)]
 
-    sets: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in ("told", "cited", "judged")}
-    told, cited, judged = sets.values()
-    last: dict[str, int] = {}
+    sets: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in ("told", "cited", "judged", "decided")}
+    told, cited, judged, decided = sets.values()
+    happened = {event.event_id: as_written(event.occurred_at) for event in events}
+    done: dict[str | None, str] = {}
+    last: dict[str, str] = defaultdict(str)
     helped: dict[str, tuple[int, int]] = {}
     trends: dict[str, str] = defaultdict(str)
     broken: dict[str, int] = defaultdict(int)
@@ -322,23 +324,27 @@ def used(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
             if by is not None:
                 for name in (one for given in data.get("bullets", ()) for one in counted_for(given)):
                     told[name].add(by)
+        elif event.type == ev.REFLECTION_COMPLETED:
+            done[event.reflection_id] = happened.get(event.target_id or "", "")
         elif event.type == ev.BULLET_TAGGED:
             given, tag = verdict(data) or (storable(data.get("name")), 0)
             for name in counted_for(given):
-                last[name] = event.position
+                last[name] = max(last[name], done.get(event.reflection_id, ""))
                 broken[name] += data.get("followed") == "no"
                 trends[name] = (trends[name] + ".+-"[tag])[-8:]
                 if tag > 0:
                     helped[name] = (event.position, len(told[name]))
                 if event.session_id is not None:
                     judged[name].add(event.session_id)
+                    decided[name] |= {event.session_id} if tag else set()
     names = {name for of in sets.values() for name, sessions in of.items() if sessions} | last.keys()
     return {
         name: {
             "told": len(told[name]),
             "cited": len(cited[name]),
             "judged": len(judged[name]),
-            "last": last.get(name, 0),
+            "decided": len(decided[name]),
+            "last": last[name],
             "helped": helped.get(name, (0, 0))[0],
             "told_then": helped.get(name, (0, 0))[1],
             "trend": trends[name],
