@@ -48,11 +48,9 @@ def use(
 
 def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str]) -> dict[str, str]:
     """Return the trend of each of these bullets that a retraction took a verdict from."""
-    with ledger.asking() as sql:
-        if sql.run("SELECT 1 FROM retraction WHERE playbook_id = ? LIMIT 1").fetchone() is None:
-            return {}
     past = past or Past(ledger)
-    covered = past.covered()
+    if not (covered := past.covered()):
+        return {}
     with ledger.asking() as sql:
         lost = sql.run("SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND position IN ?", covered).fetchall()
         trends = {one: "" for (name,) in lost for one in (name, *past.heirs(name)) if one in names}

@@ -132,8 +132,6 @@ def _moved(ledger: Ledger, past: Past, then: Past, names: Collection[str]) -> di
     for (name, tag, session_id), (before, after) in members.items():
         if by := len(after) - len(before):
             one = moved.setdefault(name, {}).setdefault(session_id, Moved(session_id))
-            if tag > 0:
-                one.helpful += by
-            else:
-                one.harmful += by
+            one.helpful += by * (tag > 0)
+            one.harmful += by * (tag < 0)
     return moved

@@ -158,7 +158,8 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused("the text that was there before was erased from the ledger; nothing was undone")
     if not changes:
-        raise NothingToUndo(f"nothing of {_span(events)} is left to undo; see `reflector log`")
+        span = f"position {first}" if first == last else f"positions {first} to {last}"
+        raise NothingToUndo(f"nothing of {span} is left to undo; see `reflector log`")
     return Undoing(sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets, baselines)
 
 
@@ -247,11 +248,6 @@ def _in_the_way(ledger: Ledger, name: str, last: int) -> str:
         f"{name} was changed since, at position {event.position} ({event.type}: {said[:80]}), so nothing was undone; "
         f"undo that first with `reflector undo {event.position}`"
     )
-
-
-def _span(events: Sequence[Event]) -> str:
-    first, last = events[0].position, events[-1].position
-    return f"position {first}" if first == last else f"positions {first} to {last}"
 
 
 class RetractionRefused(LedgerError):

@@ -60,24 +60,8 @@ def _is_promoted(data: Data) -> bool:
     return data.get("reason") == PROMOTED
 
 
-def _imported(data: Data) -> Sequence[Data]:
-    return list(data.get("bullets", ()))
-
-
-def _itself(data: Data) -> Sequence[Data]:
-    return [data] if "name" in data else []
-
-
 def _without_baseline(data: Data) -> Sequence[Data]:
     return [{key: data[key] for key in ("name", "section", "text")}] if "name" in data else []
-
-
-def _revised(_: ev.Event, __: Entry, data: Data) -> dict[str, object]:
-    return {"text": data.get("text", REDACTED)}
-
-
-def _moved(_: ev.Event, __: Entry, data: Data) -> dict[str, object]:
-    return {"section": section_slug(data.get("section", ""))}
 
 
 def _removed(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
@@ -123,7 +107,7 @@ TYPES: Final = (
         name=ev.PLAYBOOK_IMPORTED,
         meaning="A file brought bullets with their counters.",
         fields={"bullets": f.needed(f.within(_BULLET, several=True))},
-        effect=AddsBullets(_imported),
+        effect=AddsBullets(lambda data: list(data.get("bullets", ()))),
         summary=_count,
         merge=Merge.BESIDE,
         no_retraction=_UNDO,
@@ -144,7 +128,7 @@ TYPES: Final = (
         name=ev.BULLET_ADDED,
         meaning="A bullet was added, by a person or by the approval of a proposal.",
         fields={**_BULLET, "watched": f.FLAG},  # judged, but neither in the playbook nor told
-        effect=AddsBullets(_itself),
+        effect=AddsBullets(lambda data: [data] if "name" in data else []),
         summary=said("{name} in {section}: {text}"),
         id_is_name=True,
     ),
@@ -152,14 +136,14 @@ TYPES: Final = (
         name=ev.BULLET_REVISED,
         meaning="A bullet has another text.",
         fields={**_NAMED, **_ADVICE},
-        effect=ChangesBullet(_revised),
+        effect=ChangesBullet(lambda _, __, data: {"text": data.get("text", REDACTED)}),
         summary=said("{name}: {text}"),
     ),
     _changed(
         name=ev.BULLET_MOVED,
         meaning="A bullet moved to another section.",
         fields={**_NAMED, **_SECTION},
-        effect=ChangesBullet(_moved),
+        effect=ChangesBullet(lambda _, __, data: {"section": section_slug(data.get("section", ""))}),
         summary=said("{name} to {section}"),
     ),
     _changed(

@@ -46,10 +46,6 @@ def _change(data: Any) -> str:
     return Change.from_data(data["change"]).line
 
 
-def _ending(data: Any) -> str:
-    return f"{data.get('how')}: {data.get('reason')}" if data.get("reason") else str(data.get("how"))
-
-
 _type: Final = partial(EventType, since=6, checked=True)
 
 TYPES: Final = (
@@ -93,7 +89,7 @@ TYPES: Final = (
             "keep": f.NAMES,
         },
         effect=ChangesNothing("a rejected change is not applied"),
-        summary=_ending,
+        summary=lambda data: f"{data.get('how')}: {data['reason']}" if data.get("reason") else str(data.get("how")),
         no_retraction="propose the change again, or make it by hand",
         target=Target("the proposal", required=True, once=True),
     ),

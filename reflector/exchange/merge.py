@@ -88,7 +88,8 @@ class Bullets:
             if here is not None and here not in names.values():
                 names[name] = here
         for name in other.texts:
-            if name not in names and name not in names.values() and self._says(name, other):
+            both_said = (self.texts.get(name, set()) & other.texts[name]) - {REDACTED}
+            if both_said and name not in names and name not in names.values():
                 names[name] = name
         said = {same_words(text): name for name, texts in self.texts.items() for text in sorted(texts - {REDACTED})}
         for name in (one for one in other.texts if one not in names):
@@ -97,10 +98,6 @@ class Bullets:
             if here := next((one for one in lines if one not in names.values()), None):
                 names[name] = here
         return names
-
-    def _says(self, name: str, other: Bullets) -> bool:
-        """Return whether the bullets of this name ever said the same in both histories."""
-        return bool((self.texts.get(name, set()) & other.texts[name]) - {REDACTED})
 
 
 def _first_appended(event_id: str, data_hash: str, meta: Mapping[str, Any]) -> tuple[str, str]:

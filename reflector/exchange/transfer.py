@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, came_through, is_place
+from reflector.events.event import NewEvent, came_through, is_place, time_of
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.ledger.append import Prepared, check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
@@ -164,13 +164,8 @@ def _meta(text: str) -> dict[str, Any]:
 
 
 def _is_time(value: object) -> bool:
-    if not isinstance(value, str) or not _TIME.fullmatch(value) or value >= _END:
-        return False
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:  # a day or an hour that does not exist
-        return False
-    return True
+    # A day or an hour need not exist.
+    return isinstance(value, str) and value < _END and bool(_TIME.fullmatch(value)) and time_of(value) is not None
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

@@ -95,8 +95,10 @@ def observe_outcome(
         raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
     said = {"kind": kind, "source": source, "why": why, "window": window_id}
     data = _without_secrets(said, ev.OUTCOME_OBSERVED)
-    at, who = _utc(observed_at) if observed_at is not None else None, actor or source
-    event = NewEvent(ev.OUTCOME_OBSERVED, "", data, who, at, session_id=session_id, target_id=lesson_id)
+    if (at := time_of(observed_at)) is None and observed_at is not None:
+        raise Mistake(f"{observed_at[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z")
+    about = (data, actor or source, written(at) if at else None, session_id)
+    event = NewEvent(ev.OUTCOME_OBSERVED, "", *about, target_id=lesson_id)
     return _append(ledger, event, (lesson_id, kind, source), key)
 
 
@@ -195,10 +197,3 @@ def _redacted(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_redacted(one) for one in value]
     return redact(value) if isinstance(value, str) else value
-
-
-def _utc(time: str) -> str:
-    """Return a time as the ledger writes it. Raises Mistake."""
-    if (moment := time_of(time)) is None:
-        raise Mistake(f"{time[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z")
-    return written(moment)
