@@ -180,8 +180,8 @@ def _ends(text: str) -> tuple[datetime, datetime] | None:
         if found is None:
             raise ValueError("no ISO 8601")
         begin = datetime.fromisoformat(text.replace(",", "."))
-        # A day without a zone is the local one, which has 23 or 25 hours twice a year: each end by itself.
-        return begin.astimezone(UTC), (begin + _unit(found)).astimezone(UTC) - _INSTANT
+        # A local day has 23 or 25 hours twice a year, and an hour that is there twice ends with its second time.
+        return begin.astimezone(UTC), (begin + _unit(found) - _INSTANT).replace(fold=1).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise UnknownReference(f"{text!r} is not a time ({error}); {_WAYS}") from error
 

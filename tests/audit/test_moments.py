@@ -57,6 +57,7 @@ def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     time.tzset()
     assert period("2026-10-25") == ("2026-10-24T22:00:00.000000Z", "2026-10-25T22:59:59.999999Z")
+    assert period("2026-10-25 02:30") == ("2026-10-25T00:30:00.000000Z", "2026-10-25T01:30:59.999999Z")
     monkeypatch.undo()
     time.tzset()
 
