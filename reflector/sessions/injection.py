@@ -67,6 +67,7 @@ _MOST_RANKS: Final = 8 << 20
 _MOST_SAID = 100
 #: So many undecided bullets are counted, fewer are named.
 _MANY = 3
+_UNDECIDED = " cited, undecided: reflector judge"
 _VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
 #: What is said where no verdict counts, what says most first.
 _ELSE = {
@@ -420,8 +421,9 @@ def leave_last_session(project: Path, reflected: Sequence[Reflected], *, only: b
     said = clean(", ".join(verdicts.values()), _MOST_SAID) or _ELSE[last.outcome]
     cited = list(dict.fromkeys(name for one in windows for name in one.undecided))
     if said == _ELSE["completed"] and cited:
-        what = " and ".join(cited) if len(cited) < _MANY else f"{len(cited)} bullets"
-        said = f"{what} cited, undecided: reflector judge"
+        said = (" and ".join(cited) if len(cited) < _MANY else f"{len(cited)} bullets") + _UNDECIDED
+    elif said == _ELSE["completed"] and is_its and before.endswith(_UNDECIDED):
+        said = before
     if said == _ELSE["skipped"]:
         said = "nothing cited" if last.detail == CITES_NOTHING else said + clean(last.detail, _MOST_SAID)
     with suppress(OSError):

@@ -153,6 +153,8 @@ def done(detail: str = "", session: str | None = "s-1", outcome: Any = "complete
         ([[done(undecided=1)]], "pat-001 cited, undecided: reflector judge"),
         ([[done(undecided=3)]], "3 bullets cited, undecided: reflector judge"),
         ([[done(undecided=1)], [done("pat-001 helpful")]], "pat-001 helpful"),
+        ([[done(undecided=1)], [done()]], "pat-001 cited, undecided: reflector judge"),
+        ([[done(undecided=1)], [done(session="s-2")]], "nothing decided"),
         ([[done(CITES_NOTHING, outcome="skipped")]], "nothing cited"),
         ([[done("transport: away", outcome="failed")]], "judging it failed, see `reflector status`"),
         ([[done("pat-001 helpful"), done(session="s-2")]], "nothing decided"),
