@@ -46,7 +46,7 @@ class Told:
 
     row     as `list --json` has it
     cited   in how many sessions it was cited
-    steps   every step of its counters as `blame` has it; `newest` the newest first, and how many are `earlier`
+    steps   every step of its counters as `blame` has it; `newest` the last one first, and how many are `earlier`
     texts   since when it had each text, by whom, and the text, oldest first
     is_contested  sessions say both, and half and half lies within its interval
     is_harming    too often for chance, as `proposals find` has it

@@ -286,7 +286,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
         steps = said(agent, "blame", one["name"], *as_of)
         by_hand = [(s, (s["uncounted_by"] or {}).get("reason") or "") for s in steps]
         overruled |= {s["position"]: not why.endswith(s["tag"]) for s, why in by_hand if "a person judged it" in why}
-        rows = page.tables.get(f"{one['name']}: its newest counts, the newest first", [])
+        rows = page.tables.get(f"{one['name']}: its last counts, the last one first", [])
         assert [row[3] for row in rows] == [f"{s['helpful']}/{s['harmful']}" for s in steps[:-21:-1]]
         assert [row[1] for row in rows] == [(s["session_id"] or "–")[:8] for s in steps[:-21:-1]]
         assert all((s["quote"] or "") in row[-1] for s, row in zip(steps[:-21:-1], rows, strict=True))
