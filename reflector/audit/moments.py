@@ -116,6 +116,8 @@ _TIME: Final = re.compile(
     r"(?:[T ](?P<minute>\d{2}:\d{2})(?P<second>:\d{2})?(?P<fraction>[.,]\d{1,6})?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
     re.ASCII,
 )
+#: A time of this year, as a narrow table prints it.
+_OF_THIS_YEAR: Final = re.compile(r"\d\d-\d\d( \d\d:\d\d)?", re.ASCII)
 _LIKE_A_TIME: Final = re.compile(r"\d{4}-\d{1,2}(-|\Z)", re.ASCII)
 _INSTANT: Final = timedelta(microseconds=1)
 _WAYS: Final = "a moment is a position (42), a time (2026-11-21, 2026-11-21T09:14, 2026-11-21T09:14Z) or a session's id"
@@ -173,6 +175,8 @@ def position_before(ledger: Ledger, moment: str) -> int:
 
 def _ends(text: str) -> tuple[datetime, datetime] | None:
     """Return the first and the last microsecond of a time, in UTC; None for a text that names no time."""
+    if _OF_THIS_YEAR.fullmatch(text):
+        text = f"{datetime.now().year}-{text}"
     if not _LIKE_A_TIME.match(text):
         return None
     found = _TIME.fullmatch(text)

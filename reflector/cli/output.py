@@ -37,8 +37,8 @@ _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e00
 _LAST = 24
 _LEAST = 6
 
-#: What follows the year in what `short_time` gives.
-_TIME = r"-(?=\d\d-\d\d \d\d:\d\d$)"
+#: What a narrow table leaves out of what `short_time` gives: this year ({}), or the hour of a day of another year.
+_LEFT_OUT = r"^{}-(?=\d\d-\d\d \d\d:\d\d$)|(?<=^\d\d\d\d-\d\d-\d\d) \d\d:\d\d$"
 
 #: A number as tables have them: 7, -1.50, 12,000, 40%, and two counters, 7/2.
 _NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?%?(/\d+)?", re.ASCII)
@@ -123,7 +123,7 @@ def table(
     """Print a table, or without rows the note `empty`, if it is not "".
 
     In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last column), so what
-    identifies a row stays whole. Where that does not fit, times lose their year, and the columns `extra` are left out,
+    identifies a row stays whole. Where that does not fit, times are shortened, and the columns `extra` are left out,
     the first of them first; they are also left out where they are empty. What does not fit even so is cut. `whole`
     breaks the last column into lines instead of cutting it. A column of numbers is aligned to the right.
     """
@@ -171,8 +171,9 @@ class _Column:
 
 
 def _fitted(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], room: int) -> list[_Column]:
-    """Return the columns that fit a terminal: times of this year without it, then extra columns left out, then prose
-    narrower; where that is not enough, all are."""
+    """Return the columns that fit a terminal: times of this year without it and others without the hour, then
+    extra columns left out, then prose narrower; where that is not enough, all are."""
+    left = _LEFT_OUT.format(datetime.now().year)
 
     def least(column: _Column) -> int:
         return min(column.width, _LAST) if column.name in prose else column.width
@@ -182,7 +183,7 @@ def _fitted(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], 
         if sum(least(column) + 2 for column in columns) - 2 <= room:
             break
         columns = [
-            _Column(one.name, [re.sub(f"^{datetime.now().year}{_TIME}", "", cell) for cell in one.cells])
+            _Column(one.name, [re.sub(left, "", cell, count=1) for cell in one.cells])
             for one in columns
             if one.name != left_out
         ]

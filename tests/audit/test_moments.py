@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_a_day_without_a_zone_is_the_local_one_and_meant_to_its_end(ledger: Ledg
     wanted = {"UTC0": "2026-11-20T23:59:59.999999Z", "CET-1CEST": "2026-11-20T22:59:59.999999Z"}
     assert (period("2026-11-20") or ("", ""))[1] == wanted[zone]
     assert position_of(ledger, "2026-11-20") == {"UTC0": 4, "CET-1CEST": 0}[zone]
+
+
+def test_a_time_without_a_year_is_of_this_year() -> None:
+    year = datetime.now().year
+    assert period("11-25") == period(f"{year}-11-25")
+    assert period("11-25 17:24") == period(f"{year}-11-25T17:24")
+    assert period("11-25-2") is None
 
 
 def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import unicodedata
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,17 @@ def test_what_identifies_a_row_is_whole_on_a_narrow_terminal(lived_in: Agent, co
         answer = lived_in.json(*shlex.split(asked), code=None)
         for value in identifying(answer, SWEPT[asked].split()):
             assert re.search(rf"(?<!\S){re.escape(value)}(?![\w…])", printed), (asked, value, printed)
+
+
+def test_a_narrow_table_leaves_out_this_year_and_the_hours_of_other_years(agent: Agent, tmp_path: Path) -> None:
+    for year in (2025, datetime.now().year):
+        session = Session(f"s-{year}").cites("pat-001").write(tmp_path / f"{year}.jsonl")
+        session.write_text(re.sub(r"\b20\d\d(?=-\d\d-\d\dT)", str(year), session.read_text()))
+        agent.call("ingest", session)
+    times = {line.split()[1] for line in on_terminal(agent, 80, "log") if " session.recorded " in line}
+    assert [bool(re.fullmatch(r"2025-\d\d-\d\d|\d\d-\d\d", time)) for time in times] == [True, True]
+    for time in times:
+        assert agent.json("log", "--since", time)
 
 
 def identifying(document: object, keys: list[str]) -> set[str]:
