@@ -80,7 +80,7 @@ def _copies(project: Project) -> Iterator[Check]:
     for one in entries.entries():
         if not os.path.isdir(one.root):  # noqa: PTH112
             what = f"{one.root} is gone, and a copy of its ledger is kept"
-            yield Check("copy", what, f"reflector ledger forget {one.root}")
+            yield Check("copy", what, f"reflector ledger forget {shlex.quote(one.root)}")
 
 
 def _software(_: Project) -> Iterator[Check]:
@@ -101,13 +101,13 @@ def _files(project: Project) -> Iterator[Check]:
     claude = project.playbook_json.parent
     if claude.exists() and not os.access(claude, os.W_OK):
         text = f"{claude} cannot be written, so playbook.json is not kept up to date"
-        yield Check("files", text, f"chmod u+w {claude}", is_error=True)
+        yield Check("files", text, f"chmod u+w {shlex.quote(str(claude))}", is_error=True)
     if not state.exists():
         yield Check("state", f"{state} does not exist yet; it is created with the ledger")
         return
     if open_ := [path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)]:
-        names = " ".join(map(str, open_))
-        what, fix = f"others may read {names}", "takes them, and all below, from everybody but you"
+        names, fix = shlex.join(map(str, open_)), "takes them, and all below, from everybody but you"
+        what = f"others may read {names}"
         yield Check("permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_))
     else:
         yield Check("permissions", f"{state} is yours alone")
@@ -149,10 +149,8 @@ def _playbook(project: Project) -> Iterator[Check]:
         yield _refused(project, problem)
     for kept in kept_of_others(project):
         text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
-        counts = "reflector ledger restore BACKUP, or reflector import-history"
-        yield Check(
-            "playbook", text, f"{counts}; then reflector import --rename {shlex.quote(str(kept))}, and remove it"
-        )
+        back = "reflector ledger restore BACKUP, or reflector import-history; then reflector import --rename"
+        yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove it")
 
 
 def _refused(project: Project, problem: Finding) -> Check:

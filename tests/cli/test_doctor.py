@@ -113,6 +113,18 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         assert any(text in one["text"] and mend in one["mend"] for one in named), (text, named)
 
 
+def test_a_command_that_mends_a_path_with_a_space_can_be_typed(tmp_path: Path) -> None:
+    agent, gone = Agent.bare(tmp_path / "my work"), Agent.bare(tmp_path / "old work")
+    gone.home = agent.home
+    for one in (gone, agent):
+        one.call("add", "pat", "Read the log first.")
+    gone.project.rename(tmp_path / "away")
+    agent.state.chmod(0o755)
+    mends = {check["name"]: check["mend"] for check in agent.json("doctor", code=None)}
+    assert mends["copy"] == f"reflector ledger forget '{gone.project}'"
+    assert mends["permissions"] == f"chmod -R go= '{agent.state}'"
+
+
 def test_an_entry_of_playbook_json_that_is_refused_is_named_without_its_secret(agent: Agent) -> None:
     secret = {"name": "ctx-001", "text": f"Push with ghp_{'a1B2' * 9}.", "helpful": 0, "harmful": 0}
     agent.write_playbook({**BULLETS, "PROJECT CONTEXT": [secret]})
