@@ -136,9 +136,7 @@ def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: 
         runner = runner_of(project, ledger, judge)
         # While this command waited for the lock, another process may have gone on with some of them.
         chosen = {window.event_id for window in windows}
-        for window in ledger.windows():
-            if window.event_id not in chosen or window.state == "completed":
-                continue
+        for window in (one for one in ledger.windows() if one.event_id in chosen and one.state != "completed"):
             done.append(runner.finish(window, forced=named))
             if not named and done[-1].stage in OUTAGES:
                 break  # the others would fare alike

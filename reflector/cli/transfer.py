@@ -127,10 +127,9 @@ def _is_export(file: Path) -> bool:
     """Return whether a file begins as an export of a ledger does."""
     if not file.is_file():  # a pipe may never end
         return False
-    with file.open("rb") as opened:
-        first = opened.readline(1 << 20)
     try:
-        header = json.loads(first)
+        with file.open("rb") as opened:
+            header = json.loads(opened.readline(1 << 20))
     except (ValueError, RecursionError):
         return False
     return isinstance(header, dict) and "specversion" in header

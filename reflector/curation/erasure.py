@@ -114,17 +114,15 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
     events = [event for event, _ in erasure.events]
     gone, targets = ({getattr(one, of) for one in events} for of in ("event_id", "target_id"))
     reflections = {one.reflection_id for one in events} - {None}
+    redacted = {one.target_id for one in ledger.events(types=(ev.EVENT_REDACTED,))}
     forms = _forms(erasure)
     for other in ledger.events(types=_HOLDING_TEXT):
         if other.event_id in gone or other.data is None or other.type == ev.SESSION_RECORDED:
             continue
-        related = other.reflection_id in reflections
-        related = related or (other.event_id in targets and EVENT_TYPES[other.type].all_prose)
         whole = json.dumps(_own(other), ensure_ascii=False)
-        related = related and whole != "{}"
-        if related and any(one.type == ev.EVENT_REDACTED for one in ledger.targeting(other.event_id)):
-            related = False
-        if related or any(form in whole for form in forms):
+        is_its = other.reflection_id in reflections or (other.event_id in targets and EVENT_TYPES[other.type].all_prose)
+        is_left = whole != "{}" and other.event_id not in redacted
+        if (is_its and is_left) or any(form in whole for form in forms):
             found.append(other)
     return found
 
