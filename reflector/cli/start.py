@@ -22,6 +22,7 @@ from reflector.cli.output import counted, note, os_error_words, print_facts, pri
 from reflector.cli.table import GROUPS
 from reflector.curation.playbook_file import kept_of_others, of_another, read, untaken
 from reflector.events import event as ev
+from reflector.hooks import fast
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import own_folder, user_folder
@@ -179,7 +180,7 @@ def _own() -> Iterator[OwnJson]:
 def status_of(place: Place) -> StatusJson:
     """Return what `status` says of a project. Raises ConfigError."""
     project = place.project()
-    beside, text = told_beside(project), told_text(project.root) if project.config.enabled else ""
+    beside, text = told_beside(project), "" if fast.off_by(str(project.root)) else told_text(project.root)
     backend, mend = described(project.config, project.root)
     found = StatusJson(
         project=str(project.root),
@@ -396,8 +397,6 @@ def hook() -> None:
     Writes the event to the project's spool, starts a drain in the background and always exits 0. Prints the playbook
     for SessionStart and SubagentStart, and nothing for every other event.
     """
-    from reflector.hooks import fast
-
     fast.main()
 
 
@@ -407,8 +406,6 @@ def statusline() -> None:
 
     In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector statusline"}}
     """
-    from reflector.hooks import fast
-
     fast.statusline()
 
 

@@ -187,6 +187,7 @@ def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_g
     (check,) = [one for one in agent.json("doctor", code=None) if "switches them off" in one["text"]]
     assert str(settings) in check["text"]
     agent.call("add", "pat", "Commands go on.")
+    assert agent.json("status")["told"] is None
 
 
 def test_the_line_stops_asking_for_a_verdict_that_a_person_gave(agent: Agent) -> None:
