@@ -193,7 +193,7 @@ def merge(ledger: Ledger, names: tuple[str, ...], text: str | None, section: str
 @json_option
 @click.pass_obj
 def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json: bool) -> None:
-    """Undo the last change of the playbook, or what you name.
+    """Undo the last command that changed bullets, or what you name.
 
     Name a bullet, for its last change (of a removed one: the removal), a position of `reflector log` or several as
     41..43, or an event's id. Name a session, a reflection or a tag to take its evidence out of the count: nothing is
