@@ -82,6 +82,7 @@ def test_one_key_judges_and_the_evidence_is_shown(agent: Agent) -> None:
     ran = agent.call("judge", typed="x\nf\nh\ns\n")
     assert "1 of 2  [pat-002]" in ran.out
     assert "As [pat-002] says, I change how the cart adds up its total." in ran.out
+    assert ran.err.count("Undo: reflector undo ") == 1
     assert "1 verdict recorded; 1 left." in ran.err
     assert agent.counters()["pat-002"] == (4, 1)
 

@@ -1,11 +1,13 @@
 """A ledger moved from the command line: to another folder, another engine, into a backup, and back."""
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Postgres
 from tests.road.agent import Agent
+from tests.road.sessions import Session
 
 
 @pytest.fixture
@@ -73,6 +75,8 @@ def test_a_dry_run_of_an_import_leaves_nothing_behind_where_there_is_no_playbook
     rules.write_text("- Use tabs always.\n")
     assert "1 bullet would be imported" in agent.call("import", rules, "--dry-run").out
     assert not agent.claude.exists()
+    transcript = Session().user("Hello.").write(tmp_path / "s.jsonl")
+    assert "`reflector ingest FILE` records" in agent.call("import", transcript, code=2).err
 
 
 def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(agent: Agent, tmp_path: Path) -> None:
@@ -122,15 +126,16 @@ def test_a_restored_playbook_is_the_backups_and_what_came_since_is_taken_in_agai
     kept.call("rebuild", "--check")
 
 
-def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says(agent: Agent, tmp_path: Path) -> None:
+def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path / "my work")
     agent.call("add", "pat", "Read the log.")
     agent.call("ledger", "backup", tmp_path / "b.db")
     name = agent.call("add", "pat", "Ask first.").out[1:8]
     agent.counted(name)
     assert agent.counters()[name] == (1, 0)
     told = agent.call("ledger", "restore", "--force", tmp_path / "b.db").err
-    sessions, advice = told.index("`reflector import-history`"), told.rindex("`reflector import /")
+    sessions, advice = told.index("`reflector import-history`"), told.rindex("`reflector import '/")
     assert sessions < advice
     agent.call("ingest", agent.home / "s-1.jsonl")
-    agent.call("import", told[advice:].split("`")[1].removeprefix("reflector import "))
+    agent.call(*shlex.split(told[advice:].split("`")[1])[1:])
     assert agent.counters()[name] == (1, 0)

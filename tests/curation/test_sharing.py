@@ -241,6 +241,16 @@ def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(tmp_path: Path,
     assert seen() == before
 
 
+def test_the_command_that_commits_what_is_shared_names_the_files_that_are_there(tmp_path: Path) -> None:
+    subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
+    clone = cloned(tmp_path, "one")
+    assert "Next: git add .claude/.gitattributes && git commit" in clone.call("install", "--git").out
+    clone.call("uninstall", "--git")
+    clone.call("add", "pat", "One.")
+    both = ".claude/.gitattributes .claude/playbook.json"
+    assert f"Next: git add {both} && git commit" in clone.call("install", "--git").out
+
+
 # Merged bullets: an older file never brings a source back to life, and nothing counts twice
 
 SOURCES = {"pat-001": "Write the test first.", "pat-002": "Run the tests."}
