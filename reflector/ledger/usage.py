@@ -136,10 +136,11 @@ def _first(
         by = one.session_id or one.target_id  # None: a task of an embedder
         if by is not None and one.data is not None:
             take("told", one.data.get("bullets", ()), by, one.position)
-    for position, name, tag, session in tags:
-        take("judged", (name,), session, position)
-        if tag:
-            take("decided", (name,), session, position)
+    for position, given, tag, session in tags:
+        for name in (given, *heirs.get(given, ())):
+            found.setdefault(("judged", name, session), position)
+            if tag:
+                found.setdefault(("decided", name, session), position)
     return found
 
 
@@ -165,10 +166,9 @@ def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[
             time = time if done < position else ""  # nothing that comes behind a tag changes what it says
             for name in (given, *heirs.get(given, ())):
                 used = found.bullets[name]
-                used.trend, used.last = (
-                    (used.trend + MARKS[tag])[-TREND:],
-                    max(used.last, time),
-                )
+                used.trend = (used.trend + MARKS[tag])[-TREND:]
+                if time > used.last:
+                    used.last = time
                 if tag > 0:
                     used.helped = position
                     helped.add(name)
