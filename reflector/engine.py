@@ -214,10 +214,8 @@ class ReflectionEngine:
         return [_public(lessons[id_]) for id_ in told]
 
     def record_lesson_outcome(self, lesson_id: str, success: bool, why: str = "") -> float:
-        """Record whether a lesson helped, and return its effectiveness.
-
-        Raises ValueError for a lesson that is not there and for a success that is not a boolean, and LedgerError.
-        """
+        """Record whether a lesson helped, and return its effectiveness. Raises ValueError for a lesson that is not
+        there and for a success that is not a boolean, and LedgerError."""
         if success not in (True, False):  # a word such as "false" would be a success
             raise ValueError(f"success is {reprlib.repr(success)}; it must be True or False")
         about = {"source": "api", "actor": _ACTOR, "session_id": self.task}

@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
+from shutil import copyfileobj, rmtree
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import reflector.ledger as ledgers
@@ -137,16 +138,12 @@ def way_back(root: Path, file: Path) -> str:
 
 def forget(root: Path) -> None:
     """Remove what is known of a project's ledger, its copy included. Raises OSError."""
-    from shutil import rmtree
-
     rmtree(own_folder(str(root)))
 
 
 def admit(place: Place) -> None:
-    """Let a project's ledger be opened, and put one back that is gone.
-
-    Raises LedgerUnavailable for a file that is not known, LedgerGone for one that cannot be put back, LedgerError.
-    """
+    """Let a project's ledger be opened, and put one back that is gone. Raises LedgerUnavailable for a file that is not
+    known, LedgerGone for one that cannot be put back, LedgerError."""
     if not own_folder(str(place.root)) or _is_noted(place, entry_of(place.root)):
         return
     with _locked(place.root):
@@ -185,8 +182,6 @@ def _is_known(place: Place, entry: Entry | None) -> bool:
     if original is None:
         return place.is_listed or any(map(_is_vouched, seen.sessions))
     if entry is None and _identity(Path(original.root) / place.file.relative_to(place.root)) != original.file:
-        from shutil import rmtree
-
         with suppress(OSError):  # it was moved
             rmtree(own_folder(str(place.root)), ignore_errors=True)
             os.rename(own_folder(original.root), own_folder(str(place.root)))  # noqa: PTH104
@@ -337,15 +332,14 @@ def _keep_aside(copy: Path, header: Header) -> None:
     with copy.open("rb") as lines, os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as to:
         to.writelines(chain([f"{header_line(header)}\n".encode()], islice(lines, header.position)))
     target.rename(aside)
-    ledgers.tell(f"{_lacks(header.position)}; {_bring_back(aside)}")
+    ledgers.tell("{0.message}; {0.remedy}".format(_missing(aside, header.position)))
 
 
-def _lacks(position: int) -> str:
-    return f"the ledger lacks events that it had before, up to position {position}"
-
-
-def _bring_back(aside: Path) -> str:
-    return f"`reflector import {quote(str(aside))}` brings them back; then remove that file"
+def _missing(aside: Path, position: int) -> Finding:
+    what = f"the ledger lacks events that it had before, up to position {position}"
+    return Finding(
+        "head", None, what, f"`reflector import {quote(str(aside))}` brings them back; then remove that file"
+    )
 
 
 def kept(root: Path) -> list[Path]:
@@ -359,7 +353,7 @@ def lacking(root: Path, ledger: Ledger) -> Finding | None:
     for aside in kept(root):
         end = copied(root, aside.name)
         if end.source.endswith(origin) and not ledger.having([end.event_id]):
-            return Finding("head", None, _lacks(end.position), _bring_back(aside))
+            return _missing(aside, end.position)
     return None
 
 
@@ -420,8 +414,6 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
 
 def _put(staged: Path, file: Path, aside: Path | None) -> None:
     """Put a file in a ledger's place, through its folder: no link below a `.claude` leads elsewhere."""
-    from shutil import copyfileobj
-
     beside = f".{file.name}.restored"
     try:
         with folder_of(file) as folder:

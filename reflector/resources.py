@@ -13,9 +13,7 @@ DISTRIBUTION = "reflector-ledger"
 
 def resource_dir(name: str) -> Path:
     """Return the folder `migrations`, `prompts` or `docs`: in a wheel inside the package, in a checkout beside it.
-
-    Raises FileNotFoundError, naming both places, for a broken install.
-    """
+    Raises FileNotFoundError, naming both places, for a broken install."""
     package = Path(__file__).resolve().parent
     for folder in (package / name, package.parent / name):
         if folder.is_dir():

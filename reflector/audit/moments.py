@@ -161,9 +161,7 @@ def period(text: str) -> tuple[str, str] | None:
 
 def position_before(ledger: Ledger, moment: str) -> int:
     """Return the position of the last event in front of a moment: a day, a session or a position begins behind it.
-
-    Raises UnknownReference.
-    """
+    Raises UnknownReference."""
     text = moment.strip()
     if (ends := _ends(text)) is not None:
         return ledger.position_at(written(ends[0] - _INSTANT))

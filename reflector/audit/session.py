@@ -107,10 +107,8 @@ class SessionStory:
 
 
 def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> SessionStory:
-    """Return all that is known of a session, by its id or the unique beginning of one; as of now or of a moment.
-
-    Raises UnknownReference, LedgerError.
-    """
+    """Return all that is known of a session, by its id or the unique beginning of one; as of now or of a moment. Raises
+    UnknownReference, LedgerError."""
     session_id = session_named(ledger, session_id)
     then = past or Past(ledger)
     events = list(ledger.events(session_id=session_id, upto=then.position))

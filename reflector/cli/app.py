@@ -118,10 +118,8 @@ class Place:
                 note(f"reflector: {self.here(text)}")
 
     def project(self, **flags: Any) -> Project:
-        """Return the project, with a command's flags over its settings, or its dataset's playbook.
-
-        Raises ConfigError and DatasetRefused.
-        """
+        """Return the project, with a command's flags over its settings, or its dataset's playbook. Raises ConfigError
+        and DatasetRefused."""
         found = self.whole_project(**flags)
         return found if self.dataset is None else type(found).of_dataset(found.root, self.dataset, flags=flags)
 

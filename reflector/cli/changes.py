@@ -306,10 +306,8 @@ def edit(place: Place) -> None:
 
 
 def edited(otherwise: str, text: str | None = None, *, file: Path | None = None) -> str | None:
-    """Return a text as a person left it in their editor, None if it was not saved; a file is edited where it is.
-
-    Raises ClickException; `otherwise` is what a person without an editor can do.
-    """
+    """Return a text as a person left it in their editor, None if it was not saved; a file is edited where it is. Raises
+    ClickException; `otherwise` is what a person without an editor can do."""
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         # One that needs a terminal would wait for it for ever.
         raise click.UsageError(f"no terminal to open an editor in; set $EDITOR to one that needs none, or {otherwise}")

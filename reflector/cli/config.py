@@ -118,10 +118,8 @@ def _print_in_force(place: Place, key: str) -> Config:
 
 def store(place: Place, key: str, value: object, *, for_all: bool) -> tuple[Path, bool]:
     """Set a setting in the project's file or the person's own, None to remove it; return the file, and whether it had
-    the setting. The file is replaced if the program understands the new one, and removed where that is empty.
-
-    Raises ConfigError, and a ClickException for a file that is not TOML.
-    """
+    the setting. The file is replaced if the program understands the new one, and removed where that is empty. Raises
+    ConfigError, and a ClickException for a file that is not TOML."""
     path = Path(user_config()) if for_all else project_config(place.folder())
     try:
         document = tomlkit.parse((read_bounded if for_all else read_ours)(path, 1 << 20).decode())

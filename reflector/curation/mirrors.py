@@ -64,10 +64,8 @@ def mirrors(ledger: Ledger, project: Project) -> list[Mirror]:
 
 
 def take_mirrored(ledger: Ledger, project: Project) -> list[str]:
-    """Append what people changed in the marked sections, each edit once; return what needs a person.
-
-    Raises LedgerError.
-    """
+    """Append what people changed in the marked sections, each edit once; return what needs a person. Raises
+    LedgerError."""
     notes = []
     for name, found, edit in _found(ledger, project):
         if isinstance(found, str):
@@ -255,10 +253,8 @@ class Marked(NamedTuple):
 
 
 def find(raw: bytes) -> Marked | None:
-    """Return the marked section of a file; None if it has none.
-
-    Raises ValueError where its end is missing or a second one follows.
-    """
+    """Return the marked section of a file; None if it has none. Raises ValueError where its end is missing or a second
+    one follows."""
     begin = _BEGIN.search(raw)
     if begin is None:
         return None

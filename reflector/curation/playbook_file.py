@@ -107,10 +107,8 @@ class Known(NamedTuple):
 
 def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = False) -> Synced:
     """Record what changed in playbook.json, then write what the ledger says, unless a question only wants to know, or
-    the same process writes `later`.
-
-    Raises OSError, LedgerError, and PlaybookRefused where the ledger has no bullets either.
-    """
+    the same process writes `later`. Raises OSError, LedgerError, and PlaybookRefused where the ledger has no bullets
+    either."""
     found = look(ledger, project)
     if found.kind == "unreadable":
         return Synced(problems=found.loaded.problems)

@@ -165,10 +165,8 @@ def find(ledger: Ledger, beginning: str) -> Proposal:
 def approve(
     ledger: Ledger, proposal: Proposal, *, text: str | None = None, actor: str = "human", first: int = 0
 ) -> Step:
-    """Make the proposed change, with another `text` if a person gave one. The playbook's lock must be held.
-
-    Raises BulletRefused, LedgerError; ProposalRefused for one that cannot be applied, which is recorded.
-    """
+    """Make the proposed change, with another `text` if a person gave one. The playbook's lock must be held. Raises
+    BulletRefused, LedgerError; ProposalRefused for one that cannot be applied, which is recorded."""
     what = _staleness(ledger.rows(), proposal)
     if proposal.state != "stale" or what:
         _check_waits(proposal)

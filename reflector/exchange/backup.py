@@ -49,10 +49,8 @@ def ledger_file(url: Url) -> Path:
 
 
 def backup(ledger: Ledger, to: Path) -> Anchor:
-    """Copy a ledger into a new file, also while others append; return the head at which the copy ends.
-
-    Raises LedgerUnavailable for an existing file or a ledger on a server, LedgerCorrupt, OSError, LedgerError.
-    """
+    """Copy a ledger into a new file, also while others append; return the head at which the copy ends. Raises
+    LedgerUnavailable for an existing file or a ledger on a server, LedgerCorrupt, OSError, LedgerError."""
     source = ledger_file(ledger.engine.url)
     if to.exists() or to.is_symlink():
         raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")

@@ -234,9 +234,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
     """What a file's lines say, proved while they are read: every hash of every line, and the header's at the end.
-
-    Raises WrongLine for the first line that is wrong.
-    """
+    Raises WrongLine for the first line that is wrong."""
     numbered = enumerate(lines, start=1)
     _, first = next(numbered, (1, ""))
     try:
@@ -326,19 +324,15 @@ def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
 
 
 def copy(source: Reader, url: str) -> Head:
-    """Make the empty ledger at a URL the same ledger as this one, on any engine; return where it ends.
-
-    Raises WrongLine where the source is not sound, LedgerError.
-    """
+    """Make the empty ledger at a URL the same ledger as this one, on any engine; return where it ends. Raises WrongLine
+    where the source is not sound, LedgerError."""
     with Ledger.open(url, source.name) as target:
         return load(target, exported(source))
 
 
 def write(sql: Statements, events: Iterator[Checked]) -> Stored | None:
     """Insert the events unchanged, into the event table alone, and return the last one. The caller moves the head.
-
-    Raises WrongLine for an event that conflicts with the others.
-    """
+    Raises WrongLine for an event that conflicts with the others."""
     erased = Erased()
     last: Stored | None = None
     while page := list(islice(events, _PAGE)):

@@ -82,10 +82,8 @@ class GatedConfig:
 
 
 def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
-    """Return the settings of a host's configuration, as its YAML, TOML or JSON reads.
-
-    Raises ConfigError, which is a ValueError, with a line for every fault.
-    """
+    """Return the settings of a host's configuration, as its YAML, TOML or JSON reads. Raises ConfigError, which is a
+    ValueError, with a line for every fault."""
     faults: list[str] = []
     found: dict[str, Any] = {}
     for section, readers in _SECTIONS.items():

@@ -61,10 +61,8 @@ class Handler:
 
 
 def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
-    """Return the command that the agent runs: its shell's words for the fastest start of the hook.
-
-    Raises MalformedSettings where there is no path, or none that a settings file can hold.
-    """
+    """Return the command that the agent runs: its shell's words for the fastest start of the hook. Raises
+    MalformedSettings where there is no path, or none that a settings file can hold."""
     if not python:
         raise MalformedSettings("this Python does not know its own path; run reflector by the full path of its program")
     command = f"{shlex.join([python, '-I', '-S', script])} {_NEVER_A_VERDICT}"
@@ -407,10 +405,8 @@ def _back_up(path: Path, form: Form, before: bytes | None) -> None:
 
 
 def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 0o600) -> None:
-    """Put a file's new content in the old one's place, with its mode and owner, a new one's with `mode`.
-
-    Raises Changed where it is not the old one any more.
-    """
+    """Put a file's new content in the old one's place, with its mode and owner, a new one's with `mode`. Raises Changed
+    where it is not the old one any more."""
     target = Path(os.path.realpath(path))
     target.parent.stat()  # a link that leads nowhere makes no folder
     owner = target.stat() if before is not None else None
@@ -427,10 +423,8 @@ def _give(path: Path, like: os.stat_result) -> None:
 
 @contextmanager
 def _changing(path: Path, project: Path | None, *, makes: bool = False) -> Iterator[None]:
-    """Keep other commands of ours from a settings file meanwhile; leaves no lock file behind.
-
-    Raises SettingsRefused, also for a project's file that lies elsewhere: links in a project are whoever made it's.
-    """
+    """Keep other commands of ours from a settings file meanwhile; leaves no lock file behind. Raises SettingsRefused,
+    also for a project's file that lies elsewhere: links in a project are whoever made it's."""
     real = Path(os.path.realpath(path))
     if project is not None and not real.is_relative_to(os.path.realpath(project)):
         raise SettingsRefused(path, f" leads out of the project, to {real}; remove the link")

@@ -49,10 +49,8 @@ class Prepared(NamedTuple):
 
 
 def prepare(event: NewEvent, *, foreign: bool = False) -> Prepared:
-    """Check an event and write its canonical form; a `foreign` one is a file's.
-
-    Raises LedgerError, or NotCanonical for its data or meta.
-    """
+    """Check an event and write its canonical form; a `foreign` one is a file's. Raises LedgerError, or NotCanonical for
+    its data or meta."""
     check_fields(event)
     facts = plain(event.data)
     check_facts(event, facts, foreign=foreign)

@@ -34,10 +34,8 @@ class NotCanonical(ValueError):
 
 def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the object as it reads back from its canonical text: a float as a string with 6 decimals, so that every
-    engine and language reads the same.
-
-    Raises `NotCanonical` for other types, non-string keys, integers beyond 2**53 - 1, NaN and infinities.
-    """
+    engine and language reads the same. Raises `NotCanonical` for other types, non-string keys, integers beyond 2**53 -
+    1, NaN and infinities."""
     result: Mapping[str, Any] = _plain(value, "", 0)
     return result
 

@@ -293,10 +293,8 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
 
 
 def sweep(engine: Engine) -> None:
-    """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log.
-
-    Raises LedgerLocked if another process still reads an older state, which SQLite keeps for it.
-    """
+    """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log. Raises
+    LedgerLocked if another process still reads an older state, which SQLite keeps for it."""
     if engine.dialect != "sqlite":
         return
     with file_lock(engine.url), engine.connection() as connection:

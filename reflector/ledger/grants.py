@@ -46,10 +46,8 @@ NO_ROLES: Final = (
 
 
 def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
-    """Yield the statements that make a role of the server a ledger's reader, writer or owner.
-
-    Raises LedgerUnavailable for an engine without roles, LedgerError.
-    """
+    """Yield the statements that make a role of the server a ledger's reader, writer or owner. Raises LedgerUnavailable
+    for an engine without roles, LedgerError."""
     if engine.dialect == "sqlite":
         raise LedgerUnavailable(f"{engine.url.shown} {NO_ROLES}")
     with translated(engine.url.shown), engine.connection() as connection:

@@ -53,11 +53,8 @@ Ask = Callable[[str], Any]
 
 
 def ensure_current(engine: Engine) -> None:
-    """Create or upgrade the schema if it is not at `HEAD_REVISION`.
-
-    Raises LedgerTooNew for a newer revision, LedgerCorrupt for a database that holds something else; either is
-    left untouched.
-    """
+    """Create or upgrade the schema if it is not at `HEAD_REVISION`. Raises LedgerTooNew for a newer revision,
+    LedgerCorrupt for a database that holds something else; either is left untouched."""
     driver: Any
     with engine.connection() as driver:
         if _revision(engine, driver) == HEAD_REVISION:

@@ -71,10 +71,8 @@ def refuse_journal(path: Path) -> None:
 
 
 def claim_file(path: Path) -> None:
-    """Create a missing ledger file for its owner only.
-
-    Raises LedgerGone where there was a ledger before: going on with an empty one would lose it silently.
-    """
+    """Create a missing ledger file for its owner only. Raises LedgerGone where there was a ledger before: going on with
+    an empty one would lose it silently."""
     with folder_of(path) as folder:
         # Looked at before the file: a first use makes the lock after the database's first page.
         was_used = _stat(folder, f"{path.name}.lock") is not None
@@ -90,10 +88,8 @@ def claim_file(path: Path) -> None:
 
 
 def open_file(path: Path, **options: Any) -> Any:
-    """Return a driver's connection to a database file, which is made where it is missing.
-
-    Raises LedgerUnavailable, OSError, and the driver's errors.
-    """
+    """Return a driver's connection to a database file, which is made where it is missing. Raises LedgerUnavailable,
+    OSError, and the driver's errors."""
     path = path.absolute()
     if "/.claude/" not in path.as_posix():  # the user's own choice of a place
         path = path.resolve()
@@ -133,10 +129,7 @@ def _stat(folder: Folder, name: str) -> os.stat_result | None:
 @contextmanager
 def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
     """Hold the lock of a SQLite ledger's writers, and nothing for other ledgers. Who waits for it does not wait
-    forever, for its holder may be stopped.
-
-    Raises LedgerLocked, LedgerUnavailable.
-    """
+    forever, for its holder may be stopped. Raises LedgerLocked, LedgerUnavailable."""
     if url.dialect != "sqlite" or url.in_memory:
         yield
         return

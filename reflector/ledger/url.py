@@ -82,10 +82,8 @@ class Url(NamedTuple):
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of a SQLite ledger in a file.
-
-    Raises LedgerUnavailable for a path that is not UTF-8, or that is not read as UTF-8.
-    """
+    """Return the URL of a SQLite ledger in a file. Raises LedgerUnavailable for a path that is not UTF-8, or that is
+    not read as UTF-8."""
     try:
         return _FILE + quote(str(path), safe=" +/")
     except UnicodeEncodeError as error:

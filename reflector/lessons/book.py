@@ -278,10 +278,8 @@ class Figures:
 
 
 def figures(of: Ledger | Past) -> Figures | None:
-    """Return how often a gate reflected, what retries gained, and what the bank keeps; None where nothing did.
-
-    Raises LedgerError.
-    """
+    """Return how often a gate reflected, what retries gained, and what the bank keeps; None where nothing did. Raises
+    LedgerError."""
     reflected = sum(bool(event.facts.get("reflects")) for event in _events(of, ev.GATE_DECIDED))
     retries = [bool(event.facts.get("improved")) for event in _events(of, ev.REVISION_ATTEMPTED)]
     found = Figures(reflected, len(retries), sum(retries), **bank_figures(lesson_book(of)))

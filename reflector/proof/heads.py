@@ -60,9 +60,7 @@ def is_head(text: str) -> bool:
 
 def anchors_in(text: str) -> tuple[Anchor, ...]:
     """The heads of a text: one a line, empty lines and lines that begin with # aside, or the JSON of `head --json`.
-
-    Raises NoAnchor for a text without a head, or with anything else.
-    """
+    Raises NoAnchor for a text without a head, or with anything else."""
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
         raise NoAnchor(

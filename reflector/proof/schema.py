@@ -118,9 +118,7 @@ def _standing_triggers(sql: Statements) -> dict[str, _Trigger]:
 
 def _worker_triggers(sql: Statements, schema: str, event: str) -> dict[str, _Trigger]:
     """Return the triggers of a ledger's shards, which have the shard's number in their names, under those of ours.
-
-    Raises LedgerAway if the worker does not answer.
-    """
+    Raises LedgerAway if the worker does not answer."""
     quoted = "'" + schema.replace("'", "''") + "'"
     command = f"SELECT json_agg(found) FROM ({_TRIGGERS.format(schema=quoted)}) AS found"  # noqa: S608  quoted above
     query = "SELECT success, result FROM run_command_on_placements('event', ?)"

@@ -109,11 +109,8 @@ class Checker:
         return asked, tuple(one.name for one in lines[room:])
 
     def ask(self, one: Todo) -> str:
-        """Ask about a window and read the answer; return why there is none, "" where there is one.
-
-        Raises BackendError where nothing more can be asked now: the budget is spent, or nobody is there. Raises
-        LedgerError.
-        """
+        """Ask about a window and read the answer; return why there is none, "" where there is one. Raises BackendError
+        where nothing more can be asked now: the budget is spent, or nobody is there. Raises LedgerError."""
         answer = one.answer
         if answer is None:
             request, left = self.request(one.window, one.names)

@@ -138,10 +138,8 @@ class Gate:
         return f"the daily budget is spent: {limit:,} of {limit:,} requests (setting daily_requests)"
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
-        """Record for the person's other ledgers what the next request may take.
-
-        Raises BackendError if the month's budget has not that much left, also because of what they reserved meanwhile.
-        """
+        """Record for the person's other ledgers what the next request may take. Raises BackendError if the month's
+        budget has not that much left, also because of what they reserved meanwhile."""
         if not forced and (spent := self.left_of_day(one_more=True)):
             raise BackendError(spent, stage="budget", attempts=0)
         limit = None if forced else self.config.monthly_tokens or None
@@ -191,10 +189,8 @@ class Spending:
         return self.total(ledger.head().origin, spent_this_month(ledger))
 
     def total(self, origin: str, own: int) -> int:
-        """Tokens that all ledgers took or have reserved; `own` is what the asking one says of itself.
-
-        Raises OSError where the record is there and cannot be read.
-        """
+        """Tokens that all ledgers took or have reserved; `own` is what the asking one says of itself. Raises OSError
+        where the record is there and cannot be read."""
         ledgers = self._ledgers()
         taken, _ = ledgers.pop(_key(origin), (0, 0))
         return max(taken, own) + sum(sum(other) for other in ledgers.values())
@@ -212,10 +208,8 @@ class Spending:
             os.fsync(file.fileno())
 
     def reserve(self, origin: str, own: int, tokens: int, limit: int | None) -> int:
-        """Reserve tokens for a request; how many are missing for it within the limit, 0 where it may be made.
-
-        Raises OSError.
-        """
+        """Reserve tokens for a request; how many are missing for it within the limit, 0 where it may be made. Raises
+        OSError."""
         self.write(origin, own, tokens)
         missing = 0 if limit is None else max(0, self.total(origin, own) + tokens - limit)
         if missing:

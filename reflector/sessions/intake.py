@@ -146,12 +146,10 @@ def take_in(
     """Record the source's window in the ledger, with what it cites and what it was told.
 
     What may be new to the ledger is read, from where the session's last window says; `found` is a scan of the source
-    for another ledger, which is used where it holds as much.
-    `beside` are the names that mean a bullet of another playbook, which the agent got as well; None where it got no
-    other. A window that says nothing of a playbook beside another is left out; its records stay new.
-
-    Raises OSError, UnknownTranscript for what is not a transcript, and LedgerError.
-    """
+    for another ledger, which is used where it holds as much. `beside` are the names that mean a bullet of another
+    playbook, which the agent got as well; None where it got no other. A window that says nothing of a playbook beside
+    another is left out; its records stay new. Raises OSError, UnknownTranscript for what is not a transcript, and
+    LedgerError."""
     try:
         return _take_in(ledger, source, window, beside, found)
     except Conflict:  # another machine recorded the same window a moment ago, and its records are seen by now

@@ -118,10 +118,8 @@ class Scan:
 
 
 def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
-    """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat memory.
-
-    Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for what a line contains.
-    """
+    """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat memory. Raises OSError
+    (missing file, folder, no permission) and UnknownTranscript; never for what a line contains."""
     with _opened(path, start, limit) as reading:
         given, conversation = reading.given, reading.conversation
         found = Scan(reading.format.agent, start, tally=reading.tally)

@@ -74,10 +74,8 @@ def digest_of(tasks: Sequence[Task], command: str) -> str:
 
 
 def perform(tasks: Sequence[Task], command: str, advice: str) -> Iterator[Run]:
-    """Do each task four times, with and without the advice; the command gets its prompt on stdin and as $PROMPT.
-
-    Raises OSError.
-    """
+    """Do each task four times, with and without the advice; the command gets its prompt on stdin and as $PROMPT. Raises
+    OSError."""
     guards, word = consent.open_folder("guard"), secrets.token_hex(16)
     environ = {name: value for name, value in os.environ.items() if name not in _OURS} | {"REFLECTOR_JUDGING": word}
     try:

@@ -363,10 +363,8 @@ def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> floa
 
 
 def start(ledger: Ledger, *, bullets: Sequence[str], exempt: Sequence[str], share: float, outcome: str) -> None:
-    """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones.
-
-    Raises Mistake while one runs, LedgerError.
-    """
+    """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones. Raises Mistake while
+    one runs, LedgerError."""
     if running(ledger) is not None:
         raise Mistake("a trial runs already: see `reflector trial status`, end it with `reflector trial stop`")
     data = {
@@ -411,10 +409,8 @@ def result_of(status: TrialStatus) -> dict[str, Any]:
 
 
 def keep_note(root: Path, ledger: Reader) -> None:
-    """Leave the trial that runs to the hook, or take the note away, and note the ledger's head once a week.
-
-    Raises LedgerError, OSError.
-    """
+    """Leave the trial that runs to the hook, or take the note away, and note the ledger's head once a week. Raises
+    LedgerError, OSError."""
     trial = running(ledger)
     if trial is None:
         for name in (TRIAL, WITHOUT):  # the text may hold what is erased later
