@@ -66,14 +66,18 @@ def test_a_session_that_goes_on_adds_only_what_is_new(client: Client, words: lis
 
 
 def test_a_session_that_the_client_compacts_by_itself_counts_a_citation_once(client: Client) -> None:
-    """The stand-in says that the conversation fills the model's window."""
+    """The stand-in says that the conversation fills the model's window. The record that cites may be written before the
+    client calls the hook, or behind it."""
     *before, last = FIXED
     client.api.when(FIX, *before[:2], step(*before[2].blocks, tokens=199_000), last)
     client.api.when("create a detailed summary", step(says("<summary>As [pat-002] says. Add the tax.</summary>")))
     client.prints(FIX)
     assert [payload["trigger"] for payload in client.payloads("PreCompact")] == ["auto"]
     assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", "compact"]
-    client.check(("PreCompact", "pat-001"), helpful=1)
+    client.settle()
+    (cited,) = client.cited()
+    assert cited[0] in ("PreCompact", "SessionEnd")
+    client.check((cited[0], "pat-001"), helpful=1)
 
 
 @pytest.fixture

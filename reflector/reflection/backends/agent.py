@@ -264,7 +264,7 @@ async def _shown(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> Non
             words = [agreed.path, *client.command(shown)]
             ended = await _run(words, started, shown, _CUE, _BRIEF, _MOST_OUT, seen=asked)
             kept = client.read(ended.out, ended.err, shown).kept
-    if "Skipping" in ended.err.decode("utf-8", "replace"):
+    if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # of how long its own start took
         kept = kept or "settings that it skipped"
     if not asked.done():
         said = ended.err.decode("utf-8", "replace").strip()[-300:] or ended.out.decode("utf-8", "replace")[-300:]
