@@ -130,10 +130,8 @@ def copied(root: Path, name: str = _COPY) -> End:
 
 def way_back(root: Path, file: Path) -> str:
     """Return how the events of a damaged ledger come back from their copy; "" without one."""
-    if not (upto := copied(root).position):
-        return ""
-    away = f"move {quote(str(file))}* away, and the next command puts them back"
-    return f"its events up to position {upto} are copied: {away}"
+    upto, away = copied(root).position, f"move {quote(str(file))}* away, and the next command puts them back"
+    return f"its events up to position {upto} are copied: {away}" if upto else ""
 
 
 def forget(root: Path) -> None:

@@ -31,7 +31,6 @@ from reflector.playbook.document import load
 from reflector.project import Project
 from reflector.reflection.backends import described
 from reflector.reflection.gate import Spending, waiting_for_budget
-from reflector.reflection.protocol import REDACTED, Trouble, trouble_of
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.injection import told_beside, told_names, told_text
@@ -230,8 +229,8 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
     found.month = month_of(ledger, project)
     found.waiting_for_budget = len(waiting_for_budget(ledger)) if "skipped" in found.windows else 0
     if _TROUBLED & found.windows.keys():
-        troubles = ((one, trouble_of(ledger.targeting(one.event_id))) for one in ledger.windows_in(*_TROUBLED))
-        found.failures = [_failure(place, one, trouble, project) for one, trouble in troubles if trouble]
+        failures = (_failure(place, one, ledger, project) for one in ledger.windows_in(*_TROUBLED))
+        found.failures = [failure for failure in failures if failure is not None]
     if ledger.has(ev.TRIAL_OPENED):
         from reflector.trials.trial import standing
 
@@ -242,7 +241,11 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
         found.problems += [problem for problem in more if problem not in found.problems]
 
 
-def _failure(place: Place, window: WindowRow, trouble: Trouble, project: Project) -> FailureJson:
+def _failure(place: Place, window: WindowRow, ledger: Ledger, project: Project) -> FailureJson | None:
+    from reflector.reflection.protocol import REDACTED, trouble_of
+
+    if (trouble := trouble_of(ledger.targeting(window.event_id))) is None:
+        return None
     data, last, is_failed = trouble.last.data or {}, trouble.last, window.state == "failed"
     session = quote(window.session_id) if window.session_id is not None else ""
     words: tuple[str, ...] = ("reflect", session) if session else ("reflect",)

@@ -455,9 +455,8 @@ def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Prepared:
 
 def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey, ids: Mapping[str, str]) -> Mapping[str, Any]:
     if stored.type != ev.EVENT_REDACTED or not isinstance(facts.get("kept"), Mapping):
-        since = (
-            {"since": ids[facts["since"]]} if stored.type == ev.BULLET_RECOUNTED and facts.get("since") in ids else {}
-        )
+        is_given = stored.type == ev.BULLET_RECOUNTED and facts.get("since") in ids
+        since = {"since": ids[facts["since"]]} if is_given else {}
         return agreement.renamed(stored.type, facts, found.names) | since
     return {**facts, "kept": agreement.renamed(found.types.get(stored.target_id or "", ""), facts["kept"], found.names)}
 

@@ -167,8 +167,7 @@ def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[
             for name in (given, *heirs.get(given, ())):
                 used = found.bullets[name]
                 used.trend = (used.trend + MARKS[tag])[-TREND:]
-                if time > used.last:
-                    used.last = time
+                used.last = max(used.last, time)
                 if tag > 0:
                     used.helped = position
                     helped.add(name)

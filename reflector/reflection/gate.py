@@ -29,7 +29,6 @@ from reflector.files import read_bounded
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
-from reflector.reflection.protocol import BackendError
 
 #: More than anybody's settings.
 _MOST_BYTES = 4 << 20
@@ -140,6 +139,8 @@ class Gate:
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
         """Record for the person's other ledgers what the next request may take. Raises BackendError if the month's
         budget has not that much left, also because of what they reserved meanwhile."""
+        from reflector.reflection.protocol import BackendError  # `status` asks what was spent alone
+
         if not forced and (spent := self.left_of_day(one_more=True)):
             raise BackendError(spent, stage="budget", attempts=0)
         limit = None if forced else self.config.monthly_tokens or None
