@@ -243,7 +243,7 @@ def from_text(key: str, text: str) -> Any:
 def read_toml(
     path: Path, instead: str | None = None, read: Callable[[Path, int], bytes] = read_bounded
 ) -> dict[str, Any]:
-    """Return what a file of settings holds, {} where there is none; `instead` is read for it. Raises ConfigError."""
+    """Return what a file of settings holds, or its text `instead` would; {} for no file. Raises ConfigError."""
     try:
         text = read(path, _MOST_BYTES).decode() if instead is None else instead
     except FileNotFoundError:

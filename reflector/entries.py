@@ -335,9 +335,7 @@ def _keep_aside(copy: Path, header: Header) -> None:
 
 def _missing(aside: Path, position: int) -> Finding:
     what = f"the ledger lacks events that it had before, up to position {position}"
-    return Finding(
-        "head", None, what, f"`reflector import {quote(str(aside))}` brings them back; then remove that file"
-    )
+    return Finding("head", None, what, f"`reflector import {quote(str(aside))}` brings them back; then remove it")
 
 
 def kept(root: Path) -> list[Path]:

@@ -34,6 +34,7 @@ from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.injection import told_beside, told_names, told_text
+from reflector.sessions.seen_head import missed
 
 _TROUBLED = {"failed", "given_up"}
 #: Places of a kind that `help` shows.
@@ -221,6 +222,7 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
     last = head.recorded_at if head.position else None
     found.ledger = LedgerJson(ledger.engine.url.public, head.position, head.chain, last, ledger.counting())
     found.bullets = len(ledger.bullets())
+    found.problems += [f"{lost.message}; {lost.remedy}"] if (lost := missed(project, ledger)) else []
     found.windows = ledger.window_states()
     if ledger.has(ev.BULLET_PROPOSED) or ledger.has(ev.CHANGE_PROPOSED):
         from reflector.curation.proposals import proposals
