@@ -10,7 +10,7 @@ import posix as system
 from time import time_ns
 
 from reflector.files import private_folder, read_file, write_all, write_durably
-from reflector.locate import own_folder, user_folder, user_settings
+from reflector.locate import own_folder, person_folder, user_folder, user_settings
 
 #: More than this on stdin is not a hook payload; its first part is kept aside as broken.
 MAX_PAYLOAD = 8 * 1024 * 1024
@@ -145,19 +145,28 @@ def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
 def open_own(project: str) -> str:
     """Return a person's own folder of a project, made where it is missing. Raises OSError where it cannot be."""
     folder = own_folder(project)
+    try:
+        if folder:
+            return private_folder(folder)
+    except FileNotFoundError:
+        pass
+    open_person()
+    return private_folder(folder)
+
+
+def open_person() -> str:
+    """Return the folder above a user's own folders of projects, made if it is missing. Raises OSError if it cannot be."""
+    folder = person_folder()
     if not folder:
         raise FileNotFoundError(2, "this user has no home folder, so nothing is kept there")
-    try:
-        return private_folder(folder)
-    except FileNotFoundError:
-        above = folder.rpartition("/")[0]
-        for end in range(above.index("/.local/") + len("/.local"), len(above) + 1):
-            if above[end : end + 1] in ("/", ""):
-                try:  # noqa: SIM105  contextlib is not worth its import
-                    system.mkdir(above[:end], 0o700)
-                except FileExistsError:
-                    pass
-    return private_folder(folder)
+    # $HOME exists: each folder below it is made in turn.
+    for end in range(folder.index("/.local/") + len("/.local"), len(folder) + 1):
+        if folder[end : end + 1] in ("/", ""):
+            try:  # noqa: SIM105  contextlib is not worth its import
+                system.mkdir(folder[:end], 0o700)
+            except FileExistsError:
+                pass
+    return folder
 
 
 def read_own(project: str, name: str, most: int) -> bytes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reflector import entries, locate
+from reflector import authorship, entries, locate
 from reflector.config import SETTINGS, Config, Layer, load_config
 from reflector.files import absolute, open_state
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
@@ -143,7 +143,9 @@ class Project:
         """Open the project's ledger; create it on first use. One who `mends` it is not kept from it by a table that
         says that a newer version wrote it. Raises a LedgerError."""
         if self.config.ledger_url:
-            return Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
+            shared = Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
+            shared.draw = authorship.draw
+            return shared
         self.make_state_dir()
         entries.admit(self.place)
         try:
@@ -152,6 +154,7 @@ class Project:
             back = entries.way_back(self.root, self.ledger_file)
             raise type(error)(f"{error}; {back}") if back else error from error
         ledger.on_close = self._keep
+        ledger.draw = authorship.draw
         return ledger
 
     @property

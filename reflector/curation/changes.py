@@ -7,6 +7,7 @@ a person's command, an edit of playbook.json, git, or the approval of a proposal
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -132,6 +133,7 @@ def apply(
     reason: str | None = None,
     again: bool = False,
     lead: Callable[[Sequence[Step]], NewEvent] | None = None,
+    tx: str | None = None,
 ) -> list[Step]:
     """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused, LedgerError.
 
@@ -140,14 +142,15 @@ def apply(
     origin  where new bullets come from; `reason` says why bullets are removed
     again   as for `planned`
     lead    returns the event that they follow, for the same append
+    tx      the transaction id of a command that appends more than these
     """
     taken: list[str] = []
+    tx = tx or ledger.draw()
     for _ in range(_TRIES):
         steps = planned(ledger, changes, first=first, names=taken, again=again)
-        position = ledger.head().position
         events = [
             bullet_event(
-                step.change, step.name, position, index,
+                step.change, tx, index,
                 actor=actor, origin=origin, reason=reason, target=_target(step.change, target),
                 more=(baselines or {}).get(step.name) if step.change.kind == "recount" else None,
             )
@@ -155,9 +158,9 @@ def apply(
         ]  # fmt: skip
         leading = [lead(steps)] if lead is not None else []
         try:
-            appended = ledger.append([*leading, *events])[len(leading) :]
+            appended = ledger.append([*leading, *events], tx=tx)[len(leading) :]
         except Conflict as conflict:
-            # A name that was given out meanwhile, or whose identity is that of an event of a forged file.
+            # A name that was given out meanwhile.
             taken += [str(event.data["name"]) for event in events if event.event_id == conflict.event_id]
             continue
         return [
@@ -301,7 +304,8 @@ def bullet_event(
 ) -> NewEvent:
     """Return the event of a change that has its name.
 
-    place   what the event's identity is made of, besides its type; a new bullet's is its name, which is given out once
+    place   what the event's identity is made of, besides its type: a command's transaction id and the change's index
+            in it, or what a file says
     origin  where a new bullet comes from; `reason` and `into` say why one is removed, and for which one
     target  the event that it follows from: a proposal, or the change that it undoes
     more    what its data says besides
@@ -309,7 +313,6 @@ def bullet_event(
     type_ = TYPE_OF[change.kind]
     data: dict[str, object] = {"name": change.name, **change.values, **(more or {})}
     if change.kind in ("add", "merge"):
-        place = (change.name or "",)
         data |= {"section": change.section, "text": change.text}
     if change.kind == "add":
         data |= {"helpful": change.helpful or 0, "harmful": change.harmful or 0, "origin": origin}
@@ -318,6 +321,17 @@ def bullet_event(
     elif change.kind == "remove":
         data |= {"reason": "".join(filter(str.isprintable, reason or DELETED))[:200], "into": into}
     return NewEvent(type_, identity(type_, *place), data, actor=actor, target_id=target)
+
+
+def of_file(digest: str, position: int, change: Change) -> tuple[str | int, ...]:
+    """Return what identifies the event of a change that a file asks for, so that each machine that git brings the file
+    to appends the same one: its content, the position of the playbook that was edited, and the change."""
+    return digest, position, json.dumps(change.to_data(), sort_keys=True)
+
+
+def of_new(bullet: Change) -> tuple[str | int, ...]:
+    """Return what identifies the event of a bullet that a file brings: its name, section and text."""
+    return bullet.name or "", bullet.section or "", bullet.text or ""
 
 
 def is_taken(row: BulletRow, bullet: Bullet | Change) -> bool:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from reflector.curation.changes import TYPE_OF, bullet_event, is_taken
+from reflector.curation.changes import TYPE_OF, bullet_event, is_taken, of_file, of_new
 from reflector.curation.erasure import brought_back
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
@@ -87,10 +87,10 @@ def _take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: 
     since = (row for row in rows.values() if row.position > base.position and row.status == "live")
     said_since = {(row.section, row.text) for row in since}
     names = Names(rows, first)
-    place = (digest,) if actor == ev.HUMAN else (digest, actor)
+    content = digest if actor == ev.HUMAN else f"{digest} {actor}"
     taken = [(event.type, event.data) for event in ledger.events(after=base.position, types=TYPE_OF.values())]
     events: list[NewEvent] = []
-    for index, edit in enumerate(edits):
+    for edit in edits:
         known = rows.get(edit.name or "")
         if edit.kind == "add":
             section = edit.section or ""
@@ -100,12 +100,12 @@ def _take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: 
             change = replace(edit, name=name)
             if known is not None and is_older(known, edit):  # a removal that was undone
                 change = added(come_back(known, name))
-            events.append(bullet_event(change, actor=actor, origin="playbook.json"))
+            events.append(_added(change, actor))
         elif known is not None and not is_so(known, edit) and not (edit.kind == "revise" and edit.name in back):
-            event = bullet_event(edit, *place, base.position, index, actor=actor)
+            event = bullet_event(edit, *of_file(content, base.position, edit), actor=actor)
             if (event.type, event.data) not in taken:
                 events.append(event)
-    ledger.append(events)
+    ledger.append(events, tx=ledger.draw() if events else None)
     return len(events)
 
 
@@ -266,7 +266,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         if row is not None and row.name in changed and edit.name is not None and edit.name not in rows:
             moved[row.name] = edit.name
             names.add(edit.name)
-            events.append(_added(replace(row.bullet, name=edit.name)))
+            events.append(_added(added(replace(row.bullet, name=edit.name)), GIT))
         elif row is None:
             gone = rows.get(edit.name or "")
             gone = gone if gone is not None and is_older(gone, edit) else None
@@ -274,29 +274,29 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
                 continue
             name = names.give(edit.name, section)
             bullet = Bullet(name, section, text)
-            events.append(_added(bullet if gone is None else come_back(gone, name)))
-    for index, edit in enumerate(edits):
+            events.append(_added(added(bullet if gone is None else come_back(gone, name)), GIT))
+    for edit in edits:
         if edit.kind == "add":
             continue
         name = edit.name or ""
         if name in moved:
-            events += _left(edit, moved[name], digest, position, index)
+            events += _left(edit, moved[name], digest, position)
         # A version of the present branch said of the bullet what the ledger says now.
         elif not is_so(live[name], edit):
             history = history or _history(root)
             if _entry_of(live[name].bullet) in history.changed:
-                events.append(bullet_event(edit, digest, position, index, actor=GIT))
-    ledger.append(events)
+                events.append(bullet_event(edit, *of_file(digest, position, edit), actor=GIT))
+    ledger.append(events, tx=ledger.draw() if events else None)
     return len(events)
 
 
-def _added(bullet: Bullet) -> NewEvent:
-    return bullet_event(added(bullet), actor=GIT, origin="playbook.json")
+def _added(bullet: Change, actor: str) -> NewEvent:
+    return bullet_event(bullet, *of_new(bullet), actor=actor, origin="playbook.json")
 
 
-def _left(edit: Change, to: str, digest: str, position: int, index: int) -> list[NewEvent]:
+def _left(edit: Change, to: str, digest: str, position: int) -> list[NewEvent]:
     """Return the events for a name whose bullet is now called `to`; the name is another bullet's now, or nobody's."""
-    place = (digest, position, index)
+    place = of_file(digest, position, edit)
     if edit.kind == "remove":
         return [bullet_event(edit, *place, actor=GIT, reason="merged", into=to)]
     events = []

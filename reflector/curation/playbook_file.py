@@ -409,10 +409,12 @@ def _may_stay(ledger: Ledger, project: Project, found: Found) -> bool:
     return next(ledger.events(after=position, types=_ADVICE), None) is None
 
 
-def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> None:
+def import_bullets(
+    ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None, tx: str | None = None
+) -> None:
     """Adopt a playbook file's bullets with their counters as the baseline.
 
-    `path` names the file where it is not the project's own playbook.json.
+    `path` names the file where it is not the project's own playbook.json, and `tx` the command that a person gave.
 
     Bullets that the ledger has with the same section and text are left out; raises PlaybookRefused when a
     name of the file means another bullet in the ledger. The original file is kept in the state folder.
@@ -424,7 +426,7 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     whole = digest(raw)
     event_id = identity(ev.PLAYBOOK_IMPORTED, whole, *(b.name for b in new))
     data = {"sha256": whole, "format": loaded.format, "bullets": [asdict(b) for b in new]}
-    ledger.append([NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")])
+    ledger.append([NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")], tx=tx)
 
 
 def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:

@@ -201,7 +201,8 @@ def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bool = Fals
             f"proposal {proposal.id[:8]} is not a merge: there are no bullets to keep apart; reject it without --keep"
         )
     kept = proposal.change.names if keep else ()
-    ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=kept, actor="human")])
+    rejection = _ending(proposal, "kept" if keep else "rejected", reason, keep=kept, actor="human")
+    ledger.append([rejection], tx=ledger.draw())
 
 
 def sweep(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:

@@ -6,8 +6,7 @@ stay. Each event that undoes another points to it, so the next `undo` goes furth
 
 Nothing is subtracted: a retraction makes the set of counted tags smaller, and undoing it is a retraction of the
 retraction. An event is retracted at most once, so the retractions that follow from one are a line, and only its last
-one may be retracted next. An adoption's id comes from the policy and the adoption before it, so the same wish,
-expressed twice, is one event, and going back to an earlier policy is another.
+one may be retracted next. An adoption of a policy that takes another one back points to it.
 """
 
 from __future__ import annotations
@@ -258,7 +257,7 @@ def take_back(ledger: Ledger, events: Sequence[Event], why: str) -> list[Appende
     """Take evidence out of the count, put it back, or put the policy in force that was before. Raises as these do."""
     first = events[0]
     if first.type == ev.POLICY_ADOPTED:
-        return adopt(ledger, Past(ledger, first.position - 1).counting, reason=why)
+        return adopt(ledger, Past(ledger, first.position - 1).counting, reason=why, target=first.event_id)
     return (put_back if first.type == ev.EVIDENCE_RETRACTED else retract)(ledger, events, why)
 
 
@@ -307,14 +306,19 @@ def adoptions(ledger: Ledger) -> list[Event]:
     return list(ledger.events(types=[ev.POLICY_ADOPTED]))
 
 
-def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None) -> list[Appended]:
-    """Put a counting policy in force: every counter is counted again under it. [] where it is in force already."""
+def adopt(
+    ledger: Ledger, counting: Counting, *, reason: str | None = None, target: str | None = None
+) -> list[Appended]:
+    """Put a counting policy in force: every counter is counted again under it. [] where it is in force already.
+
+    target  the adoption that this one takes back
+    """
     if ledger.counting() == counting:
         return []
-    before = adoptions(ledger)
+    tx = ledger.draw()
     data = {"policy": identity("policy", "counting", counting), "counting": counting, "reason": reason}
-    event_id = identity(ev.POLICY_ADOPTED, counting, before[-1].event_id if before else "")
-    return ledger.append([NewEvent(ev.POLICY_ADOPTED, event_id, data, "human")])
+    event = NewEvent(ev.POLICY_ADOPTED, identity(ev.POLICY_ADOPTED, tx), data, "human", target_id=target)
+    return ledger.append([event], tx=tx)
 
 
 def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
@@ -323,7 +327,8 @@ def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
         raise RetractionRefused("the reason is empty; say with --why why, for later readers of the ledger")
     type_, data = ev.EVIDENCE_RETRACTED, {"reason": reason}
     ids = dict.fromkeys(end.event_id for end in ends)
-    return ledger.append([NewEvent(type_, identity(type_, id), data, "human", target_id=id) for id in ids])
+    events = [NewEvent(type_, identity(type_, id), data, "human", target_id=id) for id in ids]
+    return ledger.append(events, tx=ledger.draw())
 
 
 def _line(ledger: Ledger, target: Event) -> list[Event]:

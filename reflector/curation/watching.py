@@ -157,16 +157,17 @@ class Watching(NamedTuple):
 
 def watch(ledger: Ledger, found: Watching) -> None:
     """Record the changes. The playbook's lock must be held. Raises LedgerError."""
-    position = ledger.head().position
+    tx = ledger.draw()
     ledger.append(
         [
             bullet_event(
-                change, change.name or "", position, index,
+                change, tx, index,
                 actor=ACTOR, origin=file, reason=f"gone from {file}",
                 more={"watched": True} if change.kind in ("add", "restore") else None,
             )
             for index, (change, file) in enumerate(found.changes)
-        ]
+        ],
+        tx=tx,
     )  # fmt: skip
 
 

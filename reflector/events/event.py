@@ -1,8 +1,9 @@
 """Events: what happened, as values.
 
-Invariant: an event's id is derived from the identity of its input, never from a model's wording, a
-clock or a random number. So the same input, delivered twice, is the same event, and a second
-append of it adds nothing.
+Invariant: an event's id is derived from the identity of its input, never from a model's wording or a clock. So the
+same input, delivered twice, is the same event, and a second append of it adds nothing. The input of a command includes
+a number that is drawn once, its transaction id: two commands that create the same thing, on one machine or on two,
+create two events, and no id means two things.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from os import urandom
 from typing import Any, Final, NamedTuple
 
 SCHEMA_VERSION: Final = 1
@@ -63,6 +65,8 @@ RESTATED: Final = "restated"
 MERGED: Final = "merged"
 #: The key of `meta` of a retraction that names an event that changes nothing, so that `verify` need not.
 ASIDE: Final = "aside"
+#: The key of `meta` under which the events that one command appended have its transaction id.
+TX: Final = "tx"
 #: (when it was recorded, in which ledger, at which position): the order in which one ledger would have held the events.
 Moment = tuple[str, str, int]
 
@@ -73,6 +77,21 @@ def identity(type_: str, *parts: str | int) -> str:
 
     text = "\n".join([type_, *(str(part).replace("\\", "\\\\").replace("\n", "\\n") for part in parts)])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def drawn() -> str:
+    """Return a new transaction id: 32 hex digits of 128 random bits."""
+    return urandom(16).hex()
+
+
+def tx_of(meta: Mapping[str, Any]) -> str | None:
+    """Return the transaction that appended an event to this ledger, by its meta; None if it has none.
+
+    An event that an import brought belongs to the import here, whatever command appended it first.
+    """
+    came = meta.get(MERGED)
+    tx = (came if isinstance(came, Mapping) else meta).get(TX)
+    return tx if isinstance(tx, str) else None
 
 
 def time_of(text: Any) -> datetime | None:
@@ -104,7 +123,7 @@ def came_through(meta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def is_place(came: Mapping[str, Any]) -> bool:
     """Return whether what an event's meta says of another ledger names a place there."""
-    texts = (came.get("recorded_at"), came.get("moment", ""), came.get("origin"))
+    texts = (came.get("recorded_at"), came.get("moment", ""), came.get("origin"), came.get(TX, ""))
     is_there = all(isinstance(text, str) for text in texts) and type(came.get("position")) is int
     return is_there and isinstance(came.get("renamed", {}), dict)
 

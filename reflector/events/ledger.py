@@ -28,6 +28,7 @@ TYPES: Final = (
         effect=AdoptsPolicy(),
         summary=said("counting {counting}"),
         no_retraction="go back with `reflector ledger policy`",
+        target=Target("the adoption that it takes back"),
     ),
     EventType(
         name=ev.LEDGER_MERGED,

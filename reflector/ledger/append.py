@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from operator import attrgetter
@@ -48,9 +48,11 @@ class Prepared(NamedTuple):
     meta_hash: str
 
 
-def prepare(event: NewEvent, *, foreign: bool = False) -> Prepared:
-    """Check an event and write its canonical form; a `foreign` one is a file's. Raises LedgerError, or NotCanonical for
-    its data or meta."""
+def prepare(event: NewEvent, *, foreign: bool = False, tx: str | None = None) -> Prepared:
+    """Check an event and write its canonical form; a `foreign` one is a file's, and `tx` the transaction id of the
+    command that appends it. Raises LedgerError, or NotCanonical for its data or meta."""
+    if tx is not None:
+        event = replace(event, meta={**event.meta, ev.TX: tx})
     check_fields(event)
     facts = plain(event.data)
     check_facts(event, facts, foreign=foreign)
@@ -225,8 +227,8 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
     return answers
 
 
-def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Takes | None) -> Appended:
-    """Erase an event's text on an open write transaction. Raises NoSuchTarget, LedgerError."""
+def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Takes | None, tx: str) -> Appended:
+    """Erase an event's text on an open write transaction; `tx` is the command's. Raises NoSuchTarget, LedgerError."""
     line = line_of(writing.sql, event_id)
     if not line:
         raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
@@ -235,7 +237,7 @@ def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Take
     if data is None:
         return Appended(last.event_id, last.position, added=False)
     event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, last.event_id), data, actor, target_id=last.event_id)
-    (answer,) = append(writing, [prepare(event)])
+    (answer,) = append(writing, [prepare(event, tx=tx)])
     writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", last.event_id)
     return answer
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import reflector.ledger
+from reflector.events.event import drawn
 from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerTooNew, LedgerUnavailable, translated
 from reflector.ledger.migration import EARLIER, create_triggers, create_views, ensure_current, made_digest
@@ -40,9 +41,11 @@ class Ledger(Reader):
     """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it.
 
     on_close  called with the ledger before its connections are released
+    draw      returns a new transaction id for a command; a project's ledger has ids that its user's own folder knows
     """
 
     on_close: Callable[[Ledger], None] | None = None
+    draw: Callable[[], str] = staticmethod(drawn)
 
     @classmethod
     def open(cls, url: str, playbook: str = "default", *, mends: bool = False) -> Self:
@@ -105,16 +108,17 @@ class Ledger(Reader):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def append(self, events: Sequence[NewEvent]) -> list[Appended]:
+    def append(self, events: Sequence[NewEvent], *, tx: str | None = None) -> list[Appended]:
         """Append events in order, all or none; return the position of each.
 
-        An id the ledger has with the same data is answered with its first position and added once only.
+        An id the ledger has with the same data is answered with its first position and added once only. `tx` is the
+        transaction id of the command that appends them, from `draw`.
         Raises Conflict for an id with other data or a new bullet with an old name, AlreadyRetracted,
         NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
         from reflector.ledger.append import append, prepare
 
-        prepared = [prepare(event) for event in events]
+        prepared = [prepare(event, tx=tx) for event in events]
         ids = [event.event_id for event in events]
         with self.writing(ids) as writing:
             return append(writing, prepared)
@@ -133,7 +137,8 @@ class Ledger(Reader):
         from reflector.ledger.projection import rebuild
 
         with self.writing() as writing:
-            answers = [redact(writing, event_id, reason, actor, takes) for event_id in event_ids]
+            tx = self.draw()
+            answers = [redact(writing, event_id, reason, actor, takes, tx) for event_id in event_ids]
             if any(answer.added for answer in answers):
                 rebuild(writing.sql)
         with translated(self.engine.url.shown):

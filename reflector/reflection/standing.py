@@ -208,18 +208,17 @@ def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "
     return where the verdict stands. The playbook's lock must be held. Raises LedgerError."""
     window, name = citation.window, citation.name
     given = [one for one in Session.read(ledger, window).given if one.name == name]
-    times = sum(one.tag.actor == ev.HUMAN and one.window_id == window.event_id for one in given)
+    tx = ledger.draw()
     tag = ParsedTag(0, name, verdict, quote(why, _MAX_WHY))
     text = json.dumps({"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]}, ensure_ascii=False)
-    about = (name, times) if times else (name,)
-    answered = events_of.answered(window, ev.HUMAN, "citation_guided", Answer(text, ev.HUMAN), about=about)
+    answered = events_of.answered(window, ev.HUMAN, "citation_guided", Answer(text, ev.HUMAN), about=(name, tx))
     status = {row.name: row.status for row in ledger.rows()}
     parsed = Parsed("", (tag,), "whole")
     events = events_of.completed(window, answered.reflection_id or "", parsed, answered, status, [tag])
     said, by = _JUDGED.format(verdict), answered.reflection_id
     stood = (one for one in given if _counts(ledger, one) and (one.is_decided or one.tag.actor == ev.HUMAN))
     replaced = [_retraction(ledger, one, said, ev.HUMAN, by) for one in stood]
-    return ledger.append([answered, *replaced, *events])[-1]
+    return ledger.append([answered, *replaced, *events], tx=tx)[-1]
 
 
 def overruled(ledger: Ledger, session: Session, events: Sequence[NewEvent]) -> list[NewEvent]:

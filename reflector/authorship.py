@@ -1,0 +1,71 @@
+"""Which commands recorded in a ledger are this user's: transaction ids that only their own folder can tell.
+
+Invariant: no file makes a command yours. A transaction id is 128 random bits, followed by 64 bits computed from them with
+a key that stays in your own folder. Another home, machine or colleague has another key, so `undo` never takes back what
+they did, and a ledger that was copied, forged or restored brings no act of yours that you did not do.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import lru_cache
+from hashlib import blake2b
+from hmac import compare_digest
+from os import link, unlink, urandom
+from typing import Final
+
+from reflector.events.event import drawn
+from reflector.files import read_file, write_durably
+from reflector.handover import open_person
+from reflector.locate import person_folder
+
+_KEY: Final = "transactions.key"
+_KEY_BYTES: Final = 32
+_RANDOM_DIGITS: Final = 32
+_TAG_BYTES: Final = 8
+
+
+def draw() -> str:
+    """Return a new transaction id of this user: 48 hex digits, or 32 without a home that can be written."""
+    tx = drawn()
+    try:
+        return tx + _tag(_made_key(), tx)
+    except OSError:
+        return tx
+
+
+def is_own(tx: str) -> bool:
+    """Return whether a transaction id was drawn by this user, in this home."""
+    random, tag = tx[:_RANDOM_DIGITS], tx[_RANDOM_DIGITS:]
+    try:
+        return tx.isascii() and compare_digest(tag, _tag(_key(person_folder()), random))
+    except OSError:
+        return False
+
+
+def _tag(key: bytes, random: str) -> str:
+    return blake2b(random.encode(), key=key, digest_size=_TAG_BYTES).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _key(folder: str) -> bytes:
+    """Return the key that a folder keeps. Raises OSError if there is none."""
+    if not folder:
+        raise FileNotFoundError
+    key = read_file(f"{folder}/{_KEY}", _KEY_BYTES)
+    if len(key) != _KEY_BYTES:
+        raise FileNotFoundError
+    return key
+
+
+def _made_key() -> bytes:
+    """Return this user's key, which is made on first use. Raises OSError."""
+    folder = person_folder()
+    with suppress(OSError):
+        return _key(folder)
+    temporary = write_durably(open_person(), urandom(_KEY_BYTES))
+    # Two processes may make a key at once: the first link stays, and both read it.
+    with suppress(FileExistsError):
+        link(temporary, f"{folder}/{_KEY}")
+    unlink(temporary)
+    return _key(folder)
