@@ -1,8 +1,8 @@
 """Which commands recorded in a ledger are this user's: transaction ids that only their own folder can tell.
 
-Invariant: no file makes a command yours. A transaction id is 128 random bits, followed by 64 bits computed from them with
-a key that stays in your own folder. Another home, machine or colleague has another key, so `undo` never takes back what
-they did, and a ledger that was copied, forged or restored brings no act of yours that you did not do.
+Invariant: no file makes a command yours. A transaction id is 128 random bits, followed by 64 bits computed from them
+with a key that stays in your own folder. Another home, machine or colleague has another key, so `undo` never takes back
+what they did, and a ledger that was copied, forged or restored brings no act of yours that you did not do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from hmac import compare_digest
-from os import link, unlink, urandom
+from os import link, urandom
+from pathlib import Path
 from typing import Final
 
 from reflector.events.event import drawn
@@ -32,6 +33,13 @@ def draw() -> str:
         return tx + _tag(_made_key(), tx)
     except OSError:
         return tx
+
+
+def is_possible() -> bool:
+    """Return whether this user has a key, so that their commands can be told from others'."""
+    with suppress(OSError):
+        return bool(_key(person_folder()))
+    return False
 
 
 def is_own(tx: str) -> bool:
@@ -67,5 +75,5 @@ def _made_key() -> bytes:
     # Two processes may make a key at once: the first link stays, and both read it.
     with suppress(FileExistsError):
         link(temporary, f"{folder}/{_KEY}")
-    unlink(temporary)
+    Path(temporary).unlink()
     return _key(folder)

@@ -155,7 +155,7 @@ def open_own(project: str) -> str:
 
 
 def open_person() -> str:
-    """Return the folder above a user's own folders of projects, made if it is missing. Raises OSError if it cannot be."""
+    """Return the folder of a user's own folders of projects, made if it is missing. Raises OSError if it cannot be."""
     folder = person_folder()
     if not folder:
         raise FileNotFoundError(2, "this user has no home folder, so nothing is kept there")

@@ -43,7 +43,8 @@ _LAYERS = {
 _LAYERS["cli"] = set(_LAYERS)
 #: Modules of the package itself that any layer may use: they know of no layer above the exchange of ledgers.
 _SHARED = {
-    f"reflector.{name}" for name in "authorship files git handover resources config entries locate mistakes prices project".split()
+    f"reflector.{name}"
+    for name in "authorship files git handover resources config entries locate mistakes prices project".split()
 }
 _SHARED_BY = {
     "ledger": {"reflector.files", "reflector.prices", "reflector.resources"},

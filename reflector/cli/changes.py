@@ -17,13 +17,35 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import NAME, SECTION, dry_run_option, find_bullet, json_option, why_option
-from reflector.cli.output import note, print_json, safe, shaped
+from reflector.cli.options import (
+    NAME,
+    SECTION,
+    agreed,
+    dry_run_option,
+    find_bullet,
+    json_option,
+    why_option,
+    yes_option,
+)
+from reflector.cli.output import note, print_json, safe, shaped, span
+from reflector.curation.acts import NotByItself, newest
 from reflector.curation.changes import Step, apply, planned
 from reflector.curation.playbook_file import checkpoint_of, digest, untaken
-from reflector.curation.undoing import CHANGING, NothingToUndo, approved, last_change, moved, take_back, undoing
+from reflector.curation.undoing import (
+    CHANGING,
+    Import,
+    NothingToUndo,
+    Undoing,
+    approved,
+    imported,
+    last_change,
+    moved,
+    take_back,
+    taken_out,
+    undoing,
+)
 from reflector.events import event as ev
-from reflector.events.event import Event
+from reflector.events.event import Event, NewEvent
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
@@ -86,7 +108,7 @@ def _tell(
     *,
     as_json: bool,
 ) -> None:
-    undo = place.command("undo", _span(positions)) if positions else None
+    undo = place.command("undo", span(min(positions), max(positions))) if positions else None
     if as_json:
         print_json(ChangesJson(bool(positions), changes, undo))
         return
@@ -114,11 +136,6 @@ def _command(function: Callable[..., Sequence[Change]]) -> Callable[..., None]:
             note(line)
 
     return asked
-
-
-def _span(positions: Sequence[int]) -> str:
-    first, last = min(positions), max(positions)
-    return str(first) if first == last else f"{first}..{last}"
 
 
 def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
@@ -189,35 +206,93 @@ def merge(ledger: Ledger, names: tuple[str, ...], text: str | None, section: str
 @click.command()
 @click.argument("what", required=False, metavar="[NAME|POSITION|A..B|SESSION|REFLECTION]")
 @why_option
+@yes_option
 @dry_run_option
 @json_option
 @click.pass_obj
-def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json: bool) -> None:
-    """Undo the last command that changed bullets, or what you name.
+def undo(place: Place, what: str | None, why: str | None, yes: bool, dry_run: bool, as_json: bool) -> None:
+    """Undo your newest act, or the one you name.
+
+    Your newest act is what your last command changed: bullets, a verdict, the count of a session, the counting policy.
+    An import is only undone if you name it; so is what an agent or another machine did. The next `undo` goes further
+    back, and `undo` of what an undo appended brings it again.
 
     Name a bullet, for its last change (of a removed one: the removal), a position of `reflector log` or several as
     41..43, or an event's id. Name a session, a reflection or a tag to take its evidence out of the count: nothing is
-    subtracted or erased, fewer tags count. The next `undo` goes further back, and `undo` of what an undo appended
-    brings it again. Counts that came since stay. If a later change is in the way, it is named and nothing is undone.
-    --dry-run shows changes of bullets, not of evidence.
+    subtracted or erased, fewer tags count. Counts that came since stay. If a later change is in the way, it is named
+    and nothing is undone. Removing more than one bullet needs your confirmation. --dry-run shows changes of bullets,
+    not of evidence.
     """
     with place.reading() as ledger:
-        named = last_change(ledger) if what is None else _named(ledger, what)
-    if not isinstance(named, list):
-        if dry_run:
-            raise click.UsageError(
-                "--dry-run shows changes of bullets, and this is evidence; `reflector blame` lists it"
-            )
-        _undo_counts(place, named, why, as_json=as_json)
+        named = _newest(ledger) if what is None else _named(ledger, what)
+        removed = _removed_by(ledger, named) if not (yes or dry_run) else []
+    if len(removed) > 1:
+        names = ", ".join(removed[:5]) + (", …" if len(removed) > 5 else "")
+        question = f"This removes {len(removed)} bullets ({names}). Remove them?"
+        agreed(question, f"it removes {len(removed)} bullets ({names}); to undo without a question", yes=yes)
+    if isinstance(named, list | Import):
+        steps = _undo_changes(place, named, why, dry_run=dry_run)
+        _print(place, steps, as_json=as_json)
         return
+    if dry_run:
+        raise click.UsageError("--dry-run shows changes of bullets, and this is evidence; `reflector blame` lists it")
+    _undo_counts(place, named, why, as_json=as_json)
+
+
+def _newest(ledger: Ledger) -> list[Event] | Target:
+    """Return your newest act. Raises UsageError for one that has to be named, NothingToUndo for none."""
+    from reflector.audit.moments import Target
+
+    try:
+        act = newest(ledger)
+    except NotByItself as refusal:
+        raise click.UsageError(str(refusal)) from refusal
+    if act.is_change:
+        return list(act.events)
+    return Target("event", act.events[-1].event_id, list(act.events))
+
+
+def _removed_by(ledger: Ledger, named: list[Event] | Import | Target) -> list[str]:
+    """Return the bullets that an undo removes."""
+    events = named.changes if isinstance(named, Import) else named
+    if not isinstance(events, list) or not events:
+        return []
+    try:
+        changes = undoing(ledger, events).changes
+    except NothingToUndo:
+        return []
+    return [change.name or "" for change in changes if change.kind == "remove"]
+
+
+def _undo_changes(place: Place, named: list[Event] | Import, why: str | None, *, dry_run: bool) -> Sequence[Step]:
+    """Take back changes of bullets, with the evidence that came with them."""
+    reason = why or "undo"
     with place.changing(dry_run=dry_run) as ledger:
-        found = undoing(ledger, named)
-        how = {"reason": why or "undo", "target": found.targets, "baselines": found.baselines}
-        steps = _made(place, ledger, found.changes, dry_run=dry_run, again=True, **how)
-    _print(place, steps, as_json=as_json)
+        if isinstance(named, Import):
+            evidence = taken_out(ledger, named.evidence, reason)
+            taken_back = _import_undone(ledger, named, evidence)
+        else:
+            evidence, taken_back = [], undoing(ledger, named)
+        targets: dict[str, Any] = {"target": taken_back.targets, "baselines": taken_back.baselines}
+        if not dry_run:
+            targets["lead"] = lambda _: evidence
+        return _made(place, ledger, taken_back.changes, dry_run=dry_run, again=True, reason=reason, **targets)
 
 
-def _named(ledger: Ledger, what: str) -> list[Event] | Target:
+def _import_undone(ledger: Ledger, named: Import, evidence: Sequence[NewEvent]) -> Undoing:
+    """Return what undoes the changes of an import; none if evidence is all that is left of it."""
+    nothing = Undoing([], {}, {})
+    if not named.changes:
+        return nothing
+    try:
+        return undoing(ledger, named.changes)
+    except NothingToUndo:
+        if not evidence:
+            raise
+        return nothing
+
+
+def _named(ledger: Ledger, what: str) -> list[Event] | Import | Target:
     """Return the changes of bullets that a person named, or the target that is something else."""
     from reflector.audit.moments import Target, target_named
 
@@ -241,6 +316,8 @@ def _named(ledger: Ledger, what: str) -> list[Event] | Target:
     event = target.events[0]
     if event.type == ev.CHANGE_APPROVED:
         return approved(ledger, event)
+    if event.type == ev.LEDGER_MERGED:
+        return imported(ledger, event)
     if target.kind == "event" and event.type in CHANGING:
         return [event]
     if target.kind == "event" and event.type != ev.POLICY_ADOPTED and (way := EVENT_TYPES[event.type].no_retraction):
@@ -302,7 +379,7 @@ def edit(place: Place) -> None:
     if not events:
         note("Nothing was changed.")
         return
-    note(f"Undo: {place.command('undo', _span([event.position for event in events]))}")
+    note(f"Undo: {place.command('undo', span(events[0].position, events[-1].position))}")
 
 
 def edited(otherwise: str, text: str | None = None, *, file: Path | None = None) -> str | None:

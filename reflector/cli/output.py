@@ -314,6 +314,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' if number != 1 else ''}"
 
 
+def span(first: int, last: int) -> str:
+    """Return the positions from one to another as a command takes them: `41`, `41..43`."""
+    return str(first) if first == last else f"{first}..{last}"
+
+
 def progress(length: int, label: str) -> Any:
     """Return a progress bar on stderr, where that is a terminal: a pipe gets the answer alone."""
     hidden = not sys.stderr.isatty()

@@ -24,7 +24,7 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, table
+from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, span, table
 from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
 from reflector.curation.edits import under_free_names
@@ -157,11 +157,10 @@ def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> Imported
         new, undo = new_bullets(ledger, loaded, file), None
         restored = [bullet for step in changing(ledger, watched) for bullet in step.after]
         if (new or watched) and not dry_run:
-            apply(ledger, watched, actor="import")
-            undo = place.command("remove", *(bullet.name for bullet in restored))
-            if new:
-                import_bullets(ledger, project, loaded, raw, file)
-                undo = place.command("undo", str(ledger.head().position))
+            tx, before = ledger.draw(), ledger.head().position
+            apply(ledger, watched, actor="import", tx=tx)
+            import_bullets(ledger, project, loaded, raw, file, tx)
+            undo = place.command("undo", span(before + 1, ledger.head().position))
         new = [*restored, *new]
     for text in loaded.notes:
         note(text)

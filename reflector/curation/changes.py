@@ -37,6 +37,7 @@ TYPE_OF: Final[dict[Kind, str]] = {
     "unmerge": ev.BULLET_UNMERGED,
     "restore": ev.BULLET_RESTORED,
     "recount": ev.BULLET_RECOUNTED,
+    "watch": ev.BULLET_RESTORED,
 }
 #: Why a bullet is removed, where nobody gives a reason.
 DELETED: Final = "deleted"
@@ -132,7 +133,7 @@ def apply(
     origin: str = "cli",
     reason: str | None = None,
     again: bool = False,
-    lead: Callable[[Sequence[Step]], NewEvent] | None = None,
+    lead: Callable[[Sequence[Step]], Sequence[NewEvent]] = lambda _: (),
     tx: str | None = None,
 ) -> list[Step]:
     """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused, LedgerError.
@@ -141,7 +142,7 @@ def apply(
     baselines  by the name of each bullet, what counts again where a count set by hand is undone
     origin  where new bullets come from; `reason` says why bullets are removed
     again   as for `planned`
-    lead    returns the event that they follow, for the same append
+    lead    returns the events that they follow, for the same append
     tx      the transaction id of a command that appends more than these
     """
     taken: list[str] = []
@@ -156,7 +157,7 @@ def apply(
             )
             for index, step in enumerate(steps)
         ]  # fmt: skip
-        leading = [lead(steps)] if lead is not None else []
+        leading = lead(steps)
         try:
             appended = ledger.append([*leading, *events], tx=tx)[len(leading) :]
         except Conflict as conflict:
@@ -251,7 +252,7 @@ def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
     if change.kind in SETS:
         return after | {name: replace(rows[name], **change.values)}
     if change.kind != "restore":
-        after[name] = replace(rows[name], status="removed")
+        after[name] = replace(rows[name], status="watched" if change.kind == "watch" else "removed")
     back = [rows[name]] if change.kind == "restore" else _sources(rows, name) if change.kind == "unmerge" else []
     return after | {row.name: replace(row, status="live", reason=None, removed_into=None) for row in back}
 
@@ -318,6 +319,8 @@ def bullet_event(
         data |= {"helpful": change.helpful or 0, "harmful": change.harmful or 0, "origin": origin}
     elif change.kind == "merge":
         data["sources"] = list(change.names)
+    elif change.kind == "watch":
+        data["watched"] = True
     elif change.kind == "remove":
         data |= {"reason": "".join(filter(str.isprintable, reason or DELETED))[:200], "into": into}
     return NewEvent(type_, identity(type_, *place), data, actor=actor, target_id=target)

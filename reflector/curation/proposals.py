@@ -177,11 +177,11 @@ def approve(
         raise ProposalRefused(f"proposal {proposal.id[:8]} fell away: {what}")
     change = proposal.change if text is None else replace(proposal.change, text=text)
 
-    def approval(steps: Sequence[Step]) -> NewEvent:
+    def approval(steps: Sequence[Step]) -> Sequence[NewEvent]:
         inverse = [one.to_data() for one in steps[0].inverse]
         data = {"change": steps[0].change.to_data(), "inverse": inverse, "edited": change != proposal.change}
         event_id = identity(ev.CHANGE_APPROVED, proposal.id)
-        return NewEvent(ev.CHANGE_APPROVED, event_id, data, actor, target_id=proposal.id)
+        return [NewEvent(ev.CHANGE_APPROVED, event_id, data, actor, target_id=proposal.id)]
 
     reason = quote(proposal.reason, 200)
     (applied,) = apply(

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reflector.curation.changes import TYPE_OF, BulletRefused, merged_again
 from reflector.events import event as ev
-from reflector.events.event import Appended, Event, NewEvent, identity
-from reflector.events.registry import EVENT_TYPES, names_in
+from reflector.events.event import Appended, Event, NewEvent, identity, tx_of
+from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, names_in
 from reflector.events.state import REDACTED, Entry
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
 #: Types of events that change bullets, apart from counts.
 CHANGING: Final = frozenset({ev.PLAYBOOK_IMPORTED, *TYPE_OF.values()})
+_REMOVING: Final = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
 _SEEN: Final[Mapping[str, tuple[str, ...]]] = {
     "revise": ("text",),
     "move": ("section",),
     **dict.fromkeys(("remove", "unmerge"), ("status", "text", "section")),
 }
-_ORDER: Final = ("restore", "unmerge", "revise", "move", "merge", "recount", "remove")
+_ORDER: Final = ("restore", "unmerge", "revise", "move", "merge", "recount", "watch", "remove")
 _MAX_REASON: Final = 500
 _Entries = Mapping[str, Entry]
 
@@ -57,7 +58,8 @@ class Undoing(NamedTuple):
 def undone(ledger: Ledger) -> dict[str, int]:
     """Return the position of the event that undid a change of a bullet or took evidence out of the count, by the id of
     the change, of its approval, or of the evidence."""
-    events = {one.event_id: one for one in ledger.events(types={*CHANGING, ev.EVIDENCE_RETRACTED, ev.CHANGE_APPROVED})}
+    types = {*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.CHANGE_APPROVED}
+    events = {one.event_id: one for one in ledger.events(types=types)}
     made: dict[str | None, list[str]] = {}
     for event in events.values():
         if event.type in CHANGING:
@@ -91,34 +93,76 @@ def undo_of(event: Event, gone: Mapping[str, int], command: str) -> str | None:
         return f"undone at {gone[event.event_id]}"
     one = EVENT_TYPES.get(event.type)
     undoable = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED}
+    undoable = undoable or (event.type == ev.LEDGER_MERGED and tx_of(event.meta) is not None)
     return f"{command} {event.position}" if undoable or (one is not None and not one.no_retraction) else None
 
 
-def last_change(ledger: Ledger, name: str | None = None) -> list[Event]:
-    """Return the events of the last change that was not undone and that undid none: those that one command appended.
+def last_change(ledger: Ledger, name: str) -> list[Event]:
+    """Return the last change of a bullet that was not undone and that undid none; of a removed bullet, its removal.
 
-    What undid an undoing stands for the change that it made again. `name` asks for the last change of a bullet.
-    Raises NothingToUndo.
+    What undid an undoing stands for the change that it made again. Raises NothingToUndo.
     """
     events = {event.event_id: event for event in ledger.events(types=CHANGING)}
     gone = undone(ledger)
     standing: dict[str, Event] = {}
+    removal: Event | None = None
     for event in events.values():
+        if event.event_id in gone or name not in names_in(event.type, event.data or {}):
+            continue
+        if event.type in _REMOVING:
+            removal = event
         chain = [event]
         while (before := events.get(chain[-1].target_id or "")) is not None:
             chain.append(before)
-        if event.event_id not in gone and len(chain) % 2:
+        if len(chain) % 2:
             standing[event.event_id] = event
             for before in chain[1:]:
                 standing.pop(before.event_id, None)
-    if name is not None:
-        standing = {id: one for id, one in standing.items() if name in names_in(one.type, one.data or {})}
+    row = ledger.row(name)
+    if row is not None and row.status == "removed" and removal is not None:
+        return [removal]
     if not standing:
-        what = f"{name} has no change" if name is not None else "the playbook has no change"
-        raise NothingToUndo(f"{what} that is not undone; see `reflector log`")
+        raise NothingToUndo(f"{name} has no change that is not undone; see `reflector log`")
     *_, last = standing.values()
-    # One append has one time.
-    return [e for e in standing.values() if e is last or (name is None and e.recorded_at == last.recorded_at)]
+    return [last]
+
+
+class Import(NamedTuple):
+    """What the import of another machine's ledger brought: its changes of bullets, and its evidence."""
+
+    changes: list[Event]
+    evidence: list[Event]
+
+
+def imported(ledger: Ledger, merged: Event) -> Import:
+    """Return what came with a `ledger.merged`. Raises NothingToUndo for one of an older version, which has no
+    transaction id."""
+    tx = tx_of(merged.meta)
+    if tx is None:
+        raise NothingToUndo(
+            f"the import at position {merged.position} was recorded by an older version, so its events cannot be told "
+            "from others; undo its changes by their positions, such as `reflector undo 41..43`"
+        )
+    types = {*CHANGING, *WINDOW_TYPES, ev.EVIDENCE_RETRACTED, ev.REFLECTION_COMPLETED}
+    events = [event for event in ledger.events(types=types) if tx_of(event.meta) == tx]
+    windows = {event.event_id for event in events if event.type in WINDOW_TYPES}
+    evidence = [
+        event
+        for event in events
+        if event.type not in CHANGING
+        # The evidence of a part of a session that came too goes with that part.
+        and not (event.type == ev.REFLECTION_COMPLETED and event.target_id in windows)
+    ]
+    return Import([event for event in events if event.type in CHANGING], evidence)
+
+
+def taken_out(ledger: Ledger, evidence: Sequence[Event], why: str) -> list[NewEvent]:
+    """Return the retractions that take evidence out of the count, and put back what retractions took out.
+
+    Evidence that is out already stays out.
+    """
+    lines = [_line(ledger, event) for event in evidence]
+    return _retractions([line[-1] for line in lines if len(line) % 2], why)
 
 
 def approved(ledger: Ledger, approval: Event) -> list[Event]:
@@ -136,7 +180,9 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     before, after, now = Past(ledger, first - 1), Past(ledger, last), Past(ledger)
     ids = {event.event_id for event in events}
     within = [event for event in ledger.events(after=first - 1, upto=last, types=CHANGING) if event.event_id in ids]
-    targets = {name: event.event_id for event in within for name in names_in(event.type, event.data or {})}
+    targets = {
+        name: _made_last(ledger, event).event_id for event in within for name in names_in(event.type, event.data or {})
+    }
     changes: list[Change] = []
     baselines: dict[str, Mapping[str, object]] = {}
     for name, entry in after.entries.items():
@@ -172,6 +218,18 @@ def _together(ledger: Ledger, events: Sequence[Event]) -> list[Event]:
     return sorted(found.values(), key=lambda event: event.position)
 
 
+def _made_last(ledger: Ledger, change: Event) -> Event:
+    """Return the event that made a change again after an undo, the newest one; the change itself if none did."""
+    undo = _undo_of(ledger, change)
+    again = _undo_of(ledger, undo) if undo is not None else None
+    return change if again is None else _made_last(ledger, again)
+
+
+def _undo_of(ledger: Ledger, change: Event) -> Event | None:
+    later = [event for event in ledger.targeting(change.event_id) if event.type in CHANGING]
+    return later[-1] if later and later[-1].position > change.position else None
+
+
 def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:
     """Return the changes that make of a bullet what it was; a merge and its undoing are those of the merged one."""
     was, entry = before.get(name), after[name]
@@ -183,6 +241,10 @@ def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:
         return list(merged_again(was, sources, (0, 0))) if sources else [Change("restore", name), *_said(was, entry)]
     if was.status == "removed" and entry.status in ("live", "merged"):
         return [Change("remove", name)]
+    if was.status == "watched" and entry.status == "live":
+        return [Change("watch", name), *_said(was, entry)]
+    if was.status == "live" and entry.status == "watched":
+        return [Change("restore", name)]
     return _said(was, entry) if was.status == entry.status == "live" else []
 
 
@@ -322,13 +384,17 @@ def adopt(
 
 
 def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
+    return ledger.append(_retractions(ends, why), tx=ledger.draw())
+
+
+def _retractions(ends: Sequence[Event], why: str) -> list[NewEvent]:
+    """Return a retraction of each of these events, which are the last ones of their lines."""
     reason = quote(why, _MAX_REASON)
     if not reason:
-        raise RetractionRefused("the reason is empty; say with --why why, for later readers of the ledger")
+        raise RetractionRefused("the reason is empty; give one with --why, for later readers of the ledger")
     type_, data = ev.EVIDENCE_RETRACTED, {"reason": reason}
     ids = dict.fromkeys(end.event_id for end in ends)
-    events = [NewEvent(type_, identity(type_, id), data, "human", target_id=id) for id in ids]
-    return ledger.append(events, tx=ledger.draw())
+    return [NewEvent(type_, identity(type_, id), data, "human", target_id=id) for id in ids]
 
 
 def _line(ledger: Ledger, target: Event) -> list[Event]:

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, Self, get_args
 from .bullet import Bullet
 from .names import Names
 
-Kind = Literal["add", "revise", "move", "remove", "merge", "unmerge", "restore", "recount"]
+Kind = Literal["add", "revise", "move", "remove", "merge", "unmerge", "restore", "recount", "watch"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 #: What of a bullet a change gives another value, by its kind; the others make a bullet, or take one away.
 SETS: Final[dict[Kind, tuple[str, ...]]] = {
@@ -44,6 +44,7 @@ class Change:
     unmerge  the merged bullet `name` goes, and its sources come back
     restore  the removed bullet `name` comes back
     recount  `name` has the counters `helpful` and `harmful`
+    watch    `name` is only watched again, as `check` does with a line of a file
     """
 
     kind: Kind

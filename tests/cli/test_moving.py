@@ -91,7 +91,7 @@ def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(agent: Ag
     assert "line 5: pat-002 says this already" in found["notes"]
     again = agent.call("import", rules)
     assert (again.out, "Undo" in again.err) == ("nothing new in this file\n", False)
-    agent.call("undo", "2")
+    agent.call("undo", "2", "--yes")
     assert "Undo: reflector undo" in agent.call("import", rules).err
     rules.write_text("".join(f"- Ask person {n} about it.\n" for n in range(20)))
     agent.call("import", rules)

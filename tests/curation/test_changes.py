@@ -2,13 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflector import authorship
+from reflector.curation.acts import newest
 from reflector.curation.changes import BulletRefused, apply, fault
-from reflector.curation.undoing import last_change, undoing
+from reflector.curation.undoing import undoing
 from reflector.events.event import Event
 from reflector.events.registry import fold
 from reflector.ledger.store import BulletRow, Ledger
@@ -37,8 +40,15 @@ def life() -> Ledger:
     return ledger
 
 
+@pytest.fixture(autouse=True)
+def _own_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every ledger draws transaction ids of this user, as a project's does."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(Ledger, "draw", staticmethod(authorship.draw))
+
+
 def undo(ledger: Ledger, *events: Event) -> None:
-    found = undoing(ledger, events or last_change(ledger))
+    found = undoing(ledger, events or newest(ledger).events)
     apply(ledger, found.changes, actor="human", target=found.targets, again=True)
 
 
@@ -151,11 +161,11 @@ def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledge
         undo(ledger, *ledger.at([ledger.head().position]))  # makes it again
         assert said(ledger) == after
         undo(ledger)
-    assert last_change(ledger) == ledger.at([1, 2, 3])
+    assert newest(ledger).events == ledger.at([1, 2, 3])
 
 
 def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")])
     undo(ledger)
-    with pytest.raises(BulletRefused, match="no change that is not undone"):
-        last_change(ledger)
+    with pytest.raises(BulletRefused, match="nothing that you did here is left to undo"):
+        newest(ledger)
