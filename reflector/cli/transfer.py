@@ -103,7 +103,7 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     if as_json:
         print_json(answer)
     elif isinstance(answer, Merged):
-        _print_merged(answer)
+        _print_merged(place, answer)
     elif isinstance(answer, LoadedJson):
         click.echo(answer.head)
     else:
@@ -185,7 +185,7 @@ def _load(place: Place, file: Path) -> LoadedJson:
     return LoadedJson(end, aside)
 
 
-def _print_merged(merged: Merged) -> None:
+def _print_merged(place: Place, merged: Merged) -> None:
     click.echo(merged.head)
     for old, new in merged.renamed.items():
         click.echo(f"{old} of the file is {new} here")
@@ -205,6 +205,8 @@ def _print_merged(merged: Merged) -> None:
     if merged.overlapping:
         shared = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
         note(f"{shared}; `reflector double-counts` shows what was counted twice.")
+    if merged.merged_at is not None:
+        note(f"Undo: {place.command('undo', str(merged.merged_at))}")
 
 
 @contextmanager

@@ -25,9 +25,7 @@ IMPORT: Final = "import"
 _IMPORTS: Final = frozenset({ev.LEDGER_MERGED, ev.PLAYBOOK_IMPORTED})
 _FINAL: Final = frozenset({ev.EVENT_REDACTED, ev.CHANGE_REJECTED, ev.TRIAL_OPENED, ev.TRIAL_CLOSED})
 _READ: Final = frozenset({*CHANGING, *_IMPORTS, *_FINAL, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
-_NOTHING: Final = (
-    "nothing that you did here is left to undo; `reflector log` shows acts of others"
-)
+_NOTHING: Final = "nothing that you did here is left to undo; `reflector log` shows acts of others"
 _NO_HOME: Final = (
     "without a home folder, reflector cannot tell which acts are yours; name one by its position in `reflector log`"
 )
@@ -56,7 +54,7 @@ def newest(ledger: Ledger) -> Act:
     """
     yours = _yours(ledger)
     named = {event.event_id: event for event in yours}
-    named |= {_tag_id(event): event for event in yours if event.type == ev.REFLECTION_COMPLETED}
+    named |= {tag_id: event for event in yours if (tag_id := _tag_id(event)) is not None}
     gone = undone(ledger)
     standing = [event for event in yours if _stands(event, named, gone)]
     if not standing:
@@ -107,7 +105,7 @@ def _command(event: Event) -> str:
     return tx_of(event.meta) or event.recorded_at
 
 
-def _stands(event: Event, yours: Mapping[str | None, Event], gone: Mapping[str, int]) -> bool:
+def _stands(event: Event, yours: Mapping[str, Event], gone: Mapping[str, int]) -> bool:
     """Return whether an act was not taken back and takes back none of yours that bare `undo` can take back."""
     if event.event_id in gone or _tag_id(event) in gone:
         return False
@@ -117,14 +115,15 @@ def _stands(event: Event, yours: Mapping[str | None, Event], gone: Mapping[str, 
     return not is_undo
 
 
-def _taken_back(event: Event, yours: Mapping[str | None, Event]) -> Event | None:
+def _taken_back(event: Event, yours: Mapping[str, Event]) -> Event | None:
     """Return your act that an event takes back, if bare `undo` could take it back; else None."""
     if event.type == ev.REFLECTION_COMPLETED or event.target_id is None:
         return None  # a verdict points to the part of the session that was judged
     target = yours.get(event.target_id)
     # A forged ledger may hold a circle.
-    is_earlier = target is not None and target.position < event.position
-    return target if is_earlier and not _is_import(target) and target.type not in _FINAL else None
+    if target is None or target.position >= event.position:
+        return None
+    return None if _is_import(target) or target.type in _FINAL else target
 
 
 def _tag_id(event: Event) -> str | None:

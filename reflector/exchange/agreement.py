@@ -9,13 +9,14 @@ A ledger only grows at its end, so where its own order gives anything else, even
 appended. They are not evidence: the next merge, here or elsewhere, ignores them and counts again.
 
 Of one window that several judges judged, one reflection counts. Which one depends on nothing but the reflections, so
-every machine retracts the same ones, and a retraction of them is an event like those by people. A check is no other
+every machine retracts the same ones, and a retraction of them is an event like those by people. A person's verdict is
+never replaced by a judge's, and takes the place of all that judges say of that citation. A check is no other
 judgement of its window: what it says is kept, and of what it counts once for a session, nothing that counts otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from reflector.events.registry import EVENT_TYPES, fields_of, fold, mapped, name
 from reflector.events.state import REDACTED, Data, Playbook
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
-from reflector.ledger.reader import history_page
+from reflector.ledger.reader import events_where, history_page, one_of, whose
 from reflector.ledger.statements import Statements
 
 ACTOR = "merge"
@@ -166,39 +167,82 @@ def renamed_ids(names: Mapping[str, str]) -> dict[str, str]:
     return {identity(type_, old): identity(type_, new) for type_ in types for old, new in names.items()}
 
 
+_NOT_RETRACTED = (
+    "NOT EXISTS (SELECT 1 FROM retraction"
+    " WHERE retraction.playbook_id = event.playbook_id AND retraction.target_id = event.event_id)"
+)
 _CHECKS = (
     "SELECT reflection_id FROM event WHERE playbook_id = ?"  # noqa: S608
     f" AND (type = '{ev.BULLET_CHECKED}' OR (type = '{ev.REFLECTION_COMPLETED}' AND data LIKE ?))"
 )
 _COUNTED = (
-    "SELECT event.session_id, tag.name, event.actor, event.event_id, event.reflection_id FROM tag JOIN event"
+    "SELECT event.session_id, tag.name, event.actor, event.event_id, event.reflection_id FROM tag JOIN event"  # noqa: S608
     " ON event.playbook_id = tag.playbook_id AND event.position = tag.position WHERE tag.playbook_id = ?"
-    " AND tag.tag IN (1, -1) AND NOT EXISTS (SELECT 1 FROM retraction"
-    " WHERE retraction.playbook_id = event.playbook_id AND retraction.target_id = event.event_id)"
+    f" AND tag.active = 1 AND tag.tag IN (1, -1) AND {_NOT_RETRACTED}"
 )
-_TOGETHER = (
-    "SELECT target_id, actor, event_id, session_id, reflection_id FROM event WHERE playbook_id = ?"  # noqa: S608
-    f" AND type = '{ev.REFLECTION_COMPLETED}' AND type <> '{ev.BULLET_TAGGED}' AND NOT EXISTS (SELECT 1 FROM retraction"
-    " WHERE retraction.playbook_id = event.playbook_id AND retraction.target_id = event.event_id)"
+#: A person's verdicts are reflections of their own, which take the place of others one citation at a time.
+_COMPLETED_BY_JUDGES = (
+    f"{one_of((ev.REFLECTION_COMPLETED,))} AND actor <> '{ev.HUMAN}' AND {_NOT_RETRACTED} ORDER BY position"
 )
+_COMPLETED_BY_HAND = f"{one_of((ev.REFLECTION_COMPLETED,))} AND actor = '{ev.HUMAN}' ORDER BY position"
+_OF_SESSIONS = (
+    f"{whose((ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED))} AND session_id IN ? ORDER BY position"
+)
+_OUT = "SELECT target_id, active FROM retraction WHERE playbook_id = ? AND target_id IN ?"
 
 
-def judged_twice(sql: Statements) -> list[NewEvent]:
-    """Retractions of all but one of the reflections on a window: the one by the judge whose name sorts first counts.
+def judged_twice(sql: Statements, origin: str) -> list[NewEvent]:
+    """Return retractions of all but one of the judges' reflections on a window.
 
-    What was ever retracted is left as it is: somebody decided on it.
+    The one by the judge whose name sorts first counts; of one judge's, the one that was recorded first. What was ever
+    retracted is left as it is: somebody decided on it. So are a person's verdicts.
     """
-    windows: dict[str, list[tuple[str, str, str | None]]] = {}
+    windows: dict[str, list[Event]] = {}
     checks = _checks(sql)
-    for window, actor, event_id, session_id, id in sql.run(_TOGETHER).fetchall():
-        if id not in checks:
-            windows.setdefault(window, []).append((actor, event_id, session_id))
-    events = []
+    for reflection in events_where(sql, _COMPLETED_BY_JUDGES):
+        if reflection.reflection_id not in checks:
+            windows.setdefault(reflection.target_id or "", []).append(reflection)
+    retractions = []
     for reflections in windows.values():
-        (standing, *_), *others = sorted(reflections, key=lambda one: one[:2])
-        for _, event_id, session_id in others:
-            events.append(_retracted(event_id, session_id, f"the same window was judged by {standing}, which counts"))
-    return events
+        by_judge = sorted(reflections, key=lambda of: (of.actor, _recorded_at(of), _birth(of, origin)))
+        counting = by_judge[0]
+        reason = f"the same window was judged by {counting.actor}, which counts"
+        retractions += [_retracted(other.event_id, other.session_id, reason) for other in by_judge[1:]]
+    return retractions
+
+
+def overruled(sql: Statements, origin: str) -> list[NewEvent]:
+    """Return retractions of the verdicts on which a person has the last word, where neither ledger knew of the other.
+
+    A person's verdict takes what judges say of the bullet in that session out of the count, and so does a later verdict
+    of a person. If it is taken back, these count again.
+    """
+    by_hand = events_where(sql, _COMPLETED_BY_HAND)
+    sessions = {verdict.session_id for verdict in by_hand}
+    events = events_where(sql, _OF_SESSIONS, sessions - {None}) if by_hand else []
+    agents = {event.event_id: event.facts.get("agent_id") for event in events if event.type == ev.SESSION_RECORDED}
+    completed = {event.reflection_id: event for event in events if event.type == ev.REFLECTION_COMPLETED}
+    retracted = dict(sql.run(_OUT, [event.event_id for event in events]).fetchall()) if events else {}
+    citations: dict[tuple[str | None, str | None, str], list[Event]] = {}
+    for tag in events:
+        reflection = completed.get(tag.reflection_id) if tag.type == ev.BULLET_TAGGED else None
+        if reflection is None or tag.facts.get("disposition") not in ("counted", "neutral"):
+            continue
+        if not any(retracted.get(id) for id in (tag.event_id, reflection.event_id, reflection.target_id or "")):
+            about = (tag.session_id, agents.get(reflection.target_id or ""), str(tag.facts.get("name")))
+            citations.setdefault(about, []).append(tag)
+    retractions = []
+    for tags in citations.values():
+        verdicts = [tag for tag in tags if tag.actor == ev.HUMAN]
+        if not verdicts:
+            continue
+        last = max(verdicts, key=lambda tag: (_recorded_at(tag), _birth(tag, origin)))
+        # A judge's verdict that somebody put back stays.
+        others = [tag for tag in tags if tag is not last and tag.event_id not in retracted]
+        decided = [tag for tag in others if tag.actor == ev.HUMAN or tag.facts.get("tag") != "neutral"]
+        reason = f"a person judged it: {last.facts.get('tag')}"
+        retractions += [_retracted(tag.event_id, tag.session_id, reason, last.reflection_id) for tag in decided]
+    return retractions
 
 
 def counted_twice(sql: Statements) -> list[NewEvent]:
@@ -213,14 +257,29 @@ def counted_twice(sql: Statements) -> list[NewEvent]:
     return [_retracted(event_id, session_id, reason) for session_id, (is_check, _, event_id) in twice if is_check]
 
 
+def verdicts_of(sql: Statements, event_ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Return the bullet and the verdict of the tags that have these ids here."""
+    tags = events_where(sql, "event_id IN ?", event_ids)
+    return {tag.event_id: (str(tag.facts.get("name")), str(tag.facts.get("tag"))) for tag in tags}
+
+
+def _birth(event: Event, origin: str) -> tuple[str, int]:
+    """Return the ledger and the position of an event where it was first appended: the same on every machine."""
+    return first_moment(event.meta, ("", origin, event.position))[1:]
+
+
+def _recorded_at(event: Event) -> str:
+    """Return the time that the ledger in which an event was first appended gave it."""
+    return [event.recorded_at, *(str(came["recorded_at"]) for came in came_through(event.meta))][-1]
+
+
 def _checks(sql: Statements) -> set[str]:
     return {row[0] for row in sql.run(_CHECKS, '%"mode":"checked"%').fetchall()}
 
 
-def _retracted(event_id: str, session_id: str | None, reason: str) -> NewEvent:
-    retraction = identity(ev.EVIDENCE_RETRACTED, event_id)
-    data = {"reason": reason}
-    return NewEvent(ev.EVIDENCE_RETRACTED, retraction, data, ACTOR, session_id=session_id, target_id=event_id)
+def _retracted(event_id: str, session_id: str | None, reason: str, reflection_id: str | None = None) -> NewEvent:
+    ids: Any = {"session_id": session_id, "reflection_id": reflection_id, "target_id": event_id}
+    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, event_id), {"reason": reason}, ACTOR, **ids)
 
 
 def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:

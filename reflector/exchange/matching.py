@@ -11,21 +11,19 @@ and so is a reflection whose verdicts differ from those of the reflection that h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import came_through, identity
 from reflector.events.kinds import Merge
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.canonical import sealed
 from reflector.ledger.rows import object_in
 from reflector.ledger.statements import Statements
 
-#: Events of which one id has one reflection; the ids of all but answers follow from it.
-_OF_REFLECTIONS = frozenset({ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED})
-_ROWS = "SELECT event_id, position, data_hash, meta FROM event WHERE playbook_id = ? AND event_id IN ?"
+#: The events of one reflection, whose ids follow from its id.
+OF_REFLECTIONS = frozenset({ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.BULLET_CHECKED})
+_ROWS = "SELECT event_id, position, data_hash, meta, reflection_id FROM event WHERE playbook_id = ?"
 
 
 class Birth(NamedTuple):
@@ -59,53 +57,90 @@ def beside(type_: str, birth: Birth) -> str:
 
 
 class Other(NamedTuple):
-    """An event of the other ledger, as far as it is looked for here."""
+    """An event of the other ledger, as far as it is looked for here: `ids` are all that it ever had."""
 
     type: str
     birth: Birth
     ids: tuple[str, ...]
 
 
-@dataclass(slots=True)
+class Row(NamedTuple):
+    """An event here, as far as others are compared with it."""
+
+    data_hash: str
+    birth: Birth
+    reflection_id: str | None = None
+
+
 class Known:
-    """The events here that were looked up: position, data hash and birth by id."""
+    """The events here, looked up by their ids; each id is asked for once."""
 
-    rows: dict[str, tuple[int, str, Birth]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, sql: Statements, origin: str, ids: Collection[str]) -> Known:
-        """Look up the events of some ids in a ledger, whose origin is given."""
-        rows = sql.run(_ROWS, ids).fetchall() if ids else []
-        return cls({id: (at, hash_, _birth_here(origin, id, at, hash_, meta)) for id, at, hash_, meta in rows})
+    def __init__(self, sql: Statements, origin: str) -> None:
+        self._sql = sql
+        self._origin = origin
+        self._rows: dict[str, Row | None] = {}
 
     def __contains__(self, event_id: str) -> bool:
-        return event_id in self.rows
+        return self.get(event_id) is not None
 
-    def add(self, event_id: str, position: int, data_hash: str, birth: Birth) -> None:
-        self.rows[event_id] = position, data_hash, birth
+    def get(self, event_id: str) -> Row | None:
+        """Return the event of an id; None if there is none."""
+        if event_id not in self._rows:
+            self.look_up([event_id])
+        return self._rows[event_id]
 
-    def born(self, birth: Birth, ids: Iterable[str]) -> str | None:
-        """Return the one of some ids that the event of a birth has here."""
-        return next((id for id in ids if id in self.rows and self.rows[id][2] == birth), None)
+    def look_up(self, event_ids: Iterable[str]) -> None:
+        """Ask for the events of several ids at once."""
+        wanted = {event_id for event_id in event_ids if event_id not in self._rows}
+        self._rows.update(dict.fromkeys(wanted))
+        if wanted:
+            self._take(self._sql.run(f"{_ROWS} AND event_id IN ?", wanted).fetchall())
+
+    def add(self, event_id: str, row: Row) -> None:
+        """Take an event that is about to be appended."""
+        self._rows[event_id] = row
+
+    def forget(self) -> None:
+        """Keep memory flat; what was appended is asked for again."""
+        self._rows.clear()
+
+    def born(self, other: Other, event_ids: Sequence[str]) -> str | None:
+        """Return the one of some ids under which the very event of the other ledger is here."""
+        for event_id in event_ids:
+            row = self.get(event_id)
+            if row is not None and row.birth == other.birth:
+                return event_id
+        return None
 
     def says(self, event_id: str, data_hash: str) -> bool:
-        """Return whether the event of an id has this data."""
-        return event_id in self.rows and self.rows[event_id][1] == data_hash
+        """Return whether there is an event of this id with this data."""
+        row = self.get(event_id)
+        return row is not None and row.data_hash == data_hash
+
+    def search(self, other: Other) -> str | None:
+        """Return the id of the other ledger's event here, however an older version named it. Reads every event of its
+        type that came from another ledger."""
+        mark = f'%"event_id":"{other.birth.event_id}"%'
+        rows = self._sql.run(f"{_ROWS} AND type = ? AND meta LIKE ?", other.type, mark).fetchall()
+        self._take(rows)
+        return self.born(other, [row[0] for row in rows])
+
+    def _take(self, rows: Iterable[Sequence[Any]]) -> None:
+        for event_id, position, data_hash, meta, reflection_id in rows:
+            here = Birth(self._origin, position, event_id, data_hash)
+            self._rows[event_id] = Row(data_hash, birth_of(here, object_in(meta)[0]), reflection_id)
 
 
-def _birth_here(origin: str, event_id: str, position: int, data_hash: str, meta: str) -> Birth:
-    return birth_of(Birth(origin, position, event_id, data_hash), object_in(meta)[0])
-
-
-def candidates(other: Other, renamed: Mapping[str, str], data_hash: str) -> list[str]:
+def candidates(other: Other, wanted: str, renamed: Mapping[str, str], data_hash: str) -> list[str]:
     """Return the ids that an event of the other ledger may have here.
 
+    wanted     the id that it would be appended with
     renamed    the ids here of events of older versions whose identity is a bullet's name
     data_hash  the hash of its data with the names that its bullets have here
     """
-    own = [renamed.get(id, id) for id in other.ids]
+    own = [wanted, *(renamed.get(event_id, event_id) for event_id in other.ids)]
     # An older version named the second event of an id by the data that it has here.
-    former = [identity(other.type, "beside", id, data_hash) for id in own]
+    former = [identity(other.type, "beside", event_id, data_hash) for event_id in own]
     return list(dict.fromkeys([*own, *other.ids, beside(other.type, other.birth), *former]))
 
 

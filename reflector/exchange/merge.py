@@ -4,14 +4,15 @@ Invariant: a merge is one transaction, adds what is not here and nothing twice, 
 its `meta` where it comes from, and a `ledger.merged` behind each page of them says up to which head the other ledger
 is here. The file itself proves the other history. Merging it again adds nothing.
 
-An event that is here, with the same id and data, is not appended again. Where the data differs, this ledger's version
-stays if both state one fact in different words (a reason, a path, a model's answer); of two creations or changes of a
-bullet both are kept; two verdicts of one reflection are a conflict that only a person can decide.
+An event that is here, by its birth or with the same id and data, is not appended again (`matching`). If an id is here
+with other data, this ledger's version stays if both state one fact in different words (a reason, a path, a model's
+answer); of two creations or changes of a bullet both are kept, and so are two reflections with different verdicts.
 
 Which bullets of the two are the same is decided from how they came into being: the event that first brought a bullet is
 its birth, through however many ledgers and under however many names it came. Names are given out on each machine, so
 two bullets of one name with other births are one bullet where they ever said the same, and two where they never did. A
-line of a file, which `check` watches, is the bullet that ever said the same, whatever its name.
+line of a file, which `check` watches, is the bullet that ever said the same, whatever its name; and two bullets of the
+playbook that say the same are one.
 """
 
 from __future__ import annotations
@@ -24,13 +25,35 @@ from itertools import dropwhile, islice
 from typing import Any, Final
 
 from reflector.events import event as ev
-from reflector.events.event import MERGED, RESTATED, NewEvent, came_through, first_moment, identity
+from reflector.events.event import MERGED, RESTATED, TX, Event, NewEvent, first_moment, identity
 from reflector.events.fields import unpack_keys
 from reflector.events.kinds import Merge
-from reflector.events.registry import EVENT_TYPES, WORDING_TYPES, names_in, new_bullets
-from reflector.events.state import REDACTED
+from reflector.events.registry import ADVICE, EVENT_TYPES, WORDING_TYPES, names_in, new_bullets
+from reflector.events.registry import apply as fold_in
+from reflector.events.state import REDACTED, Playbook
 from reflector.exchange import agreement
-from reflector.exchange.transfer import Checked, Erased, Header, WrongLine, checked, write
+from reflector.exchange.matching import (
+    OF_REFLECTIONS,
+    Birth,
+    Known,
+    Other,
+    Row,
+    beside,
+    birth_of,
+    candidates,
+    ids_of,
+    is_kept_beside,
+)
+from reflector.exchange.transfer import (
+    Checked,
+    Erased,
+    Header,
+    WrongLine,
+    checked,
+    latest_time,
+    refuse_time_to_come,
+    write,
+)
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
@@ -44,10 +67,13 @@ from reflector.playbook.admissible import same_words
 from reflector.playbook.names import Names, is_name
 
 Lines = Callable[[], Iterable[str | bytes]]
+#: A bullet's name and what a tag says of it.
+Verdict = tuple[str, str]
 
 #: Lines after which a `ledger.merged` is appended; it names each event that was not.
 _PAGE: Final = 1000
 _SHOWN: Final = 20
+_LIVE: Final = "SELECT name, text FROM bullet WHERE playbook_id = ? AND status = 'live' ORDER BY ordinal"
 _ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
 _ERASE_REDACTED: Final = (
     f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND {one_of((ev.EVENT_REDACTED,))})"  # noqa: S608
@@ -56,7 +82,9 @@ _ERASE_REDACTED: Final = (
 
 #: What identifies a bullet everywhere: the id and the data hash of the event that first brought it, as these were when
 #: that event was first appended, and which of its bullets it is.
-Birth = tuple[str, str, int]
+BulletBirth = tuple[str, str, int]
+#: The names here that a bullet of another history may have, the surest first.
+NamesFor = Callable[[str], list[str]]
 
 
 @dataclass(slots=True)
@@ -64,47 +92,78 @@ class Bullets:
     """Every bullet of a history by name: the texts it ever had, and its births, one for each machine that made it."""
 
     texts: dict[str, set[str]] = field(default_factory=dict)
-    births: dict[str, list[Birth]] = field(default_factory=dict)
+    births: dict[str, list[BulletBirth]] = field(default_factory=dict)
+    #: What those that are in the playbook now say.
+    live: dict[str, str] = field(default_factory=dict)
     #: Those that came as lines of files.
     watched: set[str] = field(default_factory=set)
 
-    def take(self, type_: str, event_id: str, data_hash: str, meta: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        """Add the next event of the history."""
+    def take(self, type_: str, birth: Birth, data: Mapping[str, Any]) -> None:
+        """Add the next event of the history that words a bullet."""
         for index, bullet in enumerate(new_bullets(type_, data)):
             self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
-            self.births.setdefault(bullet["name"], []).append((*_first_appended(event_id, data_hash, meta), index))
+            self.births.setdefault(bullet["name"], []).append((birth.event_id, birth.data_hash, index))
             if bullet.get("watched"):
                 self.watched.add(bullet["name"])
         if type_ == ev.BULLET_REVISED and data.get("name") in self.texts:
             self.texts[data["name"]].add(data.get("text", REDACTED))
 
     def names_of(self, other: Bullets) -> dict[str, str]:
-        """Return the bullets of another history that are here: the name there, and the name here. One to one."""
-        of_birth = {birth: name for name, births in self.births.items() for birth in births}
-        names: dict[str, str] = {}
-        for name, births in other.births.items():
-            known = [of_birth[birth] for birth in births if birth in of_birth]
-            here = name if name in known else next((one for one in known if one not in names.values()), None)
-            if here is not None and here not in names.values():
-                names[name] = here
-        for name in other.texts:
-            both_said = (self.texts.get(name, set()) & other.texts[name]) - {REDACTED}
-            if both_said and name not in names and name not in names.values():
-                names[name] = name
+        """Return the bullets of another history that are here: the name there, and the name here. One to one.
+
+        The surest sign is asked first: one birth, then one name that ever said the same, then the words of a line that
+        `check` watches, then two live bullets that say the same.
+        """
+        pairs: dict[str, str] = {}
+        taken: set[str] = set()
+        for names_for in (
+            self._with_its_birth(other),
+            self._with_its_name(other),
+            self._with_its_words(other),
+            self._with_its_text(other),
+        ):
+            for there in other.texts:
+                if there in pairs:
+                    continue
+                here = next((name for name in names_for(there) if name not in taken), None)
+                if here is not None:
+                    pairs[there] = here
+                    taken.add(here)
+        return pairs
+
+    def _with_its_birth(self, other: Bullets) -> NamesFor:
+        named = {birth: name for name, births in self.births.items() for birth in births}
+
+        def names_for(there: str) -> list[str]:
+            known = [named[birth] for birth in other.births[there] if birth in named]
+            return [there] if there in known else known
+
+        return names_for
+
+    def _with_its_name(self, other: Bullets) -> NamesFor:
+        def names_for(there: str) -> list[str]:
+            both_said = self.texts.get(there, set()) & other.texts[there]
+            return [there] if both_said - {REDACTED} else []
+
+        return names_for
+
+    def _with_its_words(self, other: Bullets) -> NamesFor:
         said = {same_words(text): name for name, texts in self.texts.items() for text in sorted(texts - {REDACTED})}
-        for name in (one for one in other.texts if one not in names):
-            alike = (said.get(same_words(text), "") for text in sorted(other.texts[name]))
-            lines = (one for one in alike if one in self.watched or (one and name in other.watched))
-            if here := next((one for one in lines if one not in names.values()), None):
-                names[name] = here
-        return names
 
+        def names_for(there: str) -> list[str]:
+            alike = [said.get(same_words(text), "") for text in sorted(other.texts[there])]
+            return [name for name in alike if name and (name in self.watched or there in other.watched)]
 
-def _first_appended(event_id: str, data_hash: str, meta: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the id and the data hash of an event in the ledger to which it was first appended."""
-    for came in came_through(meta):
-        event_id, data_hash = came.get("event_id", event_id), came.get("data_hash", data_hash)
-    return event_id, data_hash
+        return names_for
+
+    def _with_its_text(self, other: Bullets) -> NamesFor:
+        named = {text: name for name, text in reversed(self.live.items()) if text != REDACTED}
+
+        def names_for(there: str) -> list[str]:
+            here = named.get(other.live.get(there, REDACTED))
+            return [] if here is None else [here]
+
+        return names_for
 
 
 @dataclass(slots=True)
@@ -120,6 +179,8 @@ class Survey:
     names    bullets that have another name here: the name there, and the one here
     late     events that count as recorded later than their ledger's clock said, by position (`Clock`)
     restated events that say what came of a merge there: they are not appended, so nothing here points to them
+    others   every event by its id
+    tags     the tags of each reflection: event id, bullet and verdict
     """
 
     header: Header
@@ -133,32 +194,49 @@ class Survey:
     names: dict[str, str] = field(default_factory=dict)
     late: dict[int, str] = field(default_factory=dict)
     restated: set[str | None] = field(default_factory=set)
+    others: dict[str, Other] = field(default_factory=dict)
+    tags: dict[str, list[tuple[str, Verdict]]] = field(default_factory=dict)
 
 
-def bullets_of(writing: Writing) -> Bullets:
+def bullets_of(writing: Writing, origin: str) -> Bullets:
     """Return the bullets of this ledger."""
     found = Bullets()
     for event in between(writing.sql, WORDING_TYPES, 0, writing.position):
-        found.take(event.type, event.event_id, event.data_hash, event.meta, event.facts)
+        here = Birth(origin, event.position, event.event_id, event.data_hash)
+        found.take(event.type, birth_of(here, event.meta), event.facts)
+    found.live = dict(writing.sql.run(_LIVE).fetchall())
     return found
 
 
 def survey(lines: Iterable[str | bytes]) -> Survey:
     """Prove a file and read what it holds. Raises WrongLine."""
     header, events = checked(lines)
-    found, erased, clock = Survey(header), Erased(), agreement.Clock()
+    found, erased, clock, book = Survey(header), Erased(), agreement.Clock(), Playbook()
+    latest = latest_time()
     for one in events:
-        stored = one.stored
+        stored, meta = one.stored, one.prepared.event.meta
+        refuse_time_to_come(one, latest)
         found.chains.append(stored.chain)
+        here = Birth(header.origin, stored.position, stored.event_id, stored.data_hash)
+        found.others[stored.event_id] = Other(stored.type, birth_of(here, meta), tuple(ids_of(stored.event_id, meta)))
         _take(found, one, erased)
-        if RESTATED in one.prepared.event.meta:
+        if stored.type in ADVICE:
+            fold_in(book, _event_of(one))
+        if RESTATED in meta:
             found.restated.add(stored.event_id)
-        if MERGED in (meta := one.prepared.event.meta):
+        if MERGED in meta:
             clock.came(first_moment(meta, agreement.NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
     erased.refuse_rest()
+    found.bullets.live = {entry.name: entry.text for entry in book.entries.values() if entry.status == "live"}
     return found
+
+
+def _event_of(one: Checked) -> Event:
+    """Return the event of a line as the other ledger has it."""
+    header, facts = one.stored[:10], one.prepared.facts
+    return Event(*header, facts, one.stored.data_hash, one.prepared.event.meta, one.stored.chain)
 
 
 def compare(writing: Writing, origin: str, found: Survey) -> None:
@@ -187,11 +265,15 @@ def _take(found: Survey, one: Checked, erased: Erased) -> None:
         found.kept[gone.stored.event_id] = kept = facts.get("kept") or None
         found.types[one.stored.target_id or ""] = gone.stored.type
         said = [(gone, kept or {})]
-    for (_, stored, prepared), facts in said:
-        if facts is not None:
-            found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
-            if stored.type in WORDING_TYPES:
-                found.bullets.take(stored.type, stored.event_id, stored.data_hash, prepared.event.meta, facts)
+    for (_, stored, _), facts in said:
+        if facts is None:
+            continue
+        found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
+        if stored.type in WORDING_TYPES:
+            found.bullets.take(stored.type, found.others[stored.event_id].birth, facts)
+        if stored.type == ev.BULLET_TAGGED and stored.reflection_id is not None:
+            verdict = str(facts.get("name")), str(facts.get("tag"))
+            found.tags.setdefault(stored.reflection_id, []).append((stored.event_id, verdict))
 
 
 #: A name of two bullets, as they were first written: here, and in the file.
@@ -243,6 +325,7 @@ class Merged:
     set_aside    reflections that do not count any more, because another judge's on the same window counts
     overlapping  windows of the file that share records with windows that were here
     forward      this ledger was an earlier state of the file's, and is the same ledger now
+    merged_at    the position that undoes the import; null if nothing was appended, or the ledger is the file's now
     """
 
     head: Head
@@ -256,6 +339,7 @@ class Merged:
     set_aside: int = 0
     overlapping: int = 0
     forward: bool = False
+    merged_at: int | None = None
 
 
 class _NothingNew(Exception):
@@ -273,7 +357,7 @@ def merge(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0)
     found, done = survey(lines()), Merged(ledger.head())
     with suppress(_NothingNew), ledger.writing() as writing:
         done.head = _head_at(done.head, writing)
-        here = bullets_of(writing)
+        here = bullets_of(writing, done.head.origin)
         compare(writing, done.head.origin, found)
         colliding = [] if found.forward else match(here, found)
         if colliding and not rename:
@@ -284,7 +368,7 @@ def merge(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0)
         if found.forward:
             done.forward, done.head = True, _head_at(done.head, _grown(writing.sql, rest))
         else:
-            merging = _Merging(writing, found, done)
+            merging = _Merging(writing, found, done, ledger.draw())
             while page := list(islice(rest, _PAGE)):
                 merging.take(page)
             if not done.added:
@@ -309,103 +393,198 @@ def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     return last
 
 
-#: A line of the file, and the event as this ledger would store it, with its own names of bullets.
-_Item = tuple[Checked, Prepared]
-
-
 class _Merging:
-    """The transaction of a merge: what was done so far."""
+    """The transaction of a merge: what was done so far.
 
-    def __init__(self, writing: Writing, found: Survey, done: Merged) -> None:
+    tx           the transaction id of the import
+    known        the events here
+    here         the id here of each event of the file that was looked at, by its id there; None if it is not here
+    reflections  the reflections of the file that have another id here, by the one there
+    """
+
+    def __init__(self, writing: Writing, found: Survey, done: Merged, tx: str) -> None:
         self.writing = writing
         self.sql = writing.sql
         self.found = found
         self.done = done
-        self.ids = agreement.renamed_ids(found.names)
+        self.tx = tx
+        self.renamed_ids = agreement.renamed_ids(found.names)
         self.erases = False
-        #: Events of which another version is here, by id: the id under which theirs is kept.
-        self.beside: dict[str, str] = {}
-        self.there: dict[str, tuple[int, str]] = {}
+        self.known = Known(writing.sql, done.head.origin)
+        self.here: dict[str, str | None] = {}
+        self.reflections: dict[str, str] = {}
         done.known = found.common
 
     def take(self, page: list[Checked]) -> None:
         """Append what is new of a page, and the record of it. Raises LedgerError."""
-        items = [(one, _incoming(one, self.found, self.ids)) for one in page]
+        items = [(one, self._under_names(one)) for one in page]
         self._look_up(items)
         here: list[tuple[int, str, str]] = []
         new: list[Prepared] = []
         for one, item in items:
-            event_id = self._new_id(one, item)
+            item = self._pointed(one, item)
+            known_as = self._id_here(one, item)
+            event_id = self._new_id(one, item) if known_as is None else None
+            # One that stays out because its id is taken is the same fact in other words.
+            is_same_fact = item.event.event_id in self.known and not self._is_local(one)
+            stands_for = item.event.event_id if is_same_fact else None
+            self.here[one.stored.event_id] = known_as or event_id or stands_for
             if event_id is None:
                 self.done.known += 1
-                here.append((one.stored.position, self._known_as(one, item) or item.event.event_id, self._moment(one)))
+                here.append((one.stored.position, known_as or item.event.event_id, self._moment(one)))
             else:
                 new.append(self._prepared(one, item, event_id))
         self._count_overlaps(new)
         append(self.writing, new, merged=True)
-        for event in (one.event for one in new if one.event.type == ev.EVENT_REDACTED):
+        for event in (prepared.event for prepared in new if prepared.event.type == ev.EVENT_REDACTED):
             self.sql.run(f"{_ERASE} = ?", event.target_id)
             self.erases = True
         last = page[-1].stored
         upto = replace(self.found.header, position=last.position, chain=last.chain)
         record = {**asdict(upto), "here": here, "renamed": dict(self.found.names)}
         event_id = identity(ev.LEDGER_MERGED, self.writing.chain, last.chain)
-        append(self.writing, [prepare(NewEvent(ev.LEDGER_MERGED, event_id, record, agreement.ACTOR))])
+        self._append([NewEvent(ev.LEDGER_MERGED, event_id, record, agreement.ACTOR)])
+        self.done.merged_at = self.writing.position
+        self.known.forget()
 
     def finish(self) -> None:
         """Append what came of windows and bullets that both judged or changed."""
         if self.erases:
             rebuild(self.sql)
-        twice = agreement.judged_twice(self.sql)
-        append(self.writing, map(prepare, twice))
-        append(self.writing, map(prepare, agreement.counted_twice(self.sql)))
-        book = agreement.agreed(self.sql, self.done.head.origin)
+        origin = self.done.head.origin
+        twice = agreement.judged_twice(self.sql, origin)
+        self._append(twice)
+        self._append(agreement.overruled(self.sql, origin))
+        self._append(agreement.counted_twice(self.sql))
+        book = agreement.agreed(self.sql, origin)
         chain = self.writing.chain
         names: dict[str, None] = {}
         for restated in (agreement.restated_bullets, agreement.restated_counters):
             events = restated(self.sql, book, chain)
             names.update(dict.fromkeys(event.data["name"] for event in events if "name" in event.data))
-            append(self.writing, map(prepare, events))
+            self._append(events)
         self.done.set_aside, self.done.restated = len(twice), tuple(names)
 
-    def _look_up(self, items: list[_Item]) -> None:
-        """Which of the ids that a page mentions are here: (position, data hash) by id."""
-        ids: set[str | None] = set()
+    def _append(self, events: Iterable[NewEvent]) -> None:
+        append(self.writing, [prepare(event, tx=self.tx) for event in events])
+
+    def _under_names(self, one: Checked) -> Prepared:
+        """Return a line with the names that its bullets have here."""
+        stored, here = one.stored, one.prepared
+        facts = self.found.kept.get(stored.event_id) if here.facts is None else here.facts
+        if self.found.names and facts is not None:
+            renamed = _renamed(stored, facts, self.found)
+            if renamed is not facts and here.facts is not None:
+                data, data_hash = sealed(renamed)
+                here = here._replace(data=data, data_hash=data_hash)
+            facts = renamed
+        return here._replace(facts=facts)
+
+    def _look_up(self, items: list[tuple[Checked, Prepared]]) -> None:
+        """Ask at once for all events here that those of a page may be, or point to."""
+        ids: set[str] = set()
         for one, item in items:
-            target_id = item.event.target_id
-            ids |= {item.event.event_id, target_id, self.beside.get(target_id or ""), _beside_id(item)}
-            ids.update(_came_as(one.prepared.event.meta))
-        query = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND event_id IN ?"
-        self.there = {row[0]: (row[1], row[2]) for row in self.sql.run(query, ids - {None}).fetchall()}
+            stored = one.stored
+            other = self.found.others[stored.event_id]
+            ids.update(candidates(other, stored.event_id, self.renamed_ids, item.data_hash))
+            target = self.found.others.get(stored.target_id or "")
+            if target is not None and stored.target_id not in self.here:
+                ids.update(candidates(target, target.ids[0], self.renamed_ids, target.birth.data_hash))
+        self.known.look_up(ids)
+
+    def _pointed(self, one: Checked, item: Prepared) -> Prepared:
+        """Return an event as it would be appended: it points to the events that are here."""
+        stored, event = one.stored, item.event
+        target_id = self._target(stored.target_id)
+        reflection_id = self._reflection(stored.reflection_id)
+        event_id = self.renamed_ids.get(event.event_id, event.event_id)
+        if reflection_id != stored.reflection_id and stored.type in OF_REFLECTIONS:
+            is_completion = stored.type == ev.REFLECTION_COMPLETED
+            birth = self.found.others[stored.event_id].birth
+            event_id = identity(stored.type, reflection_id or "") if is_completion else beside(stored.type, birth)
+        elif target_id != stored.target_id and event_id == identity(stored.type, stored.target_id or ""):
+            event_id = identity(stored.type, target_id or "")
+        since = item.facts.get("since") if item.facts is not None and stored.type == ev.BULLET_RECOUNTED else None
+        if isinstance(since, str) and item.data is not None and (known := self._target(since)) not in (since, None):
+            facts = {**(item.facts or {}), "since": known}
+            data, data_hash = sealed(facts)
+            item = item._replace(facts=facts, data=data, data_hash=data_hash)
+        event = replace(event, event_id=event_id, target_id=target_id, reflection_id=reflection_id)
+        return item._replace(event=event)
+
+    def _target(self, event_id: str | None) -> str | None:
+        """Return the id here of an event that another one points to; None if it is not here."""
+        if event_id is None or event_id in self.found.restated:
+            return None
+        if event_id not in self.here:
+            other = self.found.others.get(event_id)
+            self.here[event_id] = None if other is None else self._found_before(event_id, other)
+        return self.here[event_id]
+
+    def _found_before(self, event_id: str, other: Other) -> str | None:
+        """Return the id here of an event that an earlier merge brought, or that both ledgers began with."""
+        ids = candidates(other, event_id, self.renamed_ids, other.birth.data_hash)
+        born = self.known.born(other, ids) or self.known.search(other)
+        if born is not None:
+            return born
+        own = self.renamed_ids.get(event_id, event_id)
+        is_same_fact = self.known.says(own, other.birth.data_hash) or not is_kept_beside(other.type)
+        return own if own in self.known and is_same_fact else None
+
+    def _reflection(self, reflection_id: str | None) -> str | None:
+        """Return the id here of a reflection of the file: another one if its verdicts differ from those that are here
+        under its id, as where two people judged one citation with an older version."""
+        if reflection_id is None or reflection_id not in self.found.tags:
+            return reflection_id
+        if reflection_id not in self.reflections:
+            self.reflections[reflection_id] = self._reflection_here(reflection_id)
+        return self.reflections[reflection_id]
+
+    def _reflection_here(self, reflection_id: str) -> str:
+        tags = self.found.tags[reflection_id]
+        first = self.found.others[tags[0][0]]
+        row = self.known.get(self.known.born(first, [*first.ids, beside(first.type, first.birth)]) or "")
+        if row is not None and row.reflection_id is not None:
+            return row.reflection_id
+        here = agreement.verdicts_of(self.sql, [event_id for event_id, _ in tags])
+        for event_id, (name, tag) in tags:
+            if event_id in here and here[event_id] != (self.found.names.get(name, name), tag):
+                return identity("reflection", "beside", *first.birth)
+        return reflection_id
+
+    def _id_here(self, one: Checked, item: Prepared) -> str | None:
+        """Return the id of the very event here. A bullet's birth is another one where its name is, and is kept: the
+        name there is known by it for ever."""
+        event, other = item.event, self.found.others[one.stored.event_id]
+        if self._is_local(one):
+            return None
+        ids = candidates(other, event.event_id, self.renamed_ids, item.data_hash)
+        if (born := self.known.born(other, ids)) is not None:
+            return born
+        is_birth = event.event_id != one.stored.event_id and EVENT_TYPES[event.type].id_is_name
+        same = [*([] if is_birth else [event.event_id]), *other.ids[1:]]
+        return next((event_id for event_id in same if self.known.says(event_id, item.data_hash)), None)
+
+    @staticmethod
+    def _is_local(one: Checked) -> bool:
+        """Return whether an event is about the other ledger as it was there, which its own history proves."""
+        return EVENT_TYPES[one.stored.type].merge is Merge.LOCAL or RESTATED in one.prepared.event.meta
 
     def _new_id(self, one: Checked, item: Prepared) -> str | None:
-        """Return the id under which an event is appended; None for one that is not."""
-        event_id, target_id, meta = item.event.event_id, item.event.target_id, item.event.meta
-        rule = EVENT_TYPES[item.event.type].merge
-        if rule is Merge.LOCAL or RESTATED in meta:
-            return None  # about the other ledger as it was there, which its own history proves
-        if self._known_as(one, item):
+        """Return the id under which an event that is not here is appended; None for one that is not appended."""
+        if self._is_local(one):
             return None
-        stays = rule is Merge.FIRST and event_id in self.there
-        if item.event.type == ev.EVENT_REDACTED:
-            stays = stays or target_id not in self.there or _brings_back(self.sql, target_id, self.found)
+        event = item.event
+        is_taken = event.event_id in self.known
+        stays = is_taken and not is_kept_beside(event.type)
+        if event.type == ev.EVENT_REDACTED:
+            stays = stays or event.target_id is None or _brings_back(self.sql, event.target_id, self.found)
         if stays:
             self.done.otherwise += 1
             if self.done.otherwise <= _SHOWN:
                 self.done.differing.append(f"{one.stored.type} at {one.stored.position} of the file")
             return None
-        if event_id not in self.there:
-            return event_id
-        beside = self.beside[one.stored.event_id] = _beside_id(item)
-        return None if beside in self.there else beside
-
-    def _known_as(self, one: Checked, item: Prepared) -> str | None:
-        """Return the id of the very event here. A bullet's birth is another one where its name is, and is kept: the
-        name there is known by it for ever."""
-        event = item.event
-        is_birth = event.event_id != one.stored.event_id and EVENT_TYPES[event.type].id_is_name
-        ids = [*([] if is_birth else [event.event_id]), *_came_as(event.meta)]
-        return next((id for id in ids if self.there.get(id, (0, ""))[1] == item.data_hash), None)
+        return beside(event.type, self.found.others[one.stored.event_id].birth) if is_taken else event.event_id
 
     def _moment(self, one: Checked) -> str:
         """Return when an event that was not appended was first recorded."""
@@ -414,15 +593,29 @@ class _Merging:
         return first_moment(one.prepared.event.meta, (late, self.found.header.origin, position))[0]
 
     def _prepared(self, one: Checked, item: Prepared, event_id: str) -> Prepared:
-        stored = one.stored
-        target_id = self.beside.get(stored.target_id or "", item.event.target_id or "") or None
-        if target_id is not None and target_id not in self.there:
-            raise WrongLine(one.number, f"its target {target_id} is neither here nor before it")
-        event = replace(item.event, event_id=event_id, target_id=target_id, occurred_at=stored.occurred_at)
-        self.there[event_id] = (0, item.data_hash)
+        stored, target = one.stored, EVENT_TYPES[one.stored.type].target
+        if stored.target_id is not None and item.event.target_id is None and target is not None and target.required:
+            raise WrongLine(one.number, f"its target {stored.target_id} is neither here nor before it")
+        event = replace(item.event, event_id=event_id, occurred_at=stored.occurred_at)
+        self.known.add(event_id, Row(item.data_hash, self.found.others[stored.event_id].birth, event.reflection_id))
         self.done.added += stored.type != ev.LEDGER_MERGED
-        meta, meta_hash = sealed(_meta_here(one, item, self.found, event_id))
+        meta, meta_hash = sealed(self._meta_here(one, item, event_id))
         return item._replace(event=event, meta=meta, meta_hash=meta_hash)
+
+    def _meta_here(self, one: Checked, item: Prepared, event_id: str) -> dict[str, Any]:
+        """Return an event's meta, and where it comes from: its place there, and the id and the hash that it had."""
+        stored, meta, found = one.stored, plain(one.prepared.event.meta), self.found
+        came: dict[str, Any] = {"origin": found.header.origin, "position": stored.position}
+        came |= {"recorded_at": stored.recorded_at, TX: self.tx}
+        if stored.position in found.late:
+            came["moment"] = found.late[stored.position]
+        if event_id != stored.event_id:
+            came["event_id"] = stored.event_id
+        if item.data_hash != stored.data_hash:
+            came |= {"data_hash": stored.data_hash, "renamed": dict(found.names)}
+        if MERGED in meta:
+            came[MERGED] = meta[MERGED]
+        return {**meta, MERGED: came}
 
     def _count_overlaps(self, new: list[Prepared]) -> None:
         """Count the windows whose records other windows here hold: their citations may be counted on both sides."""
@@ -433,58 +626,10 @@ class _Merging:
                 self.done.overlapping += self.sql.run(query, unpack_keys(keys)).fetchone() is not None
 
 
-def _incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Prepared:
-    """Return a line under the names that its bullets have here; `ids` are those of events that a name identifies."""
-    stored, here = one.stored, one.prepared
-    if here.facts is None:
-        here = here._replace(facts=found.kept.get(stored.event_id))
-    if found.names and here.facts is not None:
-        then = _renamed(stored, here.facts, found, ids)
-        if then is not here.facts and one.prepared.facts is not None:
-            data, data_hash = sealed(then)
-            here = here._replace(data=data, data_hash=data_hash)
-        here = here._replace(facts=then)
-    target_id = ids.get(stored.target_id or "", stored.target_id) if stored.target_id not in found.restated else None
-    event_id = stored.event_id
-    if EVENT_TYPES[stored.type].id_is_name:
-        event_id = ids.get(event_id, event_id)
-    elif target_id != stored.target_id and event_id == identity(stored.type, stored.target_id or ""):
-        event_id = identity(stored.type, target_id or "")
-    return here._replace(event=replace(here.event, event_id=event_id, target_id=target_id))
-
-
-def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey, ids: Mapping[str, str]) -> Mapping[str, Any]:
+def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping[str, Any]:
     if stored.type != ev.EVENT_REDACTED or not isinstance(facts.get("kept"), Mapping):
-        is_given = stored.type == ev.BULLET_RECOUNTED and facts.get("since") in ids
-        since = {"since": ids[facts["since"]]} if is_given else {}
-        return agreement.renamed(stored.type, facts, found.names) | since
+        return agreement.renamed(stored.type, facts, found.names)
     return {**facts, "kept": agreement.renamed(found.types.get(stored.target_id or "", ""), facts["kept"], found.names)}
-
-
-def _meta_here(one: Checked, item: Prepared, found: Survey, event_id: str) -> dict[str, Any]:
-    """Return an event's meta, and where it comes from: its place there, and the id and the hash that it had."""
-    stored, meta = one.stored, plain(one.prepared.event.meta)
-    came: dict[str, Any] = {"origin": found.header.origin, "position": stored.position}
-    came["recorded_at"] = stored.recorded_at
-    if stored.position in found.late:
-        came["moment"] = found.late[stored.position]
-    if event_id != stored.event_id:
-        came["event_id"] = stored.event_id
-    if item.data_hash != stored.data_hash:
-        came |= {"data_hash": stored.data_hash, "renamed": dict(found.names)}
-    if MERGED in meta:
-        came[MERGED] = meta[MERGED]
-    return {**meta, MERGED: came}
-
-
-def _came_as(meta: Mapping[str, Any]) -> list[str]:
-    """Return the other ids that an event had in the ledgers through which it came."""
-    return [came["event_id"] for came in came_through(meta) if isinstance(came.get("event_id"), str)]
-
-
-def _beside_id(item: Prepared) -> str:
-    """Return the id under which an event is stored beside one that has its id and other data."""
-    return identity(item.event.type, "beside", item.event.event_id, item.data_hash)
 
 
 def _brings_back(sql: Statements, target_id: str, found: Survey) -> bool:

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, came_through, is_place, time_of
+from reflector.events.event import NewEvent, came_through, first_moment, is_place, time_of, written
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.ledger.append import Prepared, check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
@@ -49,6 +49,7 @@ _SOURCE: Final = "urn:reflector:ledger:"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 #: No event could follow one of the last moment of time.
 _END: Final = "9999"
+_TO_COME: Final = "it was recorded at {}, which is still to come; check the clocks of both machines"
 
 #: The attributes of an event's line, in order, and which fields of the event they are.
 _ATTRIBUTES: Final = {
@@ -312,15 +313,26 @@ def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
         last = write(sql, events)
         if last is not None and last.type == ev.LEDGER_MOVED:
             raise WrongLine(last.position + 1, "here the playbook moved to another ledger; import that one's export")
-        # A clock may be a minute ahead of this one.
-        soon = (datetime.now(UTC) + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        if last is not None and last.recorded_at > soon:
-            raise WrongLine(last.position + 1, f"it was recorded at {last.recorded_at}, which is still to come")
+        if last is not None and last.recorded_at > latest_time():
+            raise WrongLine(last.position + 1, _TO_COME.format(last.recorded_at))
         update = "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         recorded_at = last.recorded_at if last is not None else writing.recorded_at
         sql.execute(update, header.origin, header.position, header.chain, recorded_at, sql.id)
         rebuild(sql)
     return ledger.head()
+
+
+def latest_time() -> str:
+    """Return the latest time that an event of another ledger may have: its clock may be a minute ahead of this one."""
+    return written(datetime.now(UTC) + timedelta(minutes=1))
+
+
+def refuse_time_to_come(one: Checked, latest: str) -> None:
+    """Refuse an event that was first recorded after a time: no event of one's own can be. Raises WrongLine."""
+    stored = one.stored
+    first = first_moment(one.prepared.event.meta, (stored.recorded_at, "", 0))[0]
+    if (time := max(first, stored.recorded_at)) > latest:
+        raise WrongLine(one.number, _TO_COME.format(time))
 
 
 def copy(source: Reader, url: str) -> Head:

@@ -320,12 +320,11 @@ def test_what_a_person_has_to_decide_is_named_and_nothing_is_appended(
     assert sql.content(one) == before
 
 
-def test_a_verdict_of_the_same_reflection_that_is_here_stays_and_is_counted(one: Ledger, two: Ledger) -> None:
+def test_first_of_two_verdicts_of_one_reflection_counts(one: Ledger, two: Ledger) -> None:
     one.append(_VERDICTS["helpful"])
     two.append([*_VERDICTS["harmful"], added("ctx-001")])
-    merged = taken(one, two)
-    assert (merged.otherwise, counts(one)) == (1, (1, 0))
-    sound(one)
+    assert both_take(one, two).set_aside == 1
+    assert counts(one) == counts(two) == (1, 0)
 
 
 def test_windows_that_share_records_are_told(one: Ledger, two: Ledger) -> None:

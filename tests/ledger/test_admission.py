@@ -116,7 +116,7 @@ def test_a_ledger_that_an_older_version_wedged_goes_on(ledger: Ledger, unchecked
     sql.run(ledger, *older, "UPDATE alembic_version SET version_num = '0002'")
     again = open_ledger()
     assert [(row.name, row.section) for row in again.rows()] == [("pat-001", "pat"), ("pat-002", "oth")]
-    assert add_bullet(again, "pat", "It goes on.").name == "pat-002"
+    assert add_bullet(again, "pat", "It goes on.").name == "pat-003"
     assert b"It goes on." in dump(again.bullets(), again.updated_at())
     again.rebuild()
     assert list(verify(again)) == []
