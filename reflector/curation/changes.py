@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from reflector.events import event as ev
-from reflector.events.bullets import MOST_SOURCES
+from reflector.events.bullets import MOST_SOURCES, TYPE_OF
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
@@ -26,19 +25,7 @@ from reflector.text.secrets import found as secrets_in
 if TYPE_CHECKING:
     from reflector.events.state import Entry
     from reflector.playbook.bullet import Bullet
-    from reflector.playbook.change import Kind
 
-TYPE_OF: Final[dict[Kind, str]] = {
-    "add": ev.BULLET_ADDED,
-    "revise": ev.BULLET_REVISED,
-    "move": ev.BULLET_MOVED,
-    "remove": ev.BULLET_REMOVED,
-    "merge": ev.BULLET_MERGED,
-    "unmerge": ev.BULLET_UNMERGED,
-    "restore": ev.BULLET_RESTORED,
-    "recount": ev.BULLET_RECOUNTED,
-    "watch": ev.BULLET_RESTORED,
-}
 #: Why a bullet is removed, where nobody gives a reason.
 DELETED: Final = "deleted"
 #: How often a name is chosen again that another process gave out meanwhile.

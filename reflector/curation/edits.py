@@ -16,9 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from reflector.curation.changes import TYPE_OF, bullet_event, is_taken, of_file, of_new
+from reflector.curation.changes import bullet_event, is_taken, of_file, of_new
 from reflector.curation.erasure import brought_back
 from reflector.events import event as ev
+from reflector.events.bullets import TYPE_OF
 from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
 from reflector.files import read_bounded

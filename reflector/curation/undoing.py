@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reflector.curation.changes import TYPE_OF, BulletRefused, merged_again
+from reflector.curation.changes import BulletRefused, merged_again
 from reflector.events import event as ev
+from reflector.events.bullets import TYPE_OF
 from reflector.events.event import Appended, Event, NewEvent, identity, tx_of
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, names_in
 from reflector.events.state import REDACTED, Entry

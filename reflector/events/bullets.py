@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from reflector.events.effects import (
 )
 from reflector.events.kinds import EventType, Merge, Target, said
 from reflector.events.state import REDACTED, Data, Entry
+from reflector.playbook.change import Kind
 from reflector.playbook.names import section_slug
 
 _NAMED: Final = {"name": f.needed(f.NAME)}
@@ -98,6 +99,19 @@ def _tag(data: Any) -> str:
     how = "" if data.get("disposition") in ("counted", "neutral") else f" ({data.get('disposition')})"
     return f"{data.get('name')} {data.get('tag')}{how}"
 
+
+#: The event of each kind of change.
+TYPE_OF: Final[Mapping[Kind, str]] = {
+    "add": ev.BULLET_ADDED,
+    "revise": ev.BULLET_REVISED,
+    "move": ev.BULLET_MOVED,
+    "remove": ev.BULLET_REMOVED,
+    "merge": ev.BULLET_MERGED,
+    "unmerge": ev.BULLET_UNMERGED,
+    "restore": ev.BULLET_RESTORED,
+    "recount": ev.BULLET_RECOUNTED,
+    "watch": ev.BULLET_RESTORED,
+}
 
 #: The type of an event that changes bullets.
 _changed: Final = partial(EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_CAUSE, checked=True)

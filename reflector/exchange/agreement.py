@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from reflector.events import event as ev
+from reflector.events.bullets import TYPE_OF
 from reflector.events.event import MERGED, RESTATED, Event, Moment, NewEvent, came_through, first_moment, identity
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES, fields_of, fold, mapped, names_in, new_bullets
@@ -29,9 +30,14 @@ from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
 from reflector.ledger.reader import events_where, history_page, one_of, whose
 from reflector.ledger.statements import Statements
+from reflector.playbook.change import SETS
 
 ACTOR = "merge"
-_ROWS = "SELECT name, section, text, status, reason, removed_into, helpful, harmful FROM bullet WHERE playbook_id = ?"
+#: The fields of a bullet that a kind of change sets, by the type of its event. Counts are restated on their own.
+_RESTATED_FIELDS = {TYPE_OF[kind]: fields for kind, fields in SETS.items() if kind != "recount"}
+_FIELDS = tuple(dict.fromkeys(field for fields in _RESTATED_FIELDS.values() for field in fields))
+_ROWS = f"SELECT name, status, reason, removed_into, {', '.join(_FIELDS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608
+_COUNTERS = "SELECT name, helpful, harmful FROM bullet WHERE playbook_id = ?"
 NEVER: Moment = ("", "", 0)
 
 
@@ -288,12 +294,13 @@ def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEve
     if Counters(sql).counting() != book.adopted:
         data = {"policy": identity("policy", "counting", book.adopted), "counting": book.adopted, "reason": "merged"}
         events.append(_restated(ev.POLICY_ADOPTED, "", chain, data))
-    for name, section, text, status, reason, into, *_ in sql.run(_ROWS).fetchall():
+    for name, status, reason, into, *values in sql.run(_ROWS).fetchall():
         entry = book.entries[name]
-        if text != entry.text:
-            events.append(_restated(ev.BULLET_REVISED, name, chain, {"name": name, "text": entry.text}))
-        if section != entry.section:
-            events.append(_restated(ev.BULLET_MOVED, name, chain, {"name": name, "section": entry.section}))
+        has = dict(zip(_FIELDS, values, strict=True))
+        for type_, fields in _RESTATED_FIELDS.items():
+            wanted = {field: getattr(entry, field) for field in fields}
+            if any(has[field] != value for field, value in wanted.items()):
+                events.append(_restated(type_, name, chain, {"name": name, **wanted}))
         if (status, reason, into) != (entry.status, entry.reason, entry.removed_into):
             removed: dict[str, object] = {"name": name, "reason": entry.reason, "into": entry.removed_into}
             if "merged" in (status, entry.status):
@@ -309,7 +316,7 @@ def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEve
 
 def restated_counters(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
     """Return the events after which the counters are the book's, its policy in force."""
-    there = {name: (helpful, harmful) for name, *_, helpful, harmful in sql.run(_ROWS).fetchall()}
+    there = {name: (helpful, harmful) for name, helpful, harmful in sql.run(_COUNTERS).fetchall()}
     wanted = {name: book.counters(name) for name in there}
     differing = [name for name in there if there[name] != wanted[name]]
     # A new baseline counts for the bullet's heirs too. They follow it, so that theirs holds it.

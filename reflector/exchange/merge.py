@@ -372,6 +372,7 @@ def merge(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0)
             while page := list(islice(rest, _PAGE)):
                 merging.take(page)
             if not done.added:
+                done.merged_at = None
                 raise _NothingNew
             merging.finish()
             done.renamed, done.head = given, _head_at(done.head, writing)

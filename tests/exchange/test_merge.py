@@ -1,8 +1,5 @@
 """Two machines' ledgers become one, whichever takes the other in; tests/oracle plays texts, counts and policies."""
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,72 +9,13 @@ import pytest
 from reflector.curation.proposals import approve, find, proposals, propose, reject
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import exported, load
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
-from reflector.proof.verify import verify
-from tests.conftest import Fresh
+from tests.exchange.pairs import both_take, bullets, counts, sound, taken, told
 from tests.ledger import sql
 from tests.ledger.events import added, changed, checked, imported, reflected, retracted, window
-
-
-@pytest.fixture
-def machines(fresh: Fresh) -> Iterator[list[Ledger]]:
-    """The empty ledgers of two machines."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(Ledger.open(stack.enter_context(fresh()))) for _ in range(2)]
-
-
-@pytest.fixture
-def one(machines: list[Ledger]) -> Ledger:
-    return machines[0]
-
-
-@pytest.fixture
-def two(machines: list[Ledger]) -> Ledger:
-    return machines[1]
-
-
-def bullets(ledger: Ledger) -> dict[str, tuple[object, ...]]:
-    """All that a merge promises to be the same on both sides."""
-    return {
-        r.name: (r.section, r.text, r.status, r.reason, r.removed_into, r.helpful, r.harmful) for r in ledger.rows()
-    }
-
-
-def counts(ledger: Ledger, name: str = "pat-001") -> tuple[object, ...]:
-    return bullets(ledger)[name][-2:]
-
-
-def sound(*ledgers: Ledger) -> None:
-    for ledger in ledgers:
-        assert list(verify(ledger)) == []
-
-
-def taken(ledger: Ledger, other: Ledger | list[str], **options: Any) -> Merged:
-    """Merge another ledger in, twice: the second time adds nothing."""
-    before = ledger.head()
-    lines = list(exported(other)) if isinstance(other, Ledger) else other
-    merged = merge(ledger, lambda: lines, **options)
-    assert merged.head == ledger.head()
-    assert (merged.added > 0 or merged.forward) == (ledger.head() != before)
-    head = ledger.head()
-    again = merge(ledger, lambda: lines, **options)
-    assert (again.added, again.head, ledger.head()) == (0, head, head)
-    return merged
-
-
-def both_take(one: Ledger, two: Ledger) -> Merged:
-    """Merge each ledger, as it was, into the other; both are the same playbook then."""
-    first = list(exported(one))
-    merged = taken(one, two)
-    taken(two, first)
-    assert bullets(one) == bullets(two)
-    assert one.counting() == two.counting()
-    sound(one, two)
-    return merged
 
 
 def _judged(name: str, *numbers: int) -> list[NewEvent]:
@@ -331,11 +269,6 @@ def test_windows_that_share_records_are_told(one: Ledger, two: Ledger) -> None:
     one.append([window(1, "s1", keys=[1, 2])])
     two.append([window(2, "s1", keys=[2, 3]), window(3, "s1", keys=[4])])
     assert taken(one, two).overlapping == 1
-
-
-def told(ledger: Ledger) -> Counter[tuple[object, ...]]:
-    """What a merge promises where machines gave bullets names of their own: all but the names."""
-    return Counter((r.section, r.text, r.status, r.reason, r.helpful, r.harmful) for r in ledger.rows())
 
 
 def test_a_proposal_approved_here_and_rejected_there_is_approved_on_both(one: Ledger, two: Ledger) -> None:

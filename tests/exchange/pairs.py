@@ -1,0 +1,54 @@
+"""What two ledgers hold after one took the other in."""
+
+from collections import Counter
+from typing import Any
+
+from reflector.exchange.merge import Merged, merge
+from reflector.exchange.transfer import exported
+from reflector.ledger.store import Ledger
+from reflector.proof.verify import verify
+
+
+def bullets(ledger: Ledger) -> dict[str, tuple[object, ...]]:
+    """All that a merge promises to be the same on both sides."""
+    return {
+        r.name: (r.section, r.text, r.status, r.reason, r.removed_into, r.helpful, r.harmful) for r in ledger.rows()
+    }
+
+
+def counts(ledger: Ledger, name: str = "pat-001") -> tuple[object, ...]:
+    return bullets(ledger)[name][-2:]
+
+
+def sound(*ledgers: Ledger) -> None:
+    for ledger in ledgers:
+        assert list(verify(ledger)) == []
+
+
+def taken(ledger: Ledger, other: Ledger | list[str], **options: Any) -> Merged:
+    """Merge another ledger in, twice: the second time adds nothing."""
+    before = ledger.head()
+    lines = list(exported(other)) if isinstance(other, Ledger) else other
+    merged = merge(ledger, lambda: lines, **options)
+    assert merged.head == ledger.head()
+    assert (merged.added > 0 or merged.forward) == (ledger.head() != before)
+    head = ledger.head()
+    again = merge(ledger, lambda: lines, **options)
+    assert (again.added, again.head, ledger.head()) == (0, head, head)
+    return merged
+
+
+def both_take(one: Ledger, two: Ledger) -> Merged:
+    """Merge each ledger, as it was, into the other; both are the same playbook then."""
+    first = list(exported(one))
+    merged = taken(one, two)
+    taken(two, first)
+    assert bullets(one) == bullets(two)
+    assert one.counting() == two.counting()
+    sound(one, two)
+    return merged
+
+
+def told(ledger: Ledger) -> Counter[tuple[object, ...]]:
+    """What a merge promises where machines gave bullets names of their own: all but the names."""
+    return Counter((r.section, r.text, r.status, r.reason, r.helpful, r.harmful) for r in ledger.rows())
