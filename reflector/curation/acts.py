@@ -24,7 +24,9 @@ IMPORT: Final = "import"
 #: What a command cannot take back without being told which one.
 _IMPORTS: Final = frozenset({ev.LEDGER_MERGED, ev.PLAYBOOK_IMPORTED})
 _FINAL: Final = frozenset({ev.EVENT_REDACTED, ev.CHANGE_REJECTED, ev.TRIAL_OPENED, ev.TRIAL_CLOSED})
-_READ: Final = frozenset({*CHANGING, *_IMPORTS, *_FINAL, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
+#: The types of events that take another one back, if they point to one.
+_UNDOING: Final = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
+_READ: Final = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
 _NOTHING: Final = "nothing that you did here is left to undo; `reflector log` shows acts of others"
 _NO_HOME: Final = (
     "without a home folder, reflector cannot tell which acts are yours; name one by its position in `reflector log`"
@@ -117,8 +119,8 @@ def _stands(event: Event, yours: Mapping[str, Event], gone: Mapping[str, int]) -
 
 def _taken_back(event: Event, yours: Mapping[str, Event]) -> Event | None:
     """Return your act that an event takes back, if bare `undo` could take it back; else None."""
-    if event.type == ev.REFLECTION_COMPLETED or event.target_id is None:
-        return None  # a verdict points to the part of the session that was judged
+    if event.type not in _UNDOING or event.target_id is None:
+        return None  # a verdict points to the part of the session that was judged, a redaction to what it erased
     target = yours.get(event.target_id)
     # A forged ledger may hold a circle.
     if target is None or target.position >= event.position:

@@ -147,11 +147,12 @@ def test_what_came_since_what_was_undone_and_what_was_erased_is_not_undone(ledge
         undo(ledger, later)
     ledger.redact([added("pat-001").event_id], reason="x", actor="human")
     with pytest.raises(BulletRefused, match="was erased"):
-        undo(ledger)
+        undo(ledger, first)
 
 
 def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledger: Ledger) -> None:
-    ledger.append([added("pat-001", "One."), added("pat-002", "Two."), added("pat-003", "Three.")])
+    three = [added("pat-001", "One."), added("pat-002", "Two."), added("pat-003", "Three.")]
+    ledger.append(three, tx=ledger.draw())
     before = said(ledger)
     apply(ledger, [Change("merge", None, ("pat-001", "pat-002"), "pat", "Both.")], actor="human")
     after = said(ledger)
@@ -165,7 +166,7 @@ def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledge
 
 
 def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
-    ledger.append([added("pat-001", "One.")])
+    ledger.append([added("pat-001", "One.")], tx=ledger.draw())
     undo(ledger)
     with pytest.raises(BulletRefused, match="nothing that you did here is left to undo"):
         newest(ledger)

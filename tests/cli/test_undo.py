@@ -1,0 +1,204 @@
+"""What bare `undo` takes back, and what it leaves."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reflector.curation.changes import apply
+from reflector.playbook.change import Change
+from tests.road.agent import Agent
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent.in_folder(tmp_path)
+
+
+def live(agent: Agent) -> dict[str, str]:
+    return {bullet["name"]: bullet["text"] for bullet in agent.json("list")}
+
+
+def _retract(agent: Agent) -> None:
+    agent.call("undo", "s-1")
+
+
+def _judge(agent: Agent) -> None:
+    agent.call("judge", "s-1", "pat-001", "harmful")
+
+
+def _policy(agent: Agent) -> None:
+    agent.call("ledger", "policy", "once_per_session")
+
+
+def _add(agent: Agent) -> None:
+    agent.call("add", "pat", "Added by hand.")
+
+
+def _remove(agent: Agent) -> None:
+    agent.call("remove", "pat-001")
+
+
+def _edit(agent: Agent) -> None:
+    text = agent.playbook.read_text()
+    agent.playbook.write_text(text.replace(live(agent)["pat-001"], "Edited in the file."))
+    agent.call("list")
+
+
+ACTS: list[Callable[[Agent], None]] = [_judge, _retract, _policy, _add, _edit, _remove]
+
+
+def state(agent: Agent) -> tuple[object, ...]:
+    return agent.counters(), live(agent), agent.json("ledger", "policy")["counting"]
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_undo_takes_back_the_newest_act(agent: Agent, act: Callable[[Agent], None]) -> None:
+    agent.counted()
+    agent.call("add", "ctx", "Added before.")
+    before = state(agent)
+    act(agent)
+    assert state(agent) != before
+    agent.call("undo")
+    assert state(agent) == before
+
+
+def test_each_undo_goes_further_back(agent: Agent) -> None:
+    agent.counted()
+    states = [state(agent)]
+    for act in ACTS:
+        act(agent)
+        states.append(state(agent))
+    for before in reversed(states[:-1]):
+        agent.call("undo")
+        assert state(agent) == before
+
+
+def test_undo_of_an_undo_brings_the_act_back(agent: Agent) -> None:
+    agent.call("add", "pat", "Added by hand.")
+    after = live(agent)
+    undone = agent.json("undo")
+    agent.call(*undone["undo"].split()[1:])
+    assert live(agent) == after
+    agent.call("undo")
+    assert live(agent) != after
+
+
+def test_adoption_that_nobody_typed_is_passed_over(agent: Agent) -> None:
+    before = live(agent)
+    said = agent.call("undo", code=1)
+    assert "nothing that you did here is left to undo" in said.err
+    assert live(agent) == before
+
+
+def test_import_by_hand_has_to_be_named(agent: Agent, tmp_path: Path) -> None:
+    agent.call("add", "pat", "Added before.")
+    file = tmp_path / "more.json"
+    file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": [{"text": "One."}, {"text": "Two."}]}}))
+    agent.call("import", file)
+    before = live(agent)
+    said = agent.call("undo", code=2)
+    assert "your newest act is the import at position 3; take it back with `reflector undo 3`" in said.err
+    assert live(agent) == before
+    agent.call("undo", "3", "--yes")
+    assert "One." not in live(agent).values()
+
+
+def test_agents_act_is_passed_over(agent: Agent) -> None:
+    agent.call("add", "pat", "Added by hand.")
+    with agent.open_ledger() as ledger:
+        apply(ledger, [Change("add", section="pat", text="Added by the agent.")], actor="agent")
+    agent.call("undo")
+    assert "Added by the agent." in live(agent).values()
+    assert "Added by hand." not in live(agent).values()
+
+
+def test_another_homes_act_is_passed_over(agent: Agent, tmp_path: Path) -> None:
+    agent.call("list")
+    other = tmp_path / "other-home"
+    other.mkdir()
+    colleague = Agent(agent.project, other)
+    colleague.call("ledger", "take", "--yes")
+    colleague.call("add", "pat", "Added by somebody else.")
+    said = agent.call("undo", code=1)
+    assert "nothing that you did here is left to undo" in said.err
+
+
+def test_removing_several_bullets_needs_consent(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "more.json"
+    file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": [{"text": "One."}, {"text": "Two."}]}}))
+    agent.call("import", file)
+    before = live(agent)
+    said = agent.call("undo", "2", code=2)
+    assert "it removes 2 bullets (oth-001, oth-002)" in said.err
+    assert "--yes" in said.err
+    assert live(agent) == before
+
+
+def test_undone_addition_comes_back_by_name(agent: Agent) -> None:
+    name = agent.json("add", "pat", "Added by hand.")["changes"][0]["after"][0]["name"]
+    agent.call("undo")
+    agent.call("undo", name)
+    assert live(agent)[name] == "Added by hand."
+
+
+def test_redaction_is_not_passed_over(agent: Agent) -> None:
+    agent.call("add", "pat", "The password is tiger.")
+    agent.call("redact", "--where", "tiger", "--why", "a secret", "--yes")
+    said = agent.call("undo", code=2)
+    assert "your newest act is a redaction, at position" in said.err
+
+
+def test_without_a_home_an_act_has_to_be_named(agent: Agent) -> None:
+    homeless = Agent(agent.project, Path("/nonexistent"))
+    homeless.call("add", "pat", "Added without a home.")
+    said = homeless.call("undo", code=1)
+    assert "without a home folder, reflector cannot tell which acts are yours" in said.err
+
+
+def _two_machines(agent: Agent, tmp_path: Path) -> tuple[Agent, Path]:
+    """Return another machine with a bullet and a session of its own, and its export."""
+    other = Agent.in_folder(tmp_path / "other")
+    other.counted("pat-001", "helpful", id="s-other")
+    other.call("add", "ctx", "Only on the other machine.")
+    export = tmp_path / "other.ndjson"
+    export.write_text(other.call("export", "--format", "ndjson").out)
+    return other, export
+
+
+def test_undone_import_of_a_ledger_takes_its_evidence_out(agent: Agent, tmp_path: Path) -> None:
+    agent.counted("pat-002", "harmful")
+    before = state(agent)
+    agent.call("list")
+    _, export = _two_machines(agent, tmp_path)
+    imported = agent.json("import", export)
+    assert state(agent) != before
+    said = agent.call("undo", code=2)
+    assert f"`reflector undo {imported['merged_at']}`" in said.err
+    agent.call("undo", str(imported["merged_at"]))
+    assert state(agent) == before
+    agent.call("verify")
+
+
+def test_undo_of_an_undone_import_brings_it_back(agent: Agent, tmp_path: Path) -> None:
+    agent.call("list")
+    _, export = _two_machines(agent, tmp_path)
+    imported = agent.json("import", export)
+    after = live(agent)
+    agent.call("undo", str(imported["merged_at"]))
+    agent.call("undo")
+    assert live(agent) == after
+
+
+def test_undone_import_travels_to_the_other_machine(agent: Agent, tmp_path: Path) -> None:
+    """The undo is the later act on both machines."""
+    agent.call("list")
+    other, export = _two_machines(agent, tmp_path)
+    imported = agent.json("import", export)
+    agent.call("undo", str(imported["merged_at"]))
+    mine = tmp_path / "mine.ndjson"
+    mine.write_text(agent.call("export", "--format", "ndjson").out)
+    other.call("import", mine)
+    assert live(other) == live(agent)
+    assert other.counters() == agent.counters()
