@@ -76,6 +76,12 @@ def test_each_iteration_is_given_the_insights_of_the_one_before() -> None:
     assert ["third" in prompt for prompt in model.prompts] == [False, False, False, True]
 
 
+@pytest.mark.parametrize("dataset", ["mbpp-v1.0", "HumanEval+", "openai/humaneval", "../sums"])
+def test_any_name_of_a_dataset_gives_a_result(dataset: str) -> None:
+    agent = ReflectorAgent(Model(insights("k")), ReflectorPromptBuilder(), Store())
+    assert agent.run(attempt(dataset=dataset), "t", "r", dataset).insights == [insight("k")]
+
+
 class Broken:
     def load(self, dataset: str) -> Playbook:
         raise OSError("the disk is gone")
