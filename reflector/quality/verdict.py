@@ -75,7 +75,7 @@ _WISHES_WITH_BE: Final = frozenset("would could may".split())
 #: `Errors: none`, `Correct? No.`
 _NO: Final = frozenset("no none nothing false 0 zero nil never".split())
 _YES: Final = frozenset("yes true".split())
-_BEHIND_AN_ANSWER: Final = ([], [","], ["found"], ["reported"])
+_BEHIND_AN_ANSWER: Final[tuple[list[str], ...]] = ([], [","], ["found"], ["reported"])
 _LONGEST_LABEL: Final = 4
 
 

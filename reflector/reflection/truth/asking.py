@@ -123,10 +123,11 @@ class ReflectorPromptBuilder:
             "previous_insights": previous,
             "previous_insights_section": previous,
         }
+        names, problems = [_DEFAULT], list[str]()
         try:
-            names, problems = (f"{checked_dataset(dataset)}.txt", _DEFAULT), []
+            names.insert(0, f"{checked_dataset(dataset)}.txt")
         except DatasetRefused as error:  # no file can have this name, so no template does
-            names, problems = (_DEFAULT,), [f"{_DEFAULT} is used: {error}"]
+            problems.append(f"{_DEFAULT} is used: {error}")
         return self._filled(names, _PLACEHOLDERS, values, problems)
 
     def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> str:

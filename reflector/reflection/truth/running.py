@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -376,6 +377,8 @@ class ReflectorAgent:
 
     def _unrecorded(self, backend: Backend, case: Case) -> Talk:
         """Judge by a playbook that may have any bullets, which no ledger could hold."""
+        if _leaves_its_folder(case.dataset):  # a store may make a path of it
+            return Talk(problems=[f"the dataset {ascii(case.dataset)[:80]} is not asked for: it leads out of a folder"])
         try:
             known = {bullet.id: bullet for bullet in self.playbook_store.load(case.dataset).bullets}
         except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
@@ -391,6 +394,12 @@ class ReflectorAgent:
         said = talk(replace(case, bullets=[known[id_] for id_ in used if id_ in known]), self.prompt_builder, ask)
         said.problems[:0] = _unknown(id_ for id_ in used if id_ not in known)
         return said
+
+
+def _leaves_its_folder(dataset: str) -> bool:
+    """Return whether a name, used as a path, leads out of the folder that it is put below."""
+    is_path = any(part in ("", ".", "..") for part in re.split(r"[/\\]", dataset))
+    return is_path or ":" in dataset or not dataset.isprintable()
 
 
 def run_recorded(recorder: Recorder, builder: Any, case: Case, *, ask: bool = True) -> tuple[Talk, Reflected | None]:
