@@ -37,19 +37,19 @@ check: lint      ## lint, types, and the tests of what changed, in half a minute
 	PYTHONPATH=. $(BIN)/python .ci/changed.py
 
 test: $(STAMP)   ## the fast suite: everything on SQLite, and PostgreSQL where its SQL differs
-	$(BIN)/python -m pytest -n 2 -m "not slow and not client and not scale and not browser"
+	$(BIN)/python -m pytest -q -n 2 -m "not slow and not client and not scale and not browser"
 
 test-slow: $(STAMP) ## the fault campaigns, all of PostgreSQL, every generated test with all of its examples
-	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m "(slow or hypothesis) and not client and not scale and not browser"
+	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -q -n 2 -m "(slow or hypothesis) and not client and not scale and not browser"
 ifneq ($(DEBIAN),)
-	REFLECTOR_TEST_POSTGRES_BIN=$(DEBIAN) $(BIN)/python -m pytest -n 2 -m "postgres and not slow and not scale" tests/ledger tests/audit
+	REFLECTOR_TEST_POSTGRES_BIN=$(DEBIAN) $(BIN)/python -m pytest -q -n 2 -m "postgres and not slow and not scale" tests/ledger tests/audit
 endif
 
 test-scale: $(STAMP) ## servers as teams run them: poolers, roles, failover; needs Debian's packages
-	$(BIN)/python -m pytest -n 0 -m "scale or slow" --timeout 1200 tests/scale
-	REFLECTOR_TEST_POOLER=1 $(BIN)/python -m pytest -n 2 -m "postgres and not scale" $(POOLED)
+	$(BIN)/python -m pytest -q -n 0 -m "scale or slow" --timeout 1200 tests/scale
+	REFLECTOR_TEST_POOLER=1 $(BIN)/python -m pytest -q -n 2 -m "postgres and not scale" $(POOLED)
 ifneq ($(DEBIAN),)
-	REFLECTOR_TEST_POSTGRES_BIN=$(DEBIAN) $(BIN)/python -m pytest -n 2 -m "postgres and not scale" tests/ledger tests/audit
+	REFLECTOR_TEST_POSTGRES_BIN=$(DEBIAN) $(BIN)/python -m pytest -q -n 2 -m "postgres and not scale" tests/ledger tests/audit
 endif
 
 mutations: $(STAMP) ## small defects, one at a time, which the fast suite has to notice
@@ -64,7 +64,7 @@ test-clients: $(STAMP) ## the same with Codex, Gemini, Copilot, OpenCode and pi
 test-browser: $(STAMP) ## the report in Debian's Chromium, with axe-core from npm; PICTURES=1 draws README's picture anew
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'playwright>=1.50,<2' 'datasette>=0.65,<1' 'datasette-dashboards>=0.8,<0.9'
 	npm install --silent --no-save --prefix $(VENV)/axe 'axe-core@4'
-	$(BIN)/python -m pytest -n 0 -m browser tests/report
+	$(BIN)/python -m pytest -q -n 0 -m browser tests/report
 
 lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff check .

@@ -11,11 +11,11 @@ neither a score nor a retry follows from it. At most `_MOST` characters are read
 from __future__ import annotations
 
 import math
-import re
 import reprlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from hashlib import sha256
 from itertools import count
 from typing import Any, Final
@@ -30,6 +30,7 @@ from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figure
 from reflector.lessons.recording import append_next, kept, lesson_event, observe_outcome, record_told, said
 from reflector.quality.signals import PRESETS, Decision, Signs, rounded
 from reflector.quality.signals import ReflectionTrigger as ReflectionTrigger
+from reflector.quality.verdict import score_in_words
 from reflector.reflection.answers import objects_in
 from reflector.reflection.prompts import find_template, listed
 from reflector.text.secrets import quote
@@ -40,32 +41,17 @@ _ACTOR = "engine"
 _MOST: Final = 200_000
 _UNREADABLE: Final = "the answer holds neither a quality score nor a clear word"
 
-#: "no issues", "without any errors" and the like say the opposite of their words.
-_NOUN = r"(?:issues?|errors?|problems?)\b"
-_NEGATED = re.compile(
-    rf"\b(?:no|without|zero|not any|free of)\s+(?:\w+\s+){{0,2}}?{_NOUN}"
-    rf"(?:(?:\s*+,\s*+{_NOUN})*+\s*+,?\s*+\bn?or\s++(?:any\s++)?{_NOUN}|\s*+/\s*+{_NOUN})*+",
-    re.IGNORECASE,
-)
-_NEGATIVE = re.compile(
-    r"\b(?:incorrect|wrong|missing|incomplete|fails?|failed|inaccurate|errors?|issues?|problems?)\b", re.IGNORECASE
-)
-_POSITIVE = re.compile(r"\b(?:correct|complete|accurate|good|passes)\b", re.IGNORECASE)
-#: A key of an object: `"issues":` says nothing of issues.
-_KEY = re.compile(r'"\w++"\s*+:')
-_BY_WORDS: Final = {(True, False): 0.3, (False, True): 0.8, (True, True): 0.4}
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReflectionLesson:
-    """A mistake and its correction. `effectiveness` is from 0 to 1, `created_at` ISO 8601 in UTC."""
+    """A mistake and its correction. `effectiveness` is from 0 to 1, `created_at` seconds since 1970."""
 
     lesson_id: str
     task_type: str
     mistake: str
     correction: str
     context_hash: str
-    created_at: str
+    created_at: float = field(default_factory=time.time)
     times_applied: int = 0
     effectiveness: float = 0.5
 
@@ -318,8 +304,9 @@ def _result(result: ToolResult) -> str:
 
 def _public(lesson: Lesson) -> ReflectionLesson:
     mistake, hashed = (str(lesson.data.get(name, "")) for name in ("mistake", "context_hash"))
-    said = (lesson.id, lesson.task, mistake, lesson.text, hashed, lesson.created_at)
-    return ReflectionLesson(*said, lesson.times_applied, lesson.effectiveness)
+    created_at = datetime.fromisoformat(lesson.created_at).timestamp()
+    recorded = (lesson.id, lesson.task, mistake, lesson.text, hashed, created_at)
+    return ReflectionLesson(*recorded, lesson.times_applied, lesson.effectiveness)
 
 
 def _read_verdict(llm_response: str, trigger: ReflectionTrigger, threshold: float) -> ReflectionResult:
@@ -340,9 +327,8 @@ def _said(text: str) -> tuple[float | None, list[str], str | None]:
     chosen = next((one for one in objects if _score(one.get("quality_score")) is not None), None)
     if chosen is not None:
         return _score(chosen["quality_score"]), _issues(chosen), _text(chosen.get("suggested_fix")) or None
-    rest = _NEGATED.sub("", _KEY.sub("", text))
     issues = next((found for one in objects if (found := _issues(one))), [])
-    return _BY_WORDS.get((bool(_NEGATIVE.search(rest)), bool(_POSITIVE.search(rest)))), issues, None
+    return score_in_words(text), issues, None
 
 
 def _score(value: Any) -> float | None:

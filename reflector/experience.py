@@ -18,10 +18,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Final, Literal
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import Event, NewEvent, identity, written
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import LessonBook, label_of, promotion_confidence, score_improvement
@@ -72,9 +73,9 @@ class ReflectionConfig:
 
     enabled                   whether the gate can open at all
     quality_threshold         an answer is reflected on below it
-    max_injected_reflections  how many earlier reflections the agent is told; 0 for none
+    max_injected_reflections  how many earlier reflections `past_reflections` gives the agent; 0 for none
     max_retry_attempts        0 for no revision; otherwise there is one a turn, whatever the number
-    promotion_confidence      how far a reflection must be trusted before it is proposed as a bullet
+    promotion_confidence      how far a reflection of these turns must be trusted before it is due for promotion
     """
 
     enabled: bool = True
@@ -108,7 +109,37 @@ class AgentReflection:
     outcome_signals: list[OutcomeSignal] = field(default_factory=list)
     session_id: str = ""
     task_id: str | None = None
-    timestamp: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
+    timestamp: str = field(default_factory=lambda: written(datetime.now(UTC)))
+
+    @classmethod
+    def new(
+        cls, session_id: str, attempt_summary: str, failure_analysis: str, corrective_strategy: str
+    ) -> AgentReflection:
+        """Return a reflection of a session; its id follows from the session and the texts."""
+        of_session = "".join(char for char in session_id if char.isascii() and char.isalnum())[:12]
+        texts = (attempt_summary, failure_analysis, corrective_strategy)
+        digest = sha256("\0".join((session_id, *texts)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return cls("-".join(filter(None, ("reflection", of_session, digest))), *texts, session_id=session_id)
+
+    def with_tags(self, tags: Iterable[str]) -> AgentReflection:
+        """Return a copy with these tags, without duplicates."""
+        return replace(self, tags=list(dict.fromkeys(tags)))
+
+    def with_task(self, task_id: str | None) -> AgentReflection:
+        """Return a copy that belongs to this task."""
+        return replace(self, task_id=task_id)
+
+    def with_outcome_signals(self, signals: Iterable[OutcomeSignal]) -> AgentReflection:
+        """Return a copy with these outcomes, one of each kind."""
+        return replace(self, outcome_signals=list(merge_outcome_signals((), signals)))
+
+    def push_outcome_signal(self, signal: OutcomeSignal) -> None:
+        """Add an outcome; it replaces an earlier one of its kind."""
+        self.outcome_signals = list(merge_outcome_signals(self.outcome_signals, [signal]))
+
+    def promotion_confidence(self) -> float:
+        """Return how far the reflection is trusted, from 0.30 to 0.97; of each kind of outcome, the last one counts."""
+        return promotion_confidence(self.improvement_score, merge_outcome_signals((), self.outcome_signals))
 
     def to_prompt_section(self) -> str:
         """Return the reflection as an agent reads it."""
@@ -135,11 +166,7 @@ def parse_reflection_response(response: str, session_id: str) -> AgentReflection
     if found is None:
         return None
     attempt, issue, strategy, tags = found
-    of_session = "".join(char for char in session_id if char.isascii() and char.isalnum())[:12]
-    said = "\0".join((session_id, attempt, issue, strategy))
-    number = sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    reflection_id = "-".join(filter(None, ("reflection", of_session, number)))
-    return AgentReflection(reflection_id, attempt, issue, strategy, tags=tags, session_id=session_id)
+    return AgentReflection.new(session_id, attempt, issue, strategy).with_tags(tags)
 
 
 def reflections_of(book: LessonBook) -> list[AgentReflection]:
@@ -162,9 +189,13 @@ def reflections_of(book: LessonBook) -> list[AgentReflection]:
     ]
 
 
-def past_reflections(reflections: Iterable[AgentReflection], most: int) -> str:
-    """Return the first reflections as an agent reads them before a turn, each cut to 300 characters; "" for none."""
-    sections = (reflection.to_prompt_section()[:_PREVIEW] for reflection in list(reflections)[: max(most, 0)])
+def past_reflections(reflections: Iterable[AgentReflection], most: int | ReflectionConfig) -> str:
+    """Return the first reflections as an agent reads them before a turn, each cut to 300 characters; "" for none.
+
+    most  how many, or the configuration whose `max_injected_reflections` it is
+    """
+    limit = most.max_injected_reflections if isinstance(most, ReflectionConfig) else max(most, 0)
+    sections = (reflection.to_prompt_section()[:_PREVIEW] for reflection in islice(reflections, limit))
     return "\n\n".join(f"### Past Reflection\n{section}" for section in sections)
 
 
@@ -177,8 +208,9 @@ def _labelled(lines: Iterable[str]) -> _Fields | None:
         if colon and (name := _LABELS.get(_normal(label))) is not None:
             current = found[name]
             current.append(value)
-        elif current is not None and not _FRAME.fullmatch(rest):
-            current.append(rest)
+        elif current is not None and rest.strip() and not _FRAME.fullmatch(rest):
+            # The numbers and marks of a list are a part of a text, and no part of a tag.
+            current.append(rest if current is found["tags"] else line)
     attempt, issue, strategy = (_joined(found[name]) for name in ("attempt", "issue", "strategy"))
     return _sound(attempt, issue, strategy, (tag for value in found["tags"] for tag in _split(value)))
 
@@ -330,6 +362,7 @@ def revise_turn(
             more = {"attempt": kept(found.attempt_summary), "issue": kept(found.failure_analysis)}
             tags = [quote(tag, 100) for tag in found.tags[:100]]
             of: Any = {"key": ("reflection", *key), "session_id": session_id, "task": quote(task, 200), "tags": tags}
+            of["promotion"] = config.promotion_confidence
             # Where another process reflected on the same turn, its reflection stands.
             record_lesson(journal, "reflection", kept(found.corrective_strategy), actor="agent", **more, **of)
             lesson = journal.event(lesson_id)

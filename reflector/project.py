@@ -34,18 +34,23 @@ _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
 }
 
 
+_DATASET = re.compile(r"\w[\w+-]*(?:\.[\w+-]+)*")
+_LONGEST_DATASET = 64
+
+
 class DatasetRefused(Mistake):
     """A dataset's name that cannot be one."""
 
 
 def checked_dataset(name: object) -> str:
-    """Return a dataset's name, which becomes a file's, a folder's and a playbook's: 1 to 64 letters, digits, '-' and
-    '_', the same text in every normal form. Raises DatasetRefused, which is a ValueError."""
+    """Return a dataset's name, which becomes a file's, a folder's and a playbook's: 1 to 64 letters, digits, '-', '_',
+    '+' and single dots inside, the same text in every normal form. Raises DatasetRefused, which is a ValueError."""
     text = name if isinstance(name, str) and unicodedata.normalize("NFKC", name) == name else ""
-    if not re.fullmatch(r"\w[\w-]{0,63}", text) or text.lower() == "bullet_evaluation":  # a template
+    is_name = len(text) <= _LONGEST_DATASET and _DATASET.fullmatch(text) is not None
+    if not is_name or text.lower() == "bullet_evaluation":  # a template
         raise DatasetRefused(
-            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to 64 plain letters, digits, '-' and '_', "
-            "the first not '-', and not bullet_evaluation"
+            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to 64 plain letters, digits, '-', '_', '+' "
+            "and single dots, beginning with a letter, a digit or '_', and not bullet_evaluation"
         )
     return text
 

@@ -80,7 +80,7 @@ STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection c
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
 PROVEN, COMPARED, RECONCILED = *of("proof", "verify tables"), "reflector/exchange/agreement.py"
-STEP = "reflector/gated/__init__.py"
+STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
 BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
@@ -299,21 +299,24 @@ MUTATIONS = [
     Mutation(STANDING, '    if "asked" not in data:\n        return {}, {}\n', "", EVIDENCE),
     Mutation(RUN, "if self.backend.quotes else {}", "if False else {}", EVIDENCE),
     # The gated step.
-    Mutation(STEP, "config.allow_reflection and not dry_run", "not dry_run", GATED),
-    Mutation(STEP, "config.allow_reflection and not dry_run", "config.allow_reflection", GATED),
-    Mutation(STEP, 'or _asks(state, "_planner_reflection_flag")', "", GATED),
+    Mutation(GATED_TURN, "config.allow_reflection and not dry_run", "not dry_run", GATED),
+    Mutation(GATED_TURN, "config.allow_reflection and not dry_run", "config.allow_reflection", GATED),
+    Mutation(GATED_TURN, 'or asks(state, "_planner_reflection_flag")', "", GATED),
     Mutation(STEP, 'prompt.replace("\\r\\n", "\\n")', "prompt", GATED),
     Mutation(STEP, "redact(str(text)).split()", "str(text).split()", GATED),
-    Mutation(STEP, "if near[0] <= 2 else", "if near[0] <= 1 else", GATED),
-    Mutation(STEP, "math.floor(", "int(", GATED),
+    Mutation(GATED_SETTINGS, "if near[0] <= 2 else", "if near[0] <= 1 else", GATED),
+    Mutation(GATED_SETTINGS, "math.floor(", "int(", GATED),
     Mutation(STEP, "if ms > config.time_ms_reflection", "if ms >= config.time_ms_reflection", GATED),
     Mutation(STEP, "if report.reason and not result.reason:", "if False:", GATED),
     Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),
     Mutation(STEP, "entries[:ops_cap]", "entries", GATED),
     Mutation(STEP, "the first record stands\n        return False", "the first record stands\n        raise", GATED),
     Mutation(STEP, 'redact(entry.get("text", ""))', 'entry.get("text", "")', GATED),
-    Mutation(STEP, "            self.lost += 1", "            pass", GATED),
-    Mutation(STEP, '.lower() == "true"', "", GATED),
+    Mutation(GATED_LOG, "NUL in the path\n            self.lost += 1", "NUL in the path\n            pass", GATED),
+    Mutation(GATED_LOG, "sorted(self._staged)", "self._staged", GATED),
+    Mutation(GATED_LOG, "os.O_CREAT | NO_WAIT", "os.O_CREAT", GATED),
+    Mutation(GATED_TURN, '("_dry_run", "_dry_run_until_t4")', '("_dry_run_until_t4",)', GATED),
+    Mutation(GATED_LOG, '.lower() == "true"', "", GATED),
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
     Mutation(HOOK_LIST, "return _OURSELVES.fullmatch(ourselves) is not None", "return True", INSTALLED),

@@ -19,7 +19,7 @@ from reflector.cli.app import run
 from reflector.cli.table import COMMANDS, GROUPS
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.exchange.transfer import Stored, event_line
-from reflector.gated import _SECTIONS as SECTIONS
+from reflector.gated.settings import SECTIONS
 from reflector.sessions import locks
 from reflector.transcripts.reading import formats
 from tests import surface

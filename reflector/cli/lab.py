@@ -19,7 +19,7 @@ from reflector.reflection.backends.fixtures import Recording
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES, Backend, reply_of
 from reflector.reflection.reflection_events import Recorder
-from reflector.reflection.truth.asking import Case, ReflectorPromptBuilder
+from reflector.reflection.truth.asking import LANGUAGES, Case, Language, ReflectorPromptBuilder
 from reflector.reflection.truth.models import Entry, entries_in
 from reflector.reflection.truth.running import run_recorded
 from reflector.sessions import locks
@@ -36,6 +36,9 @@ def lab() -> None:
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
 @click.option("--dataset", help="The dataset whose playbook was used; default: the one that each trajectory names.")
 @click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
+@click.option(
+    "--language", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language of our prompts."
+)
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge, not rules; default: the configured one.")
 @click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
 @click.pass_obj
@@ -44,6 +47,7 @@ def trajectory(
     files: tuple[Path, ...],
     dataset: str | None,
     iterations: int,
+    language: Language,
     backend: str | None,
     record: Path | None,
 ) -> None:
@@ -62,16 +66,17 @@ def trajectory(
     reply_of(judge)  # before anything is recorded
     if record is not None:
         judge = Recording(judge, record)
-    builder = ReflectorPromptBuilder(project=project.root)
+    builder = ReflectorPromptBuilder(project=project.root, language=language)
     rows: list[tuple[str, str | None, int, str]] = []
     notes, failed = list[str](), list[str]()
     cases: dict[str, list[tuple[str, Case]]] = {}
     for where, one in _read(files, failed):
         name = dataset or one.dataset
-        case = Case(one.trajectory, one.ground_truth or "", one.test_report or "", name, iterations)
+        case = Case(one.trajectory, one.ground_truth or "", one.test_report or "", name, iterations, language=language)
         cases.setdefault(name, []).append((where, case))
     with progress(sum(map(len, cases.values())), "judging") as bar:
         for name, of_one in cases.items():
+            place.dataset = name  # an error about its ledger names the command for its ledger
             try:
                 own = Project.of_dataset(project.root, name, flags={"backend": backend})
             except Mistake as mistake:

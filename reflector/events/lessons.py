@@ -117,6 +117,8 @@ TYPES: Final = (
             "attempt": _EVIDENCE,
             "issue": _EVIDENCE,
             "improvement": f.UNIT,
+            # how far it must be trusted before it is due for promotion, if its turn's settings say so
+            "promotion": f.UNIT,
             # mistake
             "mistake": _EVIDENCE,
             "context_hash": f.WORD,

@@ -1,37 +1,43 @@
-"""Reflection as a step of your own agent loop, which can be switched off without a trace (docs/embedding.md): its
-settings, the gate, a reflection within its budgets, its entries in the ledger and its line in the log; and the same on
-a fixed turn, for a host that wants to know that its settings do what it thinks, and how fast.
+"""Reflection as a step of your own agent loop, which can be switched off without a trace (docs/embedding.md): the gate,
+a reflection within its budgets, its entries in the ledger and its line in the log; and the same on a fixed turn, for a
+host that wants to know that its settings do what it thinks, and how fast.
 
 Invariant: a turn is never harmed or changed. Whatever goes wrong is a reason in the result and in the log, and what
 took too long writes nothing. With the gate closed nothing is read, made, written or logged. Secrets are gone before a
 text is summarised, hashed or sent. A result depends on the turn and the settings alone, in every process, locale and
-time zone; an entry is known by its agent, turn, slot and text, so writing it again adds nothing. A setting is
-understood or refused, every fault in one error: nothing becomes a default or a zero. Keys that are not ours pass, but
-for those of `t3.reflection`. Importing this loads no database, and it calls no network.
+time zone; an entry is known by its agent, turn, slot and text, so writing it again adds nothing. Importing this loads
+no database, and it calls no network.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import math
-import os
 import re
-import reprlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.config import ConfigError
-from reflector.files import read_bounded
+from reflector.gated.log import FILE_NAME as FILE_NAME
+from reflector.gated.log import STAGE_ORDINAL as STAGE_ORDINAL
+from reflector.gated.log import RecordLog as RecordLog
+from reflector.gated.log import ReflectionLog as ReflectionLog
+from reflector.gated.log import canonical_line as canonical_line
+from reflector.gated.log import log_record as log_record
+from reflector.gated.log import result_figures, shown_ms
+from reflector.gated.settings import Fixtures as Fixtures
+from reflector.gated.settings import GatedConfig as GatedConfig
+from reflector.gated.settings import load_config as load_config
+from reflector.gated.settings import read_config as read_config
+from reflector.gated.turn import NO_TIME, asks
+from reflector.gated.turn import ReflectionBundle as ReflectionBundle
+from reflector.gated.turn import ReflectionResult as ReflectionResult
+from reflector.gated.turn import plan_flag as plan_flag
+from reflector.gated.turn import should_run as should_run
 from reflector.lessons.book import embed as embed
-from reflector.locate import parse_toml
-from reflector.mistakes import check_whole
 from reflector.reflection.backends.fixtures import read_fixtures
 from reflector.reflection.protocol import BackendError
 from reflector.text.secrets import quote, redact
@@ -39,198 +45,8 @@ from reflector.text.secrets import quote, redact
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-FILE_NAME = "t3_reflection.jsonl"
-#: Where the log stands among the logs of a turn, for a host that flushes several of them together.
-STAGE_ORDINAL = 10
-_NO_TIME = "0000-00-00T00:00:00Z"
 _log = logging.getLogger("reflector")
 _PUNCTUATION = re.compile(r"[^\w\s]+")
-_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
-
-_BACKENDS = ("rulebased", "llm")
-_OWN = "t3.reflection"
-
-
-@dataclass(frozen=True, slots=True)
-class Fixtures:
-    """Where the backend `llm` finds its recorded answers: `t3.llm.fixtures`."""
-
-    enabled: bool = False
-    path: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GatedConfig:
-    """Every setting and its default, as `load_config` reads them; docs/embedding.md says what each means."""
-
-    allow_reflection: bool = False
-    backend: str = "rulebased"
-    summary_tokens: int = 128
-    embed: bool = True
-    log: bool = True
-    topk_snippets: int = 3
-    time_ms_reflection: int = 6000
-    ops_reflection: int = 5
-    fixtures: Fixtures = field(default_factory=Fixtures)
-
-    def __post_init__(self) -> None:
-        if self.backend not in _BACKENDS:
-            raise ConfigError(f"backend is {self.backend!r}; it must be one of {', '.join(_BACKENDS)}")
-        for name in ("summary_tokens", "topk_snippets", "ops_reflection"):
-            check_whole(name, getattr(self, name))
-        check_whole("time_ms_reflection", self.time_ms_reflection, 1)
-
-
-def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
-    """Return the settings of a host's configuration, as its YAML, TOML or JSON reads. Raises ConfigError, which is a
-    ValueError, with a line for every fault."""
-    faults: list[str] = []
-    found: dict[str, Any] = {}
-    for section, readers in _SECTIONS.items():
-        for key, value in _section(mapping, section, faults).items():
-            if key in readers:
-                try:
-                    found[key] = readers[key](value)
-                except ValueError as error:
-                    faults.append(f"{section}.{key} is {reprlib.repr(value)}; it {error}")
-            elif section == _OWN:
-                near = min((_distance(str(key), known), known) for known in readers)
-                meant = f" (did you mean {near[1]!r})" if near[0] <= 2 else ""
-                faults.append(f"{section}.{key}: unknown key{meant}")
-    fixtures = Fixtures(found.pop("enabled", False), found.pop("path", None))
-    if fixtures.enabled and fixtures.path is None:
-        faults.append("t3.llm.fixtures.path must be a non-empty string where t3.llm.fixtures.enabled is true")
-    if found.get("allow_reflection") and found.get("backend") == "llm" and not fixtures.enabled:
-        faults.append("t3.reflection.backend is 'llm', which needs t3.llm.fixtures.enabled: true")
-    if faults:
-        raise ConfigError("\n".join(dict.fromkeys(faults)))
-    return GatedConfig(**found, fixtures=fixtures)
-
-
-def _section(mapping: Mapping[str, Any], section: str, faults: list[str]) -> Mapping[str, Any]:
-    values, where = mapping, ""
-    for part in section.split("."):
-        values, where = values.get(part) or {}, f"{where}.{part}".lstrip(".")
-        if not isinstance(values, Mapping):
-            faults.append(f"{where} is {reprlib.repr(values)}; it takes a mapping")
-            return {}
-    return values
-
-
-def _distance(one: str, other: str) -> int:
-    """Return how many letters have to be added, removed or changed (Levenshtein)."""
-    row = list(range(len(other) + 1))
-    for above, letter in enumerate(one, start=1):
-        last, row[0] = above - 1, above
-        for index, wanted in enumerate(other, start=1):
-            last, row[index] = row[index], min(row[index] + 1, row[index - 1] + 1, last + (letter != wanted))
-    return row[-1]
-
-
-def _flag(
-    value: Any, true: Collection[str] = ("1", "true", "yes", "on"), false: Collection[str] = ("0", "false", "no", "off")
-) -> bool:
-    """Return a boolean, 0, 1 or one of these words as a boolean. Raises ValueError."""
-    word = str(value).strip().lower() if isinstance(value, bool | int | str) else ""
-    if word not in true and word not in false:
-        raise ValueError("takes true or false")
-    return word in true
-
-
-def _from(least: int) -> Callable[[Any], int]:
-    def whole(value: Any) -> int:
-        try:
-            number = math.floor(float("" if isinstance(value, bool) else value))
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("takes a whole number") from None
-        if number < least:
-            raise ValueError(f"must be >= {least}")
-        return number
-
-    return whole
-
-
-def _backend(value: Any) -> str:
-    if (name := str(value).strip().lower()) not in _BACKENDS:
-        raise ValueError(f"must be one of {', '.join(_BACKENDS)}")
-    return name
-
-
-def _path(value: Any) -> str | None:
-    if value is not None and not (isinstance(value, str) and value.strip()):
-        raise ValueError("must be a non-empty string")
-    return value and value.strip()
-
-
-#: How each key is read, by its section of the host's mapping.
-_SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "t3": {"allow_reflection": _flag},
-    _OWN: {"backend": _backend, "summary_tokens": _from(0), "embed": _flag, "log": _flag, "topk_snippets": _from(0)},
-    "t3.llm.fixtures": {"enabled": _flag, "path": _path},
-    "scheduler.budgets": {"time_ms_reflection": _from(1), "ops_reflection": _from(0)},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ReflectionBundle:
-    """A turn that is over. A context, a plan or a state may be a mapping or an object with attributes.
-
-    ctx         agent_id (or agent), turn_id (or turn), and a time: now_iso, now or now_ms (since 1970)
-    state_view  what the planner left behind: `_planner_reflection_flag`
-    plan        `reflection`: whether the planner asks for it
-    utter       what the agent said to its user
-    snippets    what retrieval found for the turn, best first
-    """
-
-    ctx: Any
-    state_view: Any
-    plan: Any
-    utter: str
-    snippets: Sequence[Any]
-
-    @property
-    def agent(self) -> str:
-        """The agent's id, "unknown" where the context has none."""
-        return redact(str(_of(self.ctx, "agent_id") or _of(self.ctx, "agent") or "unknown"))
-
-    @property
-    def turn(self) -> int:
-        """The turn's number, 0 where the context has none. Raises ValueError for what is not a number."""
-        turn = _of(self.ctx, "turn_id") or _of(self.ctx, "turn") or 0
-        try:
-            return int(turn)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"ctx.turn_id is {turn!r}; it must be a whole number") from error
-
-    @property
-    def time(self) -> str:
-        """The context's own time as text; nothing here looks at a clock. Raises OverflowError for one beyond 9999."""
-        now, since = _of(self.ctx, "now_iso") or _of(self.ctx, "now"), _of(self.ctx, "now_ms")
-        if now is None and since is not None:
-            now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(since))
-        if isinstance(now, datetime):
-            return now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return str(now or _NO_TIME)
-
-
-@dataclass(frozen=True, slots=True)
-class ReflectionResult:
-    """What a reflection gave.
-
-    summary         the summary; "" where there is none
-    memory_entries  what is to be remembered: dictionaries of owner, ts, text, tags, kind and perhaps vec_full
-    metrics         backend, summary_len, used_topk, embed, ops_cap; fixture_key for fixtures; reason where it failed
-    ms              how long it took; no part of what two equal reflections have in common
-    """
-
-    summary: str
-    memory_entries: list[dict[str, Any]]
-    metrics: dict[str, Any]
-    ms: float = field(default=0.0, compare=False)
-
-    @property
-    def reason(self) -> str | None:
-        return self.metrics.get("reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,35 +100,6 @@ class FixturesAdapter:
         return Completion(text, len(text.split()), len(text.split()) < len(found.split()))
 
 
-def should_run(config: GatedConfig, plan: Any, state: Any = None, dry_run: bool = False) -> bool:
-    """Return whether a turn is reflected on: allowed, asked for by the plan or the state, and not a dry run.
-
-    A flag that is neither true nor false is logged, and asks for nothing.
-    """
-    is_allowed = config.allow_reflection and not dry_run
-    return is_allowed and (_asks(plan, "reflection") or _asks(state, "_planner_reflection_flag"))
-
-
-def plan_flag(value: object) -> bool:
-    """Return a planner's flag: a boolean, 0 or 1, or a word for it; None is False. Raises ValueError."""
-    try:
-        return value is not None and _flag(value, _TRUE, _FALSE)
-    except ValueError:
-        raise ValueError(f"plan.reflection must be boolean, not {reprlib.repr(value)}") from None
-
-
-def _of(source: Any, name: str) -> Any:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
-
-
-def _asks(source: Any, name: str) -> bool:
-    try:
-        return plan_flag(_of(source, name))
-    except ValueError as fault:
-        _log.warning("%s", fault)
-        return False
-
-
 def canonical_prompt(bundle: ReflectionBundle, config: GatedConfig) -> str:
     """Return the prompt of the backend `llm`: JSON in ASCII with sorted keys. Raises ValueError for a bad turn."""
     asked = {
@@ -323,7 +110,7 @@ def canonical_prompt(bundle: ReflectionBundle, config: GatedConfig) -> str:
         "summary_tokens": config.summary_tokens,
         "utter": _collapsed(bundle.utter),
         "snippets": [_collapsed(snippet) for snippet in bundle.snippets[: config.topk_snippets]],
-        "plan_reflection": _asks(bundle.plan, "reflection"),
+        "plan_reflection": asks(bundle.plan, "reflection"),
     }
     return canonical_line(asked)
 
@@ -426,7 +213,7 @@ def after_turn(
     config: GatedConfig,
     *,
     ledger: Ledger | None = None,
-    log: ReflectionLog | None = None,
+    log: RecordLog | None = None,
     adapter: Any = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ReflectionResult | None:
@@ -434,7 +221,7 @@ def after_turn(
 
     The entries are appended to the ledger, and a record of the turn to the log, where there is one.
     """
-    if not should_run(config, bundle.plan, bundle.state_view, bool(_of(bundle.ctx, "_dry_run_until_t4"))):
+    if not should_run(config, bundle.plan, bundle.state_view, bundle.is_dry_run):
         return None
     result, turn = reflect(bundle, config, adapter=adapter, clock=clock), 0
     with suppress(ValueError):  # then it is the result's reason
@@ -443,7 +230,11 @@ def after_turn(
     if report.reason and not result.reason:
         result = replace(result, metrics={**result.metrics, "reason": report.reason})
     if log is not None and config.log:
-        log.add(log_record(config, result, agent=bundle.agent, turn=turn, ops_written=report.written))
+        record = log_record(config, result, agent=bundle.agent, turn=turn, ops_written=report.written)
+        try:
+            log.add(record)
+        except Exception as error:  # noqa: BLE001 - a host's own log, and the turn goes on
+            _log.warning("a turn is not in the log: %s", quote(str(error), 300))
     return result
 
 
@@ -459,7 +250,7 @@ def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]
     kept = {
         "id": entry_id(owner, turn, slot, text),
         "owner": owner,
-        "ts": str(entry.get("ts") or _NO_TIME),
+        "ts": str(entry.get("ts") or NO_TIME),
         "kind": entry.get("kind") or "summary",
         "tags": list(entry.get("tags") or ["reflection"]),
         "text": text,
@@ -502,50 +293,6 @@ def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bo
         return False
 
 
-def log_record(
-    config: GatedConfig, result: ReflectionResult, *, agent: str, turn: int, ops_written: int
-) -> dict[str, Any]:
-    """Return a turn's record: turn, agent, backend, summary_len, ops_written, embed, ms, reason, fixture_key."""
-    about = {"turn": turn, "agent": agent, "ops_written": ops_written, "ms": _shown_ms(result.ms)}
-    return about | _figures(config, result)
-
-
-def _figures(config: GatedConfig, result: ReflectionResult) -> dict[str, Any]:
-    """Return what a log and a measure both say of a result."""
-    key = {name: value for name, value in result.metrics.items() if name == "fixture_key"}
-    length = len(result.summary.split())
-    return {"backend": config.backend, "embed": config.embed, "summary_len": length, "reason": result.reason, **key}
-
-
-def _shown_ms(ms: float) -> float:
-    """Return milliseconds as a log shows them: 0.0 where the environment has CI=true."""
-    return 0.0 if os.environ.get("CI", "").lower() == "true" else round(ms, 3)
-
-
-def canonical_line(record: Mapping[str, Any]) -> str:
-    """Return a record as its line, without the line's end: JSON in ASCII with sorted keys."""
-    return json.dumps(record, sort_keys=True, separators=(",", ":"))
-
-
-class ReflectionLog:
-    """The log in a file, which is made with its first record. Agents in several threads may share one."""
-
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
-        self.lost = 0
-
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Write a record, whole and at once. Never raises: what cannot be written is counted in `lost`."""
-        try:
-            line = f"{canonical_line(record)}\n"
-            with self.path.open("a", encoding="ascii") as file:
-                file.write(line)
-        except (OSError, TypeError, ValueError):  # a full disk, a folder that is not there
-            self.lost += 1
-
-
-#: Settings that ship with the package, by the name that `-c` takes.
-_EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "examples").glob("*.toml"))}
 _TURN = ReflectionBundle(
     ctx={},
     state_view={},
@@ -565,32 +312,11 @@ def measure(config: GatedConfig, *, repeats: int = 1, raw_time: bool = False) ->
     """Return the figures of the last of several reflections on the fixed turn, whether the gate is open or not."""
     for _ in range(max(repeats, 1)):
         result = reflect(_TURN, config)
-    return _figures(config, result) | {
+    return result_figures(config, result) | {
         "allow_reflection": config.allow_reflection,
-        "ms": _shown_ms(result.ms) if raw_time else 0.0,
+        "ms": shown_ms(result.ms) if raw_time else 0.0,
         "ops": len(result.memory_entries),
         "ops_cap": config.ops_reflection,
         "time_budget_ms": config.time_ms_reflection,
         "tokens_budget": config.summary_tokens,
     }
-
-
-def read_config(path: Path | str) -> GatedConfig:
-    """Return the settings in a file of TOML or JSON, or in one of `_EXAMPLES`; the gate is open unless it says no.
-
-    A path of fixtures is one from the file's folder. Raises ConfigError.
-    """
-    path = _EXAMPLES.get(str(path)) or Path(path)
-    try:
-        text = read_bounded(path, 1 << 20).decode("utf-8-sig")
-        mapping = json.loads(text) if path.suffix.lower() == ".json" else parse_toml(text)
-        if not isinstance(mapping, dict):
-            raise ConfigError("the settings are not a table")
-        config = load_config(mapping)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    is_open = (mapping.get("t3") or {}).get("allow_reflection") is None or config.allow_reflection
-    beside = config.fixtures.path and str(path.parent / config.fixtures.path)
-    return replace(config, allow_reflection=is_open, fixtures=replace(config.fixtures, path=beside))

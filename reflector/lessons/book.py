@@ -18,11 +18,12 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from hashlib import shake_256
 from typing import Any, Final, Literal
 
 from reflector.events import event as ev
-from reflector.events.event import Event, Moment, identity
+from reflector.events.event import Event, Moment, as_written, identity, written
 from reflector.events.lessons import OUTCOMES, POLARITY
 from reflector.events.registry import fold
 from reflector.events.state import REDACTED, Playbook
@@ -60,6 +61,8 @@ _UNTRIED, _LEAST_TRIED, _MOST_TRIED, _GAIN = 0.62, 0.55, 0.90, 0.35
 _LEAST, _MOST = 0.30, 0.97
 #: A lesson that failed twice, never succeeded and is trusted less than this is archived.
 _ARCHIVED_BELOW: Final = 0.40
+#: The confidence from which a lesson is due for promotion, unless it was recorded with another.
+PROMOTION: Final = 0.75
 #: The effectiveness of a lesson before its first outcome.
 UNPROVEN: Final = 0.5
 _WORDS_OF_KEY: Final = 10
@@ -73,17 +76,19 @@ class LessonPolicy:
     alpha      weight of the newest outcome in the effectiveness, from 0 to 1
     threshold  the least confidence of a lesson that is told
     bank_size  lessons of one kind that are kept
-    promotion  the least confidence of a lesson that is due for promotion
+    promotion  the least confidence of a lesson that is due for promotion; None for the lesson's own
     """
 
     alpha: float = 0.2
     threshold: float = 0.5
     bank_size: int = 100
-    promotion: float = 0.75
+    promotion: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "threshold", "promotion"):
+        for name in ("alpha", "threshold"):
             check_share(name, getattr(self, name))
+        if self.promotion is not None:
+            check_share("promotion", self.promotion)
         check_whole("bank_size", self.bank_size, 1)
 
 
@@ -105,6 +110,7 @@ class Lesson:
 
     worth          each value that the effectiveness had after an outcome that spoke for or against it, oldest first
     improvement    what its retry gained, from 0 to 1; null without one
+    promotion      the confidence from which it is due, unless the policy has another
     times_applied  how many times it was shown to a session or a task
     banked         false once a better one took its place
     due            whether it is due for promotion, now or later than its session (D-18)
@@ -128,6 +134,7 @@ class Lesson:
     proposal: str | None = None
     bullet: str | None = None
     improvement: float | None = None
+    promotion: float = PROMOTION
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
     #: The outcomes that the confidence counts; of a reflection one of each kind.
     signals: Sequence[Outcome] = field(default=(), repr=False)
@@ -135,9 +142,10 @@ class Lesson:
     @classmethod
     def of(cls, event: Event) -> Lesson:
         """Return the lesson of an event that recorded it."""
-        stated = event.facts.get("improvement")
         where = event.event_id, event.position, event.occurred_at, event.session_id
-        return cls(*where, event.facts, improvement=float(stated) if stated is not None else None)
+        stated, promotion = event.facts.get("improvement"), event.facts.get("promotion", PROMOTION)
+        improvement = None if stated is None else float(stated)
+        return cls(*where, event.facts, improvement=improvement, promotion=float(promotion))
 
     @property
     def kind(self) -> str:
@@ -260,8 +268,8 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
             one.state = "retracted"
     _dispute(lessons.values())
     for one in lessons.values():
-        trusted = one.confidence >= policy.promotion
-        one.due = trusted and one.proposal is None and one.state == "active" and one.is_tellable
+        is_trusted = one.confidence >= rounded(one.promotion if policy.promotion is None else policy.promotion)
+        one.due = is_trusted and one.proposal is None and one.state == "active" and one.is_tellable
     return LessonBook(policy, {one.id: one for one in sorted(lessons.values(), key=lambda one: one.position)})
 
 
@@ -341,10 +349,13 @@ def label_of(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeSignal:
-    """An outcome that was observed at a time (ISO 8601 in UTC). Raises ValueError for a kind that does not exist."""
+    """An outcome that was observed at a time (ISO 8601; default: now).
+
+    Raises ValueError for a kind that does not exist.
+    """
 
     kind: str
-    observed_at: str
+    observed_at: str = field(default_factory=lambda: written(datetime.now(UTC)))
     summary: str | None = None
 
     def __post_init__(self) -> None:
@@ -356,9 +367,8 @@ def merge_outcome_signals(stored: Iterable[Any], incoming: Iterable[Any]) -> tup
     """Return one signal of each kind, in order of `observed_at`: the last one to come stands (D-15)."""
     by_kind: dict[str, Any] = {}
     for signal in (*stored, *incoming):
-        by_kind.pop(signal.kind, None)
         by_kind[signal.kind] = signal
-    return tuple(sorted(by_kind.values(), key=lambda signal: signal.observed_at))
+    return tuple(sorted(by_kind.values(), key=lambda signal: as_written(signal.observed_at)))
 
 
 def score_improvement(initial: float, retried: float) -> float:

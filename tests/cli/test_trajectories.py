@@ -109,3 +109,26 @@ def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_th
     assert log(agent).count("trajectory.recorded") == 1
     agent.call("--dataset", "other", "add", "pat", "Subtract b.")
     assert "pat-001 harmful" in lab(agent, "--backend", "fixtures", "--dataset", "other", path).out
+
+
+def test_the_language_of_the_prompts_is_chosen(agent: Agent, api: Api) -> None:
+    lab(agent, "--language", "ja", write("t.json", GOOD))
+    assert "正解のある課題" in api.asked[0].text
+    assert "--language" in lab(agent, "--language", "fr", write("t.json", GOOD), code=2).err
+
+
+def test_a_dataset_may_have_a_version(agent: Agent) -> None:
+    told = lab(agent, write("t.json", {**GOOD, "dataset": "mbpp-v1.0"}))
+    assert "mbpp-v1.0" in told.out
+    log = agent.json("--dataset", "mbpp-v1.0", "log")
+    assert "reflection.completed" in [event["type"] for event in log]
+
+
+def test_a_strange_ledger_is_taken_with_its_dataset(agent: Agent, tmp_path: Path) -> None:
+    path = write("t.json", GOOD)
+    other = Agent(agent.project, tmp_path / "another")
+    other.home.mkdir()
+    other.environ |= agent.environ
+    assert "`reflector --dataset sums ledger take`" in lab(other, path, code=1).err
+    sums(other, "ledger", "take", "--yes")
+    assert "pat-001 harmful" in lab(other, path).out

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reflector.cli.app import run
-from reflector.gated import _EXAMPLES as EXAMPLES
 from reflector.gated import Fixtures, GatedConfig, measure, read_config
+from reflector.gated.settings import EXAMPLES
 from tests.gated import vectors
 
 
@@ -68,6 +68,7 @@ def test_settings_come_from_toml_and_json(name: str, content: str, tmp_path: Pat
     [
         ("missing.toml", None, "missing.toml cannot be read (No such file or directory)"),
         ("c.json", "[1]", "c.json: the settings are not a table"),
+        ("c.YML", "t3:\n  allow_reflection: true\n", "c.YML is YAML, which is not read; write it as TOML or JSON"),
         ("c.toml", "[", "c.toml: "),
         ("c.json", '{"t3": {"reflection": {"embed": 2}}}', "c.json: t3.reflection.embed is 2"),
     ],

@@ -62,6 +62,13 @@ def test_a_turn_is_reflected_on_if_it_is_allowed_and_asked_for_and_no_dry_run() 
         assert not should_run(OPEN, plan, {}, False)
 
 
+@pytest.mark.parametrize("mark", ["_dry_run", "_dry_run_until_t4"])
+def test_a_dry_run_leaves_no_trace(mark: str, tmp_path: Path) -> None:
+    for ctx in ({**CTX, mark: True}, SimpleNamespace(**CTX, **{mark: True})):
+        assert after_turn(replace(turn(), ctx=ctx), OPEN, log=ReflectionLog(tmp_path / "log")) is None
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("utter", "snippets", "topk", "tokens", "summary", "length", "used"), vectors.SUMMARIES)
 def test_a_summary_is_the_first_words_of_what_was_said(
     utter: str, snippets: list[Any], topk: int, tokens: int, summary: str, length: int, used: int

@@ -5,7 +5,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -175,5 +178,81 @@ def test_agents_share_a_log_and_what_is_no_record_is_lost_alone(log: ReflectionL
     after_turn(bundle(), replace(OPEN, log=False), log=log)
     log.add({"ms": object()})
     (away := ReflectionLog(log.path / "in a file")).add({})
+    assert log.path.stat().st_mode & 0o777 == 0o600
     assert sorted((line["agent"], line["turn"]) for line in told(log)) == sorted(turns)
     assert (log.lost, away.lost) == (1, 1)
+
+
+def lines_of_a_batch(path: Path, agents: str) -> list[str]:
+    """Return the log's lines after agents reflected in parallel, each once the one before it was done."""
+    log, turns = ReflectionLog(path), {agent: threading.Event() for agent in agents}
+
+    def reflects(agent: str) -> None:
+        before = agents[agents.index(agent) - 1] if agent != agents[0] else None
+        if before is not None:
+            turns[before].wait(10)
+        for turn in (10, 2):
+            after_turn(bundle(agent, turn), OPEN, log=log)
+        turns[agent].set()
+
+    with log.in_order(), ThreadPoolExecutor(len(agents)) as pool:
+        list(pool.map(reflects, agents))
+    return path.read_text().splitlines()
+
+
+def test_parallel_agents_give_the_same_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    first, second = (lines_of_a_batch(tmp_path / agents, agents) for agents in ("ABC", "CBA"))
+    assert first == second
+    records = [json.loads(line) for line in first]
+    assert [(one["agent"], one["turn"]) for one in records] == [(a, turn) for a in "ABC" for turn in (2, 10)]
+
+
+def test_overlapping_batches_are_written_by_the_last(log: ReflectionLog) -> None:
+    outer, inner = log.in_order(), log.in_order()
+    with suppress(RuntimeError), inner:
+        outer.__enter__()
+        after_turn(bundle("B"), OPEN, log=log)
+        raise RuntimeError("one of the batches fails")
+    after_turn(bundle("A"), OPEN, log=log)
+    assert not log.path.exists()
+    outer.__exit__(None, None, None)
+    after_turn(bundle("0"), OPEN, log=log)
+    assert [line["agent"] for line in told(log)] == ["A", "B", "0"]
+
+
+def test_a_host_may_stage_the_records_itself() -> None:
+    class Stage(list[Any]):
+        def add(self, record: Mapping[str, Any]) -> None:
+            self.append((STAGE_ORDINAL, record["agent"]))
+
+    stage = Stage()
+    after_turn(bundle(), OPEN, log=stage)
+    assert stage == [(10, "AgentA")]
+
+
+def test_a_log_that_raises_harms_no_turn(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def add(self, record: Mapping[str, Any]) -> None:
+            raise RuntimeError("the stage is closed")
+
+    assert after_turn(bundle(), OPEN, log=Broken()).summary == "agenta on 1"
+    assert "the stage is closed" in caplog.text
+
+
+@pytest.mark.parametrize("is_full", [False, True], ids=["nobody reads", "the reader stopped"])
+def test_a_pipe_as_log_holds_no_turn(is_full: bool, tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    log, reader = ReflectionLog(pipe), None
+    if is_full:
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        for _ in range(2_000):
+            log.add({"text": "x" * 1_000})
+    before = log.lost
+    turn = threading.Thread(target=after_turn, args=(bundle(), OPEN), kwargs={"log": log}, daemon=True)
+    turn.start()
+    turn.join(5)
+    if reader is not None:
+        os.close(reader)
+    assert not turn.is_alive()
+    assert log.lost == before + 1

@@ -38,6 +38,8 @@ def test_the_prompt_holds_request_response_errors_and_the_four_fields() -> None:
     signals = QualitySignals(0.5, 3, 10)
     results = [{"name": "read", "status": "error", "error": "no such file"}, {"name": "ls", "status": "success"}]
     prompt = build_reflection_prompt("Read {a}", "I could not {b}", signals, results)
+    assert prompt.startswith("System: You are a self-reflective AI assistant.")
+    assert all(wanted in prompt.split("Important:\n")[1] for wanted in ("plain text only", "code fences", "preamble"))
     for wanted in (
         "User request: Read {a}",
         "Agent response (quality score: 0.80):\nI could not {b}",
@@ -102,6 +104,10 @@ VECTORS: dict[str, tuple[str, tuple[str, str, str, list[str]] | None]] = {
         "## What went wrong: bad\n### What was attempted: did\nNext time: do\nLabels: z\nmore, tags",
         ("did", "bad", "do", ["z", "more", "tags"]),
     ),
+    "numbered steps": (
+        "ATTEMPT: a\n- first\n- second\nISSUE: b\nSTRATEGY: do this:\n1. open the file\n2) read it\n- 5 is returned\n>",
+        ("a - first - second", "b", "do this: 1. open the file 2) read it - 5 is returned", []),
+    ),
     "unclosed thinking": ("<think>\nATTEMPT: a\nISSUE: b\nSTRATEGY: c", None),
     "quotes and brackets": (
         'ATTEMPT: [did x]\nISSUE: `b`\nSTRATEGY: "c"\nTAGS: [x, y]',
@@ -149,6 +155,45 @@ def reflection(improvement: float | None = None, *signals: OutcomeSignal) -> Age
 
 def signal(kind: str, at: str = "2026-11-22T00:00:00Z", summary: str | None = None) -> OutcomeSignal:
     return OutcomeSignal(kind, at, summary)
+
+
+def test_new_makes_the_id_of_the_parser() -> None:
+    parsed = parse_reflection_response("ATTEMPT: a\nISSUE: b\nSTRATEGY: c", "s-1")
+    made = AgentReflection.new("s-1", "a", "b", "c")
+    assert replace(made, timestamp="") == replace(parsed, timestamp="")
+
+
+def test_a_reflection_is_copied_with_more() -> None:
+    one = reflection(0.4)
+    assert one.with_tags(["b", "a", "b"]).tags == ["b", "a"]
+    assert one.with_task("t-1").task_id == "t-1"
+    two = [signal("task_failed"), signal("task_failed", summary="again")]
+    assert one.with_outcome_signals(two).outcome_signals == two[1:]
+    assert (one.tags, one.task_id, one.outcome_signals) == ([], None, [])
+
+
+def test_a_pushed_outcome_replaces_its_kind() -> None:
+    one = reflection(0.4, signal("task_failed"))
+    for summary in ("first", "second"):
+        one.push_outcome_signal(signal("retry_did_not_improve", "2026-11-21T00:00:00Z", summary))
+    assert [(said.kind, said.summary) for said in one.outcome_signals] == [
+        ("retry_did_not_improve", "second"),
+        ("task_failed", None),
+    ]
+
+
+def test_a_reflection_knows_its_confidence() -> None:
+    base = AgentReflection.new("s", "a", "b", "c")
+    assert base.promotion_confidence() == 0.62
+    assert base.with_outcome_signals(map(signal, ["retry_improved", "review_approved"])).promotion_confidence() == 0.73
+    base.outcome_signals += [signal("task_completed"), signal("task_completed")]  # by hand
+    assert base.promotion_confidence() == 0.74
+
+
+def test_an_outcome_is_of_now_by_default() -> None:
+    before, after = (OutcomeSignal("task_completed") for _ in range(2))
+    assert before.observed_at <= after.observed_at
+    assert before.observed_at.endswith("Z")
 
 
 def test_a_prompt_section_tells_what_is_known() -> None:
@@ -239,6 +284,10 @@ def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
     assert list(merge_outcome_signals(stored, [older])) == [older, stored[0]]
     at_once = [signal("retry_improved"), signal("review_approved"), signal("task_failed")]
     assert list(merge_outcome_signals([], at_once)) == at_once
+    newer = signal("retry_improved", summary="again")
+    assert list(merge_outcome_signals(at_once, [newer])) == [newer, *at_once[1:]]
+    forms = [signal("task_failed", "2026-11-22T00:00:00.5Z"), signal("task_completed", "2026-11-22T01:00:00+01:00")]
+    assert list(merge_outcome_signals(forms, [])) == forms[::-1]
     assert tally(merge_outcome_signals(at_once, at_once)) == (2, 1)
 
 
@@ -268,6 +317,12 @@ def test_reflections_are_told_with_a_heading_and_cut_to_300_characters() -> None
     told = past_reflections([reflection(), long, reflection()], 2).split("### Past Reflection\n")
     assert (len(told), len(told[2])) == (3, 300)
     assert past_reflections([reflection()], 0) == past_reflections([reflection()], -1) == ""
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_the_configuration_limits_past_reflections(most: int) -> None:
+    config = ReflectionConfig(max_injected_reflections=most)
+    assert past_reflections([reflection()] * 5, config).count("### Past Reflection") == most
 
 
 def test_only_trusted_reflections_are_told_before_a_turn(ledger: Ledger) -> None:

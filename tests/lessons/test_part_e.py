@@ -1,12 +1,19 @@
 """The reflection engine (E-01 to E-13): the contract's vectors. E-02 and E-04 are in quality/test_signals."""
 
 import inspect
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.engine import _UNREADABLE, ReflectionEngine, ReflectionResult, ReflectionTrigger
+from reflector.engine import (
+    _UNREADABLE,
+    ReflectionEngine,
+    ReflectionLesson,
+    ReflectionResult,
+    ReflectionTrigger,
+)
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
@@ -121,6 +128,21 @@ _PIECES = st.sampled_from(['{"quality_score":', "1e999", "}", "no issues", '"', 
 def test_no_answer_breaks_the_parser(answer: str) -> None:
     found = read(answer)
     assert found.quality_score is None or 0.0 <= found.quality_score <= 1.0
+
+
+def test_a_verdict_in_words_is_not_inverted() -> None:
+    found = read("The response is not correct.")
+    assert (found.passes_quality_gate, found.should_retry) == (False, True)
+    assert read("Quality score: 0.9").quality_score == 0.9
+
+
+def test_a_lesson_can_be_made_by_hand() -> None:
+    before = time.time()
+    lesson = ReflectionLesson("l-1", "api", "forgot auth", "add it", "e3b0c44298fc1c14")
+    lesson.times_applied += 1
+    assert (lesson.times_applied, lesson.effectiveness) == (1, 0.5)
+    stored = ReflectionEngine().store_lesson("api", "m", "c")
+    assert before <= lesson.created_at <= stored.created_at <= time.time()
 
 
 @pytest.mark.parametrize(("context", "known"), [("", "e3b0c44298fc1c14"), ("Build API", "42537e67c22ab983")])

@@ -7,7 +7,7 @@ import pytest
 from reflector.events import event as ev
 from reflector.experience import AgentReflection, Answer, ReflectionConfig, RevisedTurn, _asks_for_tools, revise_turn
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import lesson_book
+from reflector.lessons.book import LessonPolicy, lesson_book
 
 REFLECTION = "ATTEMPT: guessed\nISSUE: no evidence\nSTRATEGY: {}\nTAGS: guess"
 GIVEN_UP = Answer("I cannot do that.", [{"name": "read", "status": "error", "error": "no such file"}])
@@ -98,6 +98,15 @@ def test_a_turn_that_was_cut_off_after_its_reflection_goes_on(ledger: Ledger) ->
     agent.answers = ["The file does not exist."]
     assert turn(agent, ledger=ledger).improved
     assert [mode for mode, _ in agent.asked] == ["text"]
+
+
+@pytest.mark.parametrize(("promotion", "is_due"), [(0.1, True), (0.714, True), (0.715, False), (1.0, False)])
+def test_the_configuration_decides_what_is_due(promotion: float, is_due: bool, ledger: Ledger) -> None:
+    config = ReflectionConfig(promotion_confidence=promotion)
+    found = turn(Agent("The file does not exist."), ledger=ledger, config=config)
+    lesson = lesson_book(ledger).lessons[str(found.lesson_id)]
+    assert (lesson.promotion, lesson.confidence, lesson.due) == (promotion, 0.714615, is_due)
+    assert lesson_book(ledger, LessonPolicy(promotion=0.7)).lessons[lesson.id].due
 
 
 def says(answer: Any) -> Any:

@@ -20,14 +20,15 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic import ValidationError
 
 from reflector.mistakes import Mistake
-from reflector.project import checked_dataset
+from reflector.project import DatasetRefused, checked_dataset
 from reflector.reflection.answers import Strategy, find_answer
 from reflector.reflection.prompts import Template, TemplateError, find_own, read_template
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Trajectory, faults_in
 from reflector.resources import resource_dir
 
 Language = Literal["en", "ja"]
-FOLDER = "ground_truth"
+LANGUAGES: Sequence[Language] = get_args(Language)
+FOLDER, _DEFAULT = "ground_truth", "default.txt"
 #: The last two are one: the template of the system that this comes from says the second.
 _PLACEHOLDERS = (
     *("query", "generated_answer", "ground_truth", "test_report", "reasoning_steps", "used_bullets"),
@@ -55,6 +56,11 @@ _LABELS: Mapping[Language, Sequence[str]] = {
     "en": ("Reasoning", "Error", "Root cause", "Correct approach", "Key insight"),
     "ja": ("推論", "誤り", "根本原因", "正しいアプローチ", "重要な教訓"),
 }
+
+
+def known_language(value: object) -> Language:
+    """Return a language of our templates; English for any other value."""
+    return next((language for language in LANGUAGES if language == value), "en")
 
 
 class Prompt(str):
@@ -89,8 +95,8 @@ class ReflectorPromptBuilder:
     def __init__(
         self, prompts_dir: str | Path | None = None, *, project: Path | None = None, language: Language = "en"
     ) -> None:
-        if language not in get_args(Language):
-            raise Mistake(f"language is {language!r}; the prompts are in {' and '.join(get_args(Language))}")
+        if language not in LANGUAGES:
+            raise Mistake(f"language is {language!r}; the prompts are in {' and '.join(LANGUAGES)}")
         self.prompts_dir = None if prompts_dir is None else Path(prompts_dir)
         self.project = project
         self.language: Language = language
@@ -104,7 +110,7 @@ class ReflectorPromptBuilder:
         dataset: str,
         previous_insights: Sequence[Insight] | None = None,
     ) -> str:
-        """Return the prompt that asks for insights. Raises ValueError for a name that no dataset can have."""
+        """Return the prompt that asks for insights."""
         words = _WORDS[self.language]
         steps = [f"{number}. {step}" for number, step in enumerate(trajectory.reasoning_steps, 1)]
         bullets = [f"[{bullet.id}] {bullet.section}\n{bullet.content}" for bullet in used_bullets]
@@ -117,7 +123,12 @@ class ReflectorPromptBuilder:
             "previous_insights": previous,
             "previous_insights_section": previous,
         }
-        return self._filled((f"{checked_dataset(dataset)}.txt", "default.txt"), _PLACEHOLDERS, values)
+        names, problems = [_DEFAULT], list[str]()
+        try:
+            names.insert(0, f"{checked_dataset(dataset)}.txt")
+        except DatasetRefused as error:  # no file can have this name, so no template does
+            problems.append(f"{_DEFAULT} is used: {error}")
+        return self._filled(names, _PLACEHOLDERS, values, problems)
 
     def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> str:
         """Return the prompt that asks for a verdict on one bullet."""
@@ -132,8 +143,10 @@ class ReflectorPromptBuilder:
         blocks = ["\n".join(f"{label}: {text}" for label, text in said) for said in parts]
         return "\n\n".join([words["before"], *blocks, words["deeper"]]) if blocks else ""
 
-    def _filled(self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str]) -> Prompt:
-        problems = []
+    def _filled(
+        self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str], problems: Sequence[str] = ()
+    ) -> Prompt:
+        problems = list(problems)
         for name in names:
             try:
                 if (template := self._own(name, known)) is not None:
@@ -169,6 +182,7 @@ class Case:
 
     dataset     whose playbook and whose prompts are used
     iterations  rounds of insights to ask for
+    language    of our templates, for a drain that asks the rest
     bullets     of the playbook, those that the trajectory used, in its order
     """
 
@@ -178,6 +192,7 @@ class Case:
     dataset: str
     iterations: int
     bullets: Sequence[Bullet] = ()
+    language: Language = "en"
 
 
 @dataclass(frozen=True, slots=True)

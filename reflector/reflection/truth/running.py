@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,7 +39,15 @@ from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, Backend, BackendError, Replies, Request, reply_of
 from reflector.reflection.reflection_events import Recorder, Reflected
-from reflector.reflection.truth.asking import Case, Question, ReflectorPromptBuilder, Talk, Unanswered, talk
+from reflector.reflection.truth.asking import (
+    Case,
+    Question,
+    ReflectorPromptBuilder,
+    Talk,
+    Unanswered,
+    known_language,
+    talk,
+)
 from reflector.reflection.truth.models import (
     Bullet,
     BulletEvaluation,
@@ -78,6 +87,7 @@ def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
             "ground_truth": _kept(case.ground_truth),
             "test_report": _kept(case.test_report),
             "iterations": case.iterations,
+            "language": case.language,
         }
         if fault := EVENT_TYPES[ev.TRAJECTORY_RECORDED].fault(data):
             raise Mistake(f"the trajectory cannot be recorded: its {fault}; shorten it")
@@ -130,7 +140,15 @@ def case_of(ledger: Ledger, recorded: Event) -> Case:
     bullets = {bullet.id: bullet for bullet in playbook_of(ledger).bullets}
     used = [bullets[name] for name in trajectory.used_bullet_ids if name in bullets]
     truth, report = data.get("ground_truth", ""), data.get("test_report", "")
-    return Case(trajectory, truth, report, trajectory.dataset, _iterations(recorded), used)
+    return Case(
+        trajectory,
+        truth,
+        report,
+        trajectory.dataset,
+        _iterations(recorded),
+        used,
+        known_language(recorded.facts.get("language")),
+    )
 
 
 def _iterations(recorded: Event) -> int:
@@ -159,8 +177,10 @@ def finish(
         return recorder.skipped(window, recorded, gate), Talk()
     asking = _Asking(recorder, recorded, forced)
     try:
-        builder = builder or ReflectorPromptBuilder(project=recorder.gate.project)
-        said = talk(case_of(ledger, recorded), builder, asking)
+        case = case_of(ledger, recorded)
+        checked_dataset(case.dataset)
+        builder = builder or ReflectorPromptBuilder(project=recorder.gate.project, language=case.language)
+        said = talk(case, builder, asking)
     except DatasetRefused as error:  # a file may bring any name
         return recorder.failed(window, "dataset", str(error), final=True), Talk()
     if asking.ended is not None:
@@ -328,8 +348,11 @@ class ReflectorAgent:
         self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
     ) -> ReflectionResult:
         """Return what a trajectory teaches; empty where the model could not be asked. The insights are those of the
-        last iteration that could be read. Raises ValueError, LedgerError and what the prompt builder raises."""
-        case = Case(trajectory, ground_truth, test_report, checked_dataset(dataset), max_iterations)
+        last iteration that could be read. Raises LedgerError and what the prompt builder raises, and with
+        `LedgerPlaybooks` ValueError for a dataset's name that no folder can have and for a trajectory that is too long.
+        """
+        language = known_language(getattr(self.prompt_builder, "language", None))
+        case = Case(trajectory, ground_truth, test_report, dataset, max_iterations, language=language)
         # A mock has every attribute, also those of our backends.
         ours = isinstance(self.llm_client, Replies) and not hasattr(self.llm_client, "invoke_with_template")
         backend: Backend = self.llm_client if ours else _Foreign(self.llm_client)
@@ -354,6 +377,8 @@ class ReflectorAgent:
 
     def _unrecorded(self, backend: Backend, case: Case) -> Talk:
         """Judge by a playbook that may have any bullets, which no ledger could hold."""
+        if _leaves_its_folder(case.dataset):  # a store may make a path of it
+            return Talk(problems=[f"the dataset {ascii(case.dataset)[:80]} is not asked for: it leads out of a folder"])
         try:
             known = {bullet.id: bullet for bullet in self.playbook_store.load(case.dataset).bullets}
         except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
@@ -369,6 +394,12 @@ class ReflectorAgent:
         said = talk(replace(case, bullets=[known[id_] for id_ in used if id_ in known]), self.prompt_builder, ask)
         said.problems[:0] = _unknown(id_ for id_ in used if id_ not in known)
         return said
+
+
+def _leaves_its_folder(dataset: str) -> bool:
+    """Return whether a name, used as a path, leads out of the folder that it is put below."""
+    is_path = any(part in ("", ".", "..") for part in re.split(r"[/\\]", dataset))
+    return is_path or ":" in dataset or not dataset.isprintable()
 
 
 def run_recorded(recorder: Recorder, builder: Any, case: Case, *, ask: bool = True) -> tuple[Talk, Reflected | None]:

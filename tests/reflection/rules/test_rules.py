@@ -189,6 +189,11 @@ CASES: dict[str, Case] = {
 }
 
 
+def test_each_finding_has_a_case() -> None:
+    named = {word for _, expected, *_ in CASES.values() if expected[0] == "=" for word in expected[1:].split()}
+    assert sorted(named) == sorted(FINDINGS), "add a case to CASES in this file"
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_follows_a_citation_decides(case: Case) -> None:
     messages, expected, advice = case if len(case) == 3 else (*case, _ADVICE)

@@ -76,6 +76,24 @@ def test_each_iteration_is_given_the_insights_of_the_one_before() -> None:
     assert ["third" in prompt for prompt in model.prompts] == [False, False, False, True]
 
 
+@pytest.mark.parametrize("dataset", ["mbpp-v1.0", "HumanEval+", "openai/humaneval", "a b"])
+def test_any_name_of_a_dataset_gives_a_result(dataset: str) -> None:
+    agent = ReflectorAgent(Model(insights("k")), ReflectorPromptBuilder(), Store())
+    assert agent.run(attempt(dataset=dataset), "t", "r", dataset).insights == [insight("k")]
+
+
+@pytest.mark.parametrize("dataset", ["../sums", "a/../../b", "/etc", "", "a\0b", "C:x", "..\\x"])
+def test_a_store_is_asked_for_no_path(dataset: str, caplog: pytest.LogCaptureFixture) -> None:
+    class Files(Store):
+        def load(self, dataset: str) -> Playbook:
+            raise AssertionError(dataset)
+
+    agent = ReflectorAgent(model := Model(), ReflectorPromptBuilder(), Files())
+    assert agent.run(attempt(), "t", "r", dataset).insights == []
+    assert model.prompts == []
+    assert "leads out of a folder" in caplog.text
+
+
 class Broken:
     def load(self, dataset: str) -> Playbook:
         raise OSError("the disk is gone")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reflector.ground_truth import Bullet, Prompt, ReflectorPromptBuilder
 from reflector.mistakes import Mistake
+from reflector.project import checked_dataset
 from reflector.reflection.prompts import MAX_TEMPLATE
 from reflector.reflection.truth.asking import Language
 from tests.reflection.truth.cases import FILLED, TEXTS, attempt, bullet, insight
@@ -74,17 +75,30 @@ def test_an_evaluation_has_a_template_of_its_own(tmp_path: Path) -> None:
 
 
 REFUSED = [
-    *("../x", "..", "", "a\\b", "C:x", "a.txt", "x" * 65, "-x", "a\0b", "a\n"),
-    *("ａ", "x²", "a\u202eb", "bullet_evaluation"),
+    *("../x", "..", "", "a\\b", "C:x", ".a", "a.", "a..b", "x" * 65, "-x", "a\0b", "a\n"),
+    *("ａ", "x²", "a\u202eb", "bullet_evaluation", "openai/humaneval"),
 ]
+NAMES = ("human_eval-2", "顧客対応", "x" * 64, "mbpp-v1.0", "HumanEval+", "v1.0.2")
 
 
 @pytest.mark.parametrize("dataset", REFUSED, ids=ascii)
-def test_a_name_that_no_dataset_can_have_is_refused(dataset: str, tmp_path: Path) -> None:
+def test_a_name_without_a_file_has_the_default(dataset: str, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("another's")
-    with pytest.raises(ValueError, match="dataset"):
-        build(ReflectorPromptBuilder(tmp_path / "prompts"), dataset=dataset)
-    assert all(build(ReflectorPromptBuilder(), dataset=name) for name in ("human_eval-2", "顧客対応", "x" * 64))
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "default.txt").write_text("default")
+    (tmp_path / "prompts" / "bullet_evaluation.txt").write_text("of a bullet")
+    made = build(ReflectorPromptBuilder(tmp_path / "prompts"), dataset=dataset)
+    assert isinstance(made, Prompt)
+    assert made == "default"
+    assert "cannot be the name of a dataset" in made.problems[0]
+    with pytest.raises(ValueError, match="cannot be the name of a dataset"):
+        checked_dataset(dataset)
+
+
+@pytest.mark.parametrize("dataset", NAMES)
+def test_usual_names_of_datasets_have_templates(dataset: str, tmp_path: Path) -> None:
+    (tmp_path / f"{dataset}.txt").write_text("its own")
+    assert build(ReflectorPromptBuilder(tmp_path), dataset=dataset) == "its own"
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,14 @@ def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
     assert (counters(sums)["pat-001"], states(sums)) == ((1, 0), ["completed"])
 
 
+def test_a_drain_asks_on_in_the_language(store: LedgerPlaybooks, sums: Ledger) -> None:
+    agent = ReflectorAgent(Model(), ReflectorPromptBuilder(language="ja"), store)
+    agent.run(attempt(), "a + b", "", "sums")
+    backend = Priced(insights("k"))
+    Runner(sums, backend, gate=Gate(Config(), store.project)).finish_pending(retry="all")
+    assert "(使用されたBulletはありません)" in backend.prompts[0]
+
+
 def test_half_an_emoji_and_a_secret_are_replaced_and_a_huge_text_refused(store: LedgerPlaybooks, sums: Ledger) -> None:
     with pytest.raises(Mistake, match=r"answer is .*at most 4,000,000 characters"):
         run(store, Model(), attempt(generated_answer="x" * 4_000_001))
@@ -171,7 +179,7 @@ def test_half_an_emoji_and_a_secret_are_replaced_and_a_huge_text_refused(store: 
 
 def test_every_dataset_has_a_playbook_of_its_own(store: LedgerPlaybooks) -> None:
     assert [bullet.id for bullet in store.load("sums").bullets] == ["pat-001", "mis-001"]
-    assert store.load("products").bullets == []
+    assert store.load("products-v1.0").bullets == []
     with pytest.raises(ValueError, match=r"\.\./sums"):
         store.load("../sums")
     with pytest.raises(Mistake, match=r"'default'.*ledger_url"), store.ledger("default"):
@@ -184,12 +192,13 @@ class Priced:
     name, is_model, rereads = "priced", True, False
 
     def __init__(self, *answers: str) -> None:
-        self.answers = list(answers)
+        self.answers, self.prompts = list(answers), list[str]()
 
     def answer(self, *_: object) -> Answer:
         raise NotImplementedError
 
     def reply(self, question: Question) -> Answer:
+        self.prompts.append(question.prompt)
         return Answer(self.answers.pop(0), "priced", meta={"input_tokens": 4_000, "output_tokens": 10})
 
 
