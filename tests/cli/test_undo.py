@@ -157,7 +157,7 @@ def test_without_a_home_an_act_has_to_be_named(agent: Agent) -> None:
     assert "without a home folder, reflector cannot tell which acts are yours" in said.err
 
 
-def _two_machines(agent: Agent, tmp_path: Path) -> tuple[Agent, Path]:
+def _two_machines(tmp_path: Path) -> tuple[Agent, Path]:
     """Return another machine with a bullet and a session of its own, and its export."""
     other = Agent.in_folder(tmp_path / "other")
     other.counted("pat-001", "helpful", id="s-other")
@@ -171,7 +171,7 @@ def test_undone_import_of_a_ledger_takes_its_evidence_out(agent: Agent, tmp_path
     agent.counted("pat-002", "harmful")
     before = state(agent)
     agent.call("list")
-    _, export = _two_machines(agent, tmp_path)
+    _, export = _two_machines(tmp_path)
     imported = agent.json("import", export)
     assert state(agent) != before
     said = agent.call("undo", code=2)
@@ -183,7 +183,7 @@ def test_undone_import_of_a_ledger_takes_its_evidence_out(agent: Agent, tmp_path
 
 def test_undo_of_an_undone_import_brings_it_back(agent: Agent, tmp_path: Path) -> None:
     agent.call("list")
-    _, export = _two_machines(agent, tmp_path)
+    _, export = _two_machines(tmp_path)
     imported = agent.json("import", export)
     after = live(agent)
     agent.call("undo", str(imported["merged_at"]))
@@ -194,7 +194,7 @@ def test_undo_of_an_undone_import_brings_it_back(agent: Agent, tmp_path: Path) -
 def test_undone_import_travels_to_the_other_machine(agent: Agent, tmp_path: Path) -> None:
     """The undo is the later act on both machines."""
     agent.call("list")
-    other, export = _two_machines(agent, tmp_path)
+    other, export = _two_machines(tmp_path)
     imported = agent.json("import", export)
     agent.call("undo", str(imported["merged_at"]))
     mine = tmp_path / "mine.ndjson"
