@@ -23,7 +23,7 @@ from reflector.ledger.statements import Statements
 
 #: The events of one reflection, whose ids follow from its id.
 OF_REFLECTIONS = frozenset({ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.BULLET_CHECKED})
-_ROWS = "SELECT event_id, position, data_hash, meta, reflection_id FROM event WHERE playbook_id = ?"
+_ROWS = "SELECT event_id, position, data_hash, meta, reflection_id, target_id FROM event WHERE playbook_id = ?"
 
 
 class Birth(NamedTuple):
@@ -70,6 +70,11 @@ class Row(NamedTuple):
     data_hash: str
     birth: Birth
     reflection_id: str | None = None
+    target_id: str | None = None
+
+    def points_to(self, target_id: str | None) -> bool:
+        """Return whether the event is about another one, given by its id here; True if that of either is unknown."""
+        return target_id is None or self.target_id is None or self.target_id == target_id
 
 
 class Known:
@@ -104,18 +109,22 @@ class Known:
         """Keep memory flat; what was appended is asked for again."""
         self._rows.clear()
 
-    def born(self, other: Other, event_ids: Sequence[str]) -> str | None:
-        """Return the one of some ids under which the very event of the other ledger is here."""
+    def born(self, other: Other, event_ids: Sequence[str], target_id: str | None = None) -> str | None:
+        """Return the one of some ids under which the very event of the other ledger is here.
+
+        Clones of one ledger may have two events of one birth that are about different events: `target_id`, the id here
+        of the event that it is about, tells them apart.
+        """
         for event_id in event_ids:
             row = self.get(event_id)
-            if row is not None and row.birth == other.birth:
+            if row is not None and row.birth == other.birth and row.points_to(target_id):
                 return event_id
         return None
 
-    def says(self, event_id: str, data_hash: str) -> bool:
-        """Return whether there is an event of this id with this data."""
+    def says(self, event_id: str, data_hash: str, target_id: str | None = None) -> bool:
+        """Return whether there is an event of this id with this data, about the same event."""
         row = self.get(event_id)
-        return row is not None and row.data_hash == data_hash
+        return row is not None and row.data_hash == data_hash and row.points_to(target_id)
 
     def search(self, other: Other) -> str | None:
         """Return the id of the other ledger's event here, however an older version named it. Reads every event of its
@@ -126,9 +135,9 @@ class Known:
         return self.born(other, [row[0] for row in rows])
 
     def _take(self, rows: Iterable[Sequence[Any]]) -> None:
-        for event_id, position, data_hash, meta, reflection_id in rows:
+        for event_id, position, data_hash, meta, reflection_id, target_id in rows:
             here = Birth(self._origin, position, event_id, data_hash)
-            self._rows[event_id] = Row(data_hash, birth_of(here, object_in(meta)[0]), reflection_id)
+            self._rows[event_id] = Row(data_hash, birth_of(here, object_in(meta)[0]), reflection_id, target_id)
 
 
 def candidates(other: Other, wanted: str, renamed: Mapping[str, str], data_hash: str) -> list[str]:

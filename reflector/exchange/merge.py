@@ -560,11 +560,11 @@ class _Merging:
         if self._is_local(one):
             return None
         ids = candidates(other, event.event_id, self.renamed_ids, item.data_hash)
-        if (born := self.known.born(other, ids)) is not None:
+        if (born := self.known.born(other, ids, event.target_id)) is not None:
             return born
         is_birth = event.event_id != one.stored.event_id and EVENT_TYPES[event.type].id_is_name
         same = [*([] if is_birth else [event.event_id]), *other.ids[1:]]
-        return next((event_id for event_id in same if self.known.says(event_id, item.data_hash)), None)
+        return next((id for id in same if self.known.says(id, item.data_hash, event.target_id)), None)
 
     @staticmethod
     def _is_local(one: Checked) -> bool:
@@ -598,7 +598,8 @@ class _Merging:
         if stored.target_id is not None and item.event.target_id is None and target is not None and target.required:
             raise WrongLine(one.number, f"its target {stored.target_id} is neither here nor before it")
         event = replace(item.event, event_id=event_id, occurred_at=stored.occurred_at)
-        self.known.add(event_id, Row(item.data_hash, self.found.others[stored.event_id].birth, event.reflection_id))
+        birth = self.found.others[stored.event_id].birth
+        self.known.add(event_id, Row(item.data_hash, birth, event.reflection_id, event.target_id))
         self.done.added += stored.type != ev.LEDGER_MERGED
         meta, meta_hash = sealed(self._meta_here(one, item, event_id))
         return item._replace(event=event, meta=meta, meta_hash=meta_hash)
