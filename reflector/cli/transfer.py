@@ -36,6 +36,7 @@ from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import checked, exported, lines_of, load
 from reflector.files import read_bounded
 from reflector.ledger.rows import Head
+from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump
@@ -277,9 +278,13 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
         else:
             erasure, where, transcripts = _of_named(ledger, what or session or "", whole=session is not None)
         aside = entries.kept(pipeline.project.root)
+        before = before_upgrade(Path(ledger.engine.url.database)) if ledger.engine.url.is_file else None
+        if before is not None and not before.file.is_relative_to(folder):
+            aside.append(before.file)
         files = copies(folder, erasure, aside)
         waiting = [path for path in files if text is not None and path.is_relative_to(state / "spool")]
         ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
+        ours += [before.file] if before is not None and before.file in files else []
         if text is not None:
             _print_found(erasure, files, ours)
         done, gone, others = list[Appended](), list[Path](), list[Event]()
@@ -289,7 +294,7 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
             pipeline.write()
             for path in waiting:
                 drop_words(path)
-            gone = [path for path in copies(folder, erasure) if path in ours]
+            gone = [path for path in copies(folder, erasure, aside) if path in ours]
             for path in gone:
                 path.unlink()
             files = copies(folder, erasure, aside)
