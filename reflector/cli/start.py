@@ -117,7 +117,7 @@ class StatusJson:
     told           null until a text was rendered, and where sessions are told nothing
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
-    trial          what a trial that runs says by now; null without one
+    trial          what a trial that runs says by now, or that the last one is open elsewhere; null without one
     upgrade        null without a copy from before an upgrade
     """
 
@@ -247,10 +247,11 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
         found.failures = [failure for failure in failures if failure is not None]
     found.upgrade = _upgrade(ledger)
     if ledger.has(ev.TRIAL_OPENED):
-        from reflector.trials.trial import standing
+        from reflector.trials.trial import ELSEWHERE, standing, trial_place
 
-        if (trial := standing(ledger)) is not None and trial.state != "closed":
-            found.trial = trial.sentence
+        trial = standing(ledger, trial_place(project))
+        if trial is not None and trial.state != "closed":
+            found.trial = ELSEWHERE if trial.state == "elsewhere" else trial.sentence
     if not spool.was_seen(project, spool.seen(project, ledger)):  # else the last question took the file as it is
         more = [f"{project.playbook_json}: {problem}" for problem in untaken(ledger, project)]
         found.problems += [problem for problem in more if problem not in found.problems]
