@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Self
 
 import reflector.ledger
@@ -248,6 +247,8 @@ class Ledger(Reader):
 
 def _upgraded(kept: Path, revision: str) -> str:
     """Return the line about an upgrade, with the command of the older version that goes back."""
+    from shlex import quote
+
     command = "restore" if revision < "0008" else "ledger restore"
     steps = f" from revision {revision} to {HEAD_REVISION}" if revision != HEAD_REVISION else ""
     back = f"to go back, run `reflector {command} {quote(str(kept))}` with the older version"
