@@ -34,7 +34,7 @@ from hypothesis import HealthCheck, settings
 
 from reflector.ledger import store
 from reflector.ledger.engines import Engine, open_engine
-from reflector.ledger.migration import ensure_current, is_citus
+from reflector.ledger.migration import Upgraded, ensure_current, is_citus
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url
 from tests.ledger.events import history
@@ -145,11 +145,11 @@ def migrated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, te
     if request.node.get_closest_marker("migrates"):
         return
 
-    def copied(engine: Engine) -> None:
+    def copied(engine: Engine, **options: bool) -> Upgraded | None:
         if engine.dialect == "sqlite" and _is_new(engine.url):
             with engine.connection() as connection:
                 template.backup(connection)
-        ensure_current(engine)
+        return ensure_current(engine, **options)
 
     monkeypatch.setattr(store, "ensure_current", copied)
 

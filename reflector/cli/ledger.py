@@ -48,7 +48,7 @@ from reflector.sessions import locks
 from reflector.sessions.seen_head import missed, seen
 from reflector.text.secrets import quote
 from reflector.trials.trial import check as trials_wrong
-from reflector.trials.trial import noted
+from reflector.trials.trial import keep_note, noted, running, trial_place
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20
@@ -370,7 +370,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
         end, kept = backups.restore(file, present, project.config.playbook, force=force, written=written)
         if not project.config.ledger_url:
             entries.take(project.place)
-    place.write(project)
+    _take_trial(place, project)
     click.echo(end)
     if kept is not None:
         note(f"The replaced ledger is kept as {kept}")
@@ -412,7 +412,18 @@ def take(place: Place, yes: bool) -> None:
             entries.take(of)
         elif entry is not None:
             entries.put_back(of, entry)
-    place.write(project)
+    _take_trial(place, project)
+
+
+def _take_trial(place: Place, project: Project) -> None:
+    """Write the project's files, and go on with the trial of a ledger that is this person's from now on."""
+    with place.changing(project) as opened:
+        keep_note(project, opened, opens=True)
+        trial = running(opened, trial_place(project))
+    if trial is not None:
+        what = safe(", ".join(trial.data["bullets"])) or "the playbook"
+        stop = place.command("trial stop")
+        note(f"The ledger's trial goes on here: {trial.share:.0%} of sessions go without {what}; `{stop}` ends it.")
 
 
 @ledger.command(short_help="Remove the copy of a project's ledger.")

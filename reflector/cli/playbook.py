@@ -261,7 +261,7 @@ def report(
             live = sorted((uses.json(row) for row in asked.playbook.rows() if row.status == "live"), key=ORDERS["best"])
             from reflector.report.page import Page
 
-            project = place.project().root.name
+            project = place.project()
             page = Page(ledger, asked.then, live, uses.found, project=project, command=command, since=since)
         from reflector.report.html import page_html
 

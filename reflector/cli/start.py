@@ -24,6 +24,7 @@ from reflector.curation.playbook_file import kept_of_others, of_another, read, u
 from reflector.events import event as ev
 from reflector.hooks import fast
 from reflector.ledger.errors import LedgerError
+from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.bullet import context_tokens
@@ -51,6 +52,15 @@ class LedgerJson:
     head: str
     last_event: str | None
     counting: str
+
+
+@dataclass
+class UpgradeJson:
+    """The newest upgrade of the ledger: when it was copied, the schema revision of the copy, and its file."""
+
+    at: str
+    revision: str
+    file: Path
 
 
 @dataclass
@@ -107,7 +117,8 @@ class StatusJson:
     told           null until a text was rendered, and where sessions are told nothing
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
-    trial          what a trial that runs says by now; null without one
+    trial          what a trial that runs says by now, or that the last one is open elsewhere; null without one
+    upgrade        null without a copy from before an upgrade
     """
 
     project: str
@@ -125,6 +136,7 @@ class StatusJson:
     waiting_for_budget: int = 0
     failures: list[FailureJson] = field(default_factory=list)
     trial: str | None = None
+    upgrade: UpgradeJson | None = None
 
 
 @dataclass
@@ -233,14 +245,25 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
     if _TROUBLED & found.windows.keys():
         failures = (_failure(place, one, ledger, project) for one in ledger.windows_in(*_TROUBLED))
         found.failures = [failure for failure in failures if failure is not None]
+    found.upgrade = _upgrade(ledger)
     if ledger.has(ev.TRIAL_OPENED):
-        from reflector.trials.trial import standing
+        from reflector.trials.trial import ELSEWHERE, standing, trial_place
 
-        if (trial := standing(ledger)) is not None and trial.state != "closed":
-            found.trial = trial.sentence
+        trial = standing(ledger, trial_place(project))
+        if trial is not None and trial.state != "closed":
+            found.trial = ELSEWHERE if trial.state == "elsewhere" else trial.sentence
     if not spool.was_seen(project, spool.seen(project, ledger)):  # else the last question took the file as it is
         more = [f"{project.playbook_json}: {problem}" for problem in untaken(ledger, project)]
         found.problems += [problem for problem in more if problem not in found.problems]
+
+
+def _upgrade(ledger: Ledger) -> UpgradeJson | None:
+    """Return the copy that the newest upgrade left beside a SQLite ledger."""
+    before = before_upgrade(Path(ledger.engine.url.database)) if ledger.engine.url.is_file else None
+    if before is None:
+        return None
+    at = datetime.fromtimestamp(before.copied_at, UTC).isoformat()[:19] + "Z"
+    return UpgradeJson(at, before.revision, before.file)
 
 
 def _failure(place: Place, window: WindowRow, ledger: Ledger, project: Project) -> FailureJson | None:
@@ -290,6 +313,9 @@ def _print(place: Place, found: StatusJson) -> None:
     if (ledger := found.ledger) is not None:
         last = f", the last {short_time(ledger.last_event)}" if ledger.last_event else ""
         lines.append(("ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"))
+        if upgrade := found.upgrade:
+            when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
+            lines.append(("", f"{when}; the copy from before is {upgrade.file}"))
         lines.append(("playbook", f"{counted(found.bullets, 'bullet')}, counting {ledger.counting}"))
         if told := found.told:
             cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"

@@ -31,11 +31,12 @@ from reflector.curation.edits import under_free_names
 from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
 from reflector.curation.playbook_file import PlaybookRefused, import_bullets, new_bullets, settle, without_known
 from reflector.curation.watching import adopting
-from reflector.events.event import Appended, Event
+from reflector.events.event import TRIAL_OPENED, Appended, Event
 from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import checked, exported, lines_of, load
 from reflector.files import read_bounded
 from reflector.ledger.rows import Head
+from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump
@@ -93,13 +94,16 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     if is_export and dry_run:
         raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
     answer: ImportedJson | LoadedJson | Merged
+    trials: list[str] = []
     if not is_export:
         answer = _adopt(place, file, rename=rename, dry_run=dry_run)
     elif _has_events(place):
         with place.changing() as ledger, _lines(file, "reading") as lines:
+            before = ledger.head().position
             answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
+            trials = _trials_elsewhere(place, ledger, before, is_moved=answer.forward)
     else:
-        answer = _load(place, file)
+        answer, trials = _load(place, file)
     if as_json:
         print_json(answer)
     elif isinstance(answer, Merged):
@@ -113,6 +117,24 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
         click.echo(f"{counted(answer.bullets, 'bullet')} {done}" if answer.lines else "nothing new in this file")
         if answer.undo is not None:
             note(f"Undo: {answer.undo}")
+    for line in trials:
+        note(line)
+
+
+def _trials_elsewhere(place: Place, ledger: Ledger, before: int, *, is_moved: bool) -> list[str]:
+    """Return a line for each open trial that an import brought behind a position; `is_moved` where the whole ledger is
+    the file's, which may be this person's own from another machine."""
+    if not ledger.has(TRIAL_OPENED):
+        return []
+    from reflector.trials.trial import elsewhere, trial_place
+
+    way = f"`{place.command('trial start')}` opens one here"
+    if is_moved:
+        way = f"if this is your own ledger and it moved here, `{place.command('ledger take')}` goes on with the trial"
+    return [
+        f"The trial {trial.opened.event_id[:8]} withholds nothing here, because it was opened elsewhere; {way}."
+        for trial in elsewhere(ledger, trial_place(place.project()), before)
+    ]
 
 
 def _print_file(content: bytes) -> None:
@@ -168,7 +190,7 @@ def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> Imported
     return ImportedJson(len(new), [*loaded.notes, *known], dry_run, [bullet.line for bullet in new], undo)
 
 
-def _load(place: Place, file: Path) -> LoadedJson:
+def _load(place: Place, file: Path) -> tuple[LoadedJson, list[str]]:
     project = place.project()
     state = project.make_state_dir()
     with (
@@ -179,10 +201,11 @@ def _load(place: Place, file: Path) -> LoadedJson:
     ):
         end = load(ledger, lines())
         aside = settle(ledger, project)
+        trials = _trials_elsewhere(place, ledger, 0, is_moved=not project.config.ledger_url)
     place.write(project)
     if aside is not None:
         note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
-    return LoadedJson(end, aside)
+    return LoadedJson(end, aside), trials
 
 
 def _print_merged(place: Place, merged: Merged) -> None:
@@ -278,9 +301,13 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
         else:
             erasure, where, transcripts = _of_named(ledger, what or session or "", whole=session is not None)
         aside = entries.kept(pipeline.project.root)
+        before = before_upgrade(Path(ledger.engine.url.database)) if ledger.engine.url.is_file else None
+        if before is not None and not before.file.is_relative_to(folder):
+            aside.append(before.file)
         files = copies(folder, erasure, aside)
         waiting = [path for path in files if text is not None and path.is_relative_to(state / "spool")]
         ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
+        ours += [before.file] if before is not None and before.file in files else []
         if text is not None:
             _print_found(erasure, files, ours)
         done, gone, others = list[Appended](), list[Path](), list[Event]()
@@ -290,7 +317,7 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
             pipeline.write()
             for path in waiting:
                 drop_words(path)
-            gone = [path for path in copies(folder, erasure) if path in ours]
+            gone = [path for path in copies(folder, erasure, aside) if path in ours]
             for path in gone:
                 path.unlink()
             files = copies(folder, erasure, aside)

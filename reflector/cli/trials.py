@@ -18,7 +18,18 @@ from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.trials.outcome import OUTCOMES
 from reflector.trials.tasks import digest_of, pairs, perform, sign_test, tasks_in
-from reflector.trials.trial import Plan, TrialStatus, noted, plan, standing, start, stop
+from reflector.trials.trial import (
+    ELSEWHERE,
+    Plan,
+    TrialStatus,
+    keep_note,
+    noted,
+    plan,
+    standing,
+    start,
+    stop,
+    trial_place,
+)
 
 _bullet = click.option("--bullet", "names", multiple=True, type=NAME, metavar="NAME", help="Withhold only this bullet.")
 _share = click.option(
@@ -84,7 +95,8 @@ def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes
     if found.is_long:
         agreed("Open it all the same?", "such a trial takes more than half a year here", yes=yes)
     with place.changing() as ledger:
-        start(ledger, bullets=bullets, exempt=kept, share=share, outcome=outcome)
+        start(ledger, trial_place(project), bullets=bullets, exempt=kept, share=share, outcome=outcome)
+        keep_note(project, ledger, opens=True)
     for name, path in read.items():
         note(f"{name} is told in every session: it stands in {path}")
     what = ", ".join(bullets) or "the playbook"
@@ -96,14 +108,15 @@ def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes
 @click.pass_obj
 def status_(place: Place, as_json: bool) -> None:
     """Show what the trial says by now; look as often as you like."""
+    project = place.project()
     with place.reading() as ledger:
-        found = standing(ledger)
+        found = standing(ledger, trial_place(project))
     if as_json:
         print_json(found)
     elif found is None:
         note(f"No trial was opened; `{place.command('trial plan')}` says what one would take.")
     else:
-        heads = [("head", f"{head}, noted {short_time(at)}") for head, at in noted(place.project().root)]
+        heads = [("head", f"{head}, noted {short_time(at)}") for head, at in noted(project.root)]
         _print_status(found, heads[-1:])
 
 
@@ -112,7 +125,7 @@ def status_(place: Place, as_json: bool) -> None:
 def stop_(place: Place) -> None:
     """Close the trial, and record what it shows."""
     with place.changing() as ledger:
-        found = stop(ledger)
+        found = stop(ledger, trial_place(place.project()))
     _print_status(found)
 
 
@@ -190,5 +203,6 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
         rows.append((what, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(("waiting", f"{found.unsettled} of less than a day, {found.unknown} without an outcome"))
     what = safe(", ".join(found.bullets)) or "the playbook"
-    rows.append(("trial", f"{found.state}; {found.share:.0%} of its sessions without {what}"))
+    state = ELSEWHERE if found.state == "elsewhere" else found.state
+    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions without {what}"))
     print_facts([*rows, *heads], 9)

@@ -135,6 +135,11 @@ def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
     return own
 
 
+def first_origin(meta: Mapping[str, Any]) -> str:
+    """Return the ledger in which an event was first appended; "" if it came from no other one."""
+    return first_moment(meta, ("", "", 0))[1]
+
+
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     """An event to append. `occurred_at` is ISO 8601 in UTC, None meaning "when it is recorded"."""

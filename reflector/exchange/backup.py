@@ -15,15 +15,15 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from reflector.files import absolute, sync_folder
-from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
-from reflector.ledger.sqlite_file import file_lock, sqlite_module
+from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
+from reflector.ledger.sqlite_copy import copy, opened, settle
+from reflector.ledger.sqlite_file import file_lock
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url, url_of
 from reflector.proof.verify import Anchor, verify
@@ -56,10 +56,10 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
         raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
     before = ledger.head()
     with _staged(to) as staged:
-        _copy(source, staged)
+        copy(source, staged)
         anchor = Anchor(before.position, before.chain)
         end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)
-        _settle(staged)
+        settle(staged)
         # Another file of this name may have come meanwhile: a link is refused then, a rename would replace it.
         os.link(staged, to)
     sync_folder(absolute(to.parent))
@@ -79,12 +79,12 @@ def restore(
     if not backup_file.is_file():
         raise LedgerUnavailable(f"{backup_file} is not a file; name a backup that `reflector ledger backup` made")
     with _staged(present) as staged:
-        _copy(backup_file, staged, mode="ro")
+        copy(backup_file, staged, mode="ro")
         end = _proven(staged, f"the backup {backup_file} is not sound and was not restored", playbook)
         if written is not None:
-            with Ledger.open_file(staged, playbook) as ledger:
+            with Ledger.open_file(staged, playbook, keeps_copy=False) as ledger:
                 ledger.set_checkpoint(written[0], 0, written[1])
-        _settle(staged)
+        settle(staged)
         with file_lock(url_of(sqlite_url(present))):
             readable = _is_ledger(present)
             if not force and (lost := _lost(present, staged, readable=readable)):
@@ -92,7 +92,7 @@ def restore(
                 raise LedgerError(f"the ledger {present} {what}")
             kept = _keep(present, readable=readable)
             if readable:
-                with _opened(staged) as source, _opened(present) as target:
+                with opened(staged) as source, opened(present) as target:
                     source.backup(target)
             else:
                 staged.replace(present)
@@ -104,7 +104,7 @@ def _lost(present: Path, staged: Path, *, readable: bool) -> str:
     """Return which events of a ledger its backup lacks, in words; "" for none."""
     if not readable:
         return "cannot be read, so it is unknown which events" if _holds_anything(present) else ""
-    with _opened(staged) as then, _opened(present) as now:
+    with opened(staged) as then, opened(present) as now:
         for name, origin, position, chain in now.execute(_PLAYBOOKS).fetchall():
             if position and then.execute(_CHAIN_AT, (name, origin, position)).fetchone() != (chain,):
                 return f"has events of the playbook {name!r} up to position {position} that"
@@ -116,8 +116,8 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     kept = present.with_name(f"{present.name}.before-{stamp}")
     if readable:
-        _copy(present, kept)
-        _settle(kept)
+        copy(present, kept)
+        settle(kept)
         return kept
     for suffix in ("-wal", "-shm", "-journal", ""):
         with suppress(FileNotFoundError):
@@ -129,10 +129,10 @@ def _proven(staged: Path, what: str, playbook: str, *anchors: Anchor) -> Anchor:
     """Return where a playbook of a copy ends, all of whose playbooks were verified."""
     if not _is_ledger(staged):
         raise LedgerCorrupt(f"{what}: it holds no ledger; name a file that `reflector ledger backup` made")
-    with _opened(staged) as connection:
+    with opened(staged) as connection:
         ends = {name: Anchor(position, chain) for name, _, position, chain in connection.execute(_PLAYBOOKS)}
     for name in ends:
-        with Ledger.open_file(staged, name) as ledger:
+        with Ledger.open_file(staged, name, keeps_copy=False) as ledger:
             findings = list(verify(ledger, *(anchors if name == playbook else ())))
         if findings:
             first, *others = findings
@@ -153,37 +153,11 @@ def _is_ledger(path: Path) -> bool:
     if not _holds_anything(path):
         return False
     try:
-        with _opened(path) as connection:
+        with opened(path) as connection:
             found = connection.execute("SELECT name FROM sqlite_master WHERE name IN ('playbook', 'event')").fetchall()
             return len(found) == 2 and connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
     except LedgerError:
         return False
-
-
-@contextmanager
-def _opened(path: Path, mode: str = "rw") -> Iterator[Any]:
-    """A connection to an existing database file; errors inside name the file that was opened last."""
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
-    with (
-        translated(str(path)),
-        closing(sqlite_module().connect(uri, uri=True, isolation_level=None, timeout=30)) as connection,
-    ):
-        yield connection
-
-
-def _copy(source: Path, to: Path, mode: str = "rw") -> None:
-    """Copy a database into a new file of its owner's."""
-    to.touch(mode=0o600, exist_ok=False)
-    with _opened(source, mode) as connection:
-        connection.execute("VACUUM INTO ?", (str(to),))
-
-
-def _settle(path: Path) -> None:
-    """Bring a database into its one file, on disk."""
-    with _opened(path) as connection:
-        connection.execute("PRAGMA journal_mode=DELETE").fetchone()
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 @contextmanager

@@ -376,6 +376,8 @@ def merge(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0)
                 raise _NothingNew
             merging.finish()
             done.renamed, done.head = given, _head_at(done.head, writing)
+    if done.added or done.forward:
+        ledger.drop_erased()
     return done
 
 

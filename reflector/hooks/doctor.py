@@ -43,7 +43,7 @@ from reflector.sessions.drain import drain
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
 from reflector.text.secrets import found
-from reflector.trials.trial import running
+from reflector.trials.trial import running, trial_place
 
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_NS = 3600 * 1_000_000_000
@@ -199,7 +199,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check("triggers", f"missing or changed: {', '.join(wrong)}", "reflector rebuild --mend", is_error=True)
     else:
         yield Check("triggers", "changes of history are refused by the database")
-    if (trial := running(ledger)) is not None:
+    if (trial := running(ledger, trial_place(project))) is not None:
         what = ", ".join(trial.data["bullets"]) or "the playbook"
         text = f"a trial runs: {trial.share:.0%} of sessions go without {what} until {trial.data['until'][:10]}"
         yield Check("trial", text)

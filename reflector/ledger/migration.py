@@ -11,7 +11,8 @@ import re
 import threading
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.ledger.engines import Engine, migration_transaction, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable
@@ -52,13 +53,23 @@ _ALEMBIC = threading.Lock()
 Ask = Callable[[str], Any]
 
 
-def ensure_current(engine: Engine) -> None:
-    """Create or upgrade the schema if it is not at `HEAD_REVISION`. Raises LedgerTooNew for a newer revision,
-    LedgerCorrupt for a database that holds something else; either is left untouched."""
+class Upgraded(NamedTuple):
+    """An upgrade of a ledger's schema: the revision from before, and the copy of that, None for none."""
+
+    revision: str
+    kept: Path | None
+
+
+def ensure_current(engine: Engine, *, keeps_copy: bool = False) -> Upgraded | None:
+    """Create or upgrade the schema if it is not at `HEAD_REVISION`; return the upgrade if there was one.
+
+    With `keeps_copy` a SQLite ledger is copied beside it first, and not upgraded if it cannot be copied. Raises
+    LedgerTooNew for a newer revision, LedgerCorrupt for a database that holds something else, LedgerUnavailable; the
+    ledger is left untouched then."""
     driver: Any
     with engine.connection() as driver:
         if _revision(engine, driver) == HEAD_REVISION:
-            return
+            return None
     with write_transaction(engine) as driver:
         if engine.dialect == "postgresql":
             # Two first uses at once would both create the tables; appends never take this lock.
@@ -67,14 +78,29 @@ def ensure_current(engine: Engine) -> None:
         if revision is None:
             _refuse_taken_names(engine, driver, is_new=True)
             _create(driver, engine.dialect)
+    upgraded = None
     if revision not in (None, HEAD_REVISION):
         with migration_transaction(engine) as connection:
             driver = connection.connection.driver_connection
             if engine.dialect == "postgresql":
                 connection.exec_driver_sql(_FIRST_USE)
-            if _revision(engine, driver) != HEAD_REVISION:
+            revision = _revision(engine, driver)
+            if revision not in (None, HEAD_REVISION):
                 _refuse_taken_names(engine, driver, is_new=False)
+                kept = copied_before(engine, revision) if keeps_copy else None
                 upgrade(connection)
+                upgraded = Upgraded(revision, kept)
+    return upgraded
+
+
+def copied_before(engine: Engine, revision: str = HEAD_REVISION) -> Path | None:
+    """Copy a SQLite ledger beside it before its upgrade, and return the copy; None for any other ledger. The writers'
+    lock must be held. Raises LedgerUnavailable."""
+    if not engine.url.is_file:
+        return None
+    from reflector.ledger.sqlite_copy import keep_before_upgrade
+
+    return keep_before_upgrade(Path(engine.url.database), revision)
 
 
 def _refuse_taken_names(engine: Engine, driver: Any, *, is_new: bool) -> None:

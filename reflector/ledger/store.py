@@ -16,7 +16,15 @@ import reflector.ledger
 from reflector.events.event import drawn
 from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerTooNew, LedgerUnavailable, translated
-from reflector.ledger.migration import EARLIER, create_triggers, create_views, ensure_current, made_digest
+from reflector.ledger.migration import (
+    EARLIER,
+    HEAD_REVISION,
+    copied_before,
+    create_triggers,
+    create_views,
+    ensure_current,
+    made_digest,
+)
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow, Head, WindowRow
 from reflector.ledger.sqlite_file import claim_file
@@ -48,11 +56,12 @@ class Ledger(Reader):
     draw: Callable[[], str] = staticmethod(drawn)
 
     @classmethod
-    def open(cls, url: str, playbook: str = "default", *, mends: bool = False) -> Self:
+    def open(cls, url: str, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True) -> Self:
         """Open a ledger by its SQLAlchemy URL; create or upgrade it on first use.
 
-        A new SQLite file is readable by its owner only. With `mends`, tables that say that a newer version filled them
-        keep nobody out, until `mend_triggers` has them filled again.
+        A new SQLite file is readable by its owner only, and an older one is copied beside itself before its upgrade,
+        unless it is a copy itself (`keeps_copy`). With `mends`, tables that say that a newer version filled them keep
+        nobody out, until `mend_triggers` has them filled again.
         Raises LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
         """
         engine = open_engine(url)
@@ -60,7 +69,7 @@ class Ledger(Reader):
             with translated(engine.url.shown):
                 if engine.url.is_file:
                     claim_file(Path(engine.url.database))
-                ensure_current(engine)
+                upgraded = ensure_current(engine, keeps_copy=keeps_copy)
                 playbook_id, code_version, made = _playbook(engine, playbook)
                 if (code_version or 0) > CODE_VERSION and not mends:
                     raise LedgerTooNew(
@@ -78,15 +87,42 @@ class Ledger(Reader):
             engine.close()
             raise
         ledger = cls(engine, playbook_id, playbook)
-        if code_version is None or code_version < CODE_VERSION:
+        is_older = code_version is None or code_version < CODE_VERSION
+        has_earlier_triggers = made in EARLIER and engine.dialect == "sqlite"  # on a server they are the owner's
+        kept = upgraded.kept if upgraded is not None else None
+        try:
+            if upgraded is None and keeps_copy and (is_older or has_earlier_triggers):
+                kept = ledger._copied_before()
+        except BaseException:
+            engine.close()
+            raise
+        if is_older and kept is None:
             reflector.ledger.tell(f"the tables of {engine.url.shown} are filled again, once after an upgrade")
+        if is_older:
             ledger.rebuild()
-        if made in EARLIER and engine.dialect == "sqlite":  # on a server that is the owner's, with `mend_triggers`
+        if has_earlier_triggers:
             ledger.mend_triggers()
+        if kept is not None:
+            reflector.ledger.tell(_upgraded(kept, upgraded.revision if upgraded is not None else HEAD_REVISION))
         return ledger
 
+    def _copied_before(self) -> Path | None:
+        """Copy a SQLite ledger before its tables or triggers are made anew, and return the copy; None for a ledger
+        without events, or if the copy of the upgrade that was begun has them all. Raises LedgerUnavailable."""
+        from reflector.ledger.sqlite_copy import before_upgrade, has_head
+
+        if not self.engine.url.is_file:
+            return None
+        with translated(self.engine.url.shown), write_transaction(self.engine):
+            head = self.head()
+            before = before_upgrade(Path(self.engine.url.database))
+            ends = (head.origin, head.position, head.chain)
+            if not head.position or (before is not None and has_head(before.file, self.name, ends)):
+                return None
+            return copied_before(self.engine)
+
     @classmethod
-    def open_file(cls, path: Path, playbook: str = "default", *, mends: bool = False) -> Self:
+    def open_file(cls, path: Path, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True) -> Self:
         """Open the SQLite ledger in a file; a new file and its folder are readable by their owner only."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -94,7 +130,7 @@ class Ledger(Reader):
             raise LedgerUnavailable(
                 f"the folder of the ledger {path} cannot be made ({error.strerror}); check its parents' permissions"
             ) from error
-        return cls.open(sqlite_url(path), playbook, mends=mends)
+        return cls.open(sqlite_url(path), playbook, mends=mends, keeps_copy=keeps_copy)
 
     def close(self) -> None:
         """Release the database's connections."""
@@ -143,7 +179,26 @@ class Ledger(Reader):
                 rebuild(writing.sql)
         with translated(self.engine.url.shown):
             sweep(self.engine)
+        self.drop_erased()
         return answers
+
+    def drop_erased(self) -> None:
+        """Remove the copy from before the last upgrade if it holds a text that was erased since, and say so. Raises
+        LedgerUnavailable."""
+        if not self.engine.url.is_file:
+            return
+        from reflector.ledger.sqlite_copy import drop_erased
+
+        try:
+            with self.asking() as sql:
+                removed = drop_erased(Path(self.engine.url.database), sql)
+        except OSError as error:
+            raise LedgerUnavailable(
+                f"the copy from before the upgrade still holds the erased text and cannot be removed ({error}); remove "
+                f"{self.engine.url.database}.revision-*"
+            ) from error
+        if removed is not None:
+            reflector.ledger.tell(f"{removed} was removed: the copy from before the upgrade held the erased text")
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:
         """Pin a bullet's counters at this position: `verify` proves from then on that the events gave these.
@@ -193,6 +248,16 @@ class Ledger(Reader):
                 yield writing
         except LedgerMoved as moved:
             raise self.moved() or moved from moved
+
+
+def _upgraded(kept: Path, revision: str) -> str:
+    """Return the line about an upgrade, with the command of the older version that goes back."""
+    from shlex import quote
+
+    command = "restore" if revision < "0008" else "ledger restore"
+    steps = f" from revision {revision} to {HEAD_REVISION}" if revision != HEAD_REVISION else ""
+    back = f"to go back, run `reflector {command} {quote(str(kept))}` with the older version"
+    return f"the ledger was upgraded{steps}; {back}"
 
 
 #: A playbook's id, the code version of its tables, and the digest of the triggers and views that were made for them.

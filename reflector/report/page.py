@@ -23,11 +23,12 @@ from reflector.ledger.usage import usage_at
 from reflector.lessons.book import lesson_book
 from reflector.playbook.bullet import context_tokens
 from reflector.playbook.evidence import HARMS, against
-from reflector.trials.trial import standing
+from reflector.trials.trial import standing, trial_place
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked
     from reflector.ledger.store import Ledger
+    from reflector.project import Project
 
 #: Counts of a bullet, and rows of a table, that the page has; what is more is one line with a command.
 MOST_COUNTS: Final = 20
@@ -94,7 +95,7 @@ class Page:
         listed: Sequence[Any],
         checked: Checked | None,
         *,
-        project: str,
+        project: Project,
         command: Command,
         since: str | None,
     ) -> None:
@@ -105,7 +106,7 @@ class Page:
         Raises UnknownReference, LedgerError.
         """
         then = past or Past(ledger)
-        self.project, self.command, self.checked = project, command, checked
+        self.project, self.command, self.checked = project.root.name, command, checked
         self.is_past, self.position, self.counting = past is not None, then.position, then.counting
         self.chain = "" if past is not None else ledger.head().chain
         self.at = next((one.recorded_at for one in ledger.at([then.position])), ledger.head().recorded_at)
@@ -124,7 +125,7 @@ class Page:
         self.overruled = [step for _, step in sorted(overruled.items(), reverse=True)]
         self.lost = Counter(step.model or step.backend for step in self.overruled)
         self.waiting = None if past is not None else _waiting(ledger, command)
-        self.trial = standing(ledger, then.position)
+        self.trial = standing(ledger, trial_place(project) if past is None else None, then.position)
         self.lessons = sorted(lesson_book(past or ledger), key=lambda one: -one.effectiveness)
         self.asked = sorted(
             (one for one in (checked.lines if checked is not None else ()) if one.sessions),

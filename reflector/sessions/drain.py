@@ -313,7 +313,7 @@ class Pipeline:
             if self.ledger.has(TRIAL_OPENED) or Path(own_folder(str(root)), TRIAL).exists():
                 from reflector.trials.trial import keep_note
 
-                keep_note(root, self.ledger)
+                keep_note(self.project, self.ledger)
         if self.project.playbook_json.exists():
             try:
                 write_injection(root, partial(known, self.ledger, self.project))

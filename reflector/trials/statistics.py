@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from math import lgamma, log
 from typing import Final, Literal
@@ -39,7 +39,7 @@ class Arm:
 
     sessions: int
     good: int
-    rate: float | None = field(init=False)
+    rate: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", self.good / self.sessions if self.sessions else None)

@@ -6,7 +6,10 @@ began after the opening, and that a hook of ours reported it. Every session that
 it was really told. The answer follows from the ledger up to a position, whose last event says how late it is.
 
 The key of a trial is the chain of the event before its opening, taken while nobody else appends. The hook withholds by
-a note in the person's own folder, which says what the ledger's trial says, and is not there without one. A plan is
+a note in the person's own folder, which says what the ledger's trial says, and is not there without one. A trial
+decides only where it was opened: a command of the person makes the note, and no import does. So a trial compares the
+sessions of the ledger in which it was opened, wherever a merge took them. A ledger that `ledger_url` names is one
+place for all who use it. A plan is
 measured on trials that are simulated with this project's own figures and decided as `trial status` decides, so half of
 the real ones end by what it calls the half, if the difference is the true one.
 """
@@ -21,12 +24,12 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from math import ceil
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from reflector.events import event as ev
-from reflector.events.event import HUMAN, Event, NewEvent, identity, time_of
+from reflector.events.event import HUMAN, Event, NewEvent, first_origin, identity, time_of
 from reflector.files import write_durably
-from reflector.handover import TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
+from reflector.handover import MAX_TOLD, TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
 from reflector.ledger.append import append, prepare, utc_now
 from reflector.ledger.canonical import CHAIN, genesis
 from reflector.ledger.reader import Reader
@@ -40,6 +43,9 @@ from reflector.trials.draw import MILLION, is_withheld
 from reflector.trials.outcome import OUTCOMES, joined, outcome_event, read_outcome
 from reflector.trials.statistics import ALPHA, LEAST, MARGIN, Arm, Verdict, ends, interval, verdict
 
+if TYPE_CHECKING:
+    from reflector.project import Project
+
 #: After this long an outcome is settled.
 SETTLES: Final = timedelta(days=1)
 #: A trial that nobody stops is over after a year.
@@ -48,8 +54,12 @@ _LONGEST: Final = timedelta(days=365)
 _NOTED: Final = timedelta(days=7)
 _HEAD: Final = re.compile(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
 _MOST_HEADS: Final = 1 << 20
-#: What decides when a trial ends, as its opening says it.
-_STOP: Final = {"alpha": str(ALPHA), "least": LEAST, "margin": str(MARGIN), "method": "beta-binomial"}
+#: What decides when a trial ends, as its opening says it. Earlier trials compare the sessions of all ledgers.
+_STOP_OF_ALL: Final = {"alpha": str(ALPHA), "least": LEAST, "margin": str(MARGIN), "method": "beta-binomial"}
+_STOP: Final = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
+
+#: What a person reads of a trial that is open elsewhere.
+ELSEWHERE: Final = "open elsewhere; it withholds nothing here"
 
 #: The differences that a plan speaks of, in points.
 POINTS: Final = (5, 10, 20, 30)
@@ -62,12 +72,17 @@ _LAST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A session and what came of it. `hooked` says whether a hook reported it."""
+    """A session and what came of it.
+
+    hooked  whether a hook reported it
+    origin  the ledger that recorded it first, "" for this one
+    """
 
     root: str
     first: datetime
     facts: dict[str, Any]
     hooked: bool
+    origin: str
 
     @property
     def began(self) -> datetime:
@@ -100,6 +115,15 @@ class Trial:
         return float(self.data["share"]) / MILLION
 
     @property
+    def origin(self) -> str:
+        """The ledger in which it was opened, "" for this one."""
+        return first_origin(self.opened.meta)
+
+    def compares(self, origin: str) -> bool:
+        """Whether it compares the sessions that a ledger recorded first; `origin` is "" for this one."""
+        return origin == self.origin or "sessions" not in self.data["stop"]
+
+    @property
     def is_sound(self) -> bool:
         """Whether this version can compare it: a newer one may ask another outcome."""
         is_key = CHAIN.fullmatch(str(self.data.get("key"))) is not None
@@ -110,7 +134,8 @@ class Trial:
 class TrialStatus:
     """A trial and what it shows. Differences are told minus without, from -1 to 1.
 
-    state        open, over (its end has come, and nothing is withheld any more), closed
+    state        open, over (its end has come, and nothing is withheld any more), closed, elsewhere (it is open where
+                 it was opened, and withholds nothing here)
     bullets      that are withheld; none of them for the whole playbook
     exempt       that every session is told all the same
     share        of sessions that go without
@@ -127,7 +152,7 @@ class TrialStatus:
     """
 
     id: str
-    state: Literal["open", "over", "closed"]
+    state: Literal["open", "over", "closed", "elsewhere"]
     bullets: list[str]
     exempt: list[str]
     share: float
@@ -155,10 +180,12 @@ def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()
             windows.setdefault(root, []).append(event)
     found = []
     for root, events in windows.items():
-        first = min(map(_moment, events))
+        earliest = min(events, key=_moment)
+        first = _moment(earliest)
         within = [event for event in events if _moment(event) <= first + SETTLES]
         hooked = any(event.actor.startswith("hook:") for event in within)
-        found.append(Ended(root, first, joined(event.facts for event in within), hooked))
+        facts = joined(event.facts for event in within)
+        found.append(Ended(root, first, facts, hooked, first_origin(earliest.meta)))
     return sorted(found, key=lambda one: (one.began, one.root))
 
 
@@ -172,9 +199,35 @@ def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
     return sorted((one for one in opened if one.is_sound), key=lambda one: (one.began, one.opened.event_id))
 
 
-def running(ledger: Reader, upto: int | None = None) -> Trial | None:
-    """Return the trial that decides what sessions are told; of several that a merge brought, the first."""
-    return next((one for one in trials(ledger, upto) if one.closed is None), None)
+def trial_place(project: Project) -> Path | None:
+    """Return where a trial of a project decides: in the project, or None for all who use the ledger at a
+    `ledger_url`."""
+    return None if project.config.ledger_url else project.root
+
+
+def running(ledger: Reader, root: Path | None = None, upto: int | None = None) -> Trial | None:
+    """Return the trial that decides what sessions are told, the newest of several.
+
+    root  as `trial_place` gives it: the note of a project says which trial a command opened or took there; None for
+          every trial that was opened in the ledger
+    """
+    opened = [trial for trial in trials(ledger, upto) if trial.closed is None and not trial.origin]
+    if root is not None:
+        key = _noted_key(root)
+        opened = [trial for trial in opened if trial.data["key"] == key]
+    return opened[-1] if opened else None
+
+
+def elsewhere(ledger: Reader, root: Path | None, after: int = 0) -> list[Trial]:
+    """Return the open trials behind a position that were opened in another place than this one, `root` as above."""
+    here = running(ledger, root)
+    unclosed = (trial for trial in trials(ledger) if trial.closed is None and trial.opened.position > after)
+    return [trial for trial in unclosed if here is None or trial.opened.event_id != here.opened.event_id]
+
+
+def _noted_key(root: Path) -> str:
+    note = read_own(os.fspath(root), TRIAL, MAX_TOLD).decode("utf-8", "replace")
+    return note.partition(" ")[0]
 
 
 def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> tuple[Arm, Arm, int, str]:
@@ -183,7 +236,7 @@ def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> tuple[A
     lines, counts, unsettled = list[str](), {True: [0, 0], False: [0, 0]}, 0
     is_good, key, share = OUTCOMES[trial.data["outcome"]], trial.data["key"], trial.data["share"]
     for one in sessions(ledger, upto):
-        if not one.hooked or not trial.began <= one.began < trial.until:
+        if not one.hooked or not trial.began <= one.began < trial.until or not trial.compares(one.origin):
             continue
         if one.first + SETTLES > now:
             unsettled += 1
@@ -216,11 +269,15 @@ def _moment(event: Event) -> datetime:
     return time_of(event.arrived[0]) or datetime.min.replace(tzinfo=UTC)
 
 
-def standing(ledger: Reader, upto: int | None = None) -> TrialStatus | None:
-    """Return where the open trial stands, else the last one; None where there never was one. Raises LedgerError."""
-    found = trials(ledger, upto)
-    trial = next((one for one in found if one.closed is None), found[-1] if found else None)
-    return status_of(ledger, trial, upto) if trial is not None else None
+def standing(ledger: Reader, root: Path | None = None, upto: int | None = None) -> TrialStatus | None:
+    """Return where the trial stands that decides here, else the last one; None where there never was one. `root` is
+    that of `running`. Raises LedgerError."""
+    here, known = running(ledger, root, upto), trials(ledger, upto)
+    trial = here or (known[-1] if known else None)
+    if trial is None:
+        return None
+    status = status_of(ledger, trial, upto)
+    return status if here is not None or status.state != "open" else replace(status, state="elsewhere")
 
 
 def status_of(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialStatus:
@@ -284,7 +341,8 @@ def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime, difference: flo
 def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
     """Return how many sessions were told something since the opening, and have no outcome of a known root."""
     after = trial.opened.position
-    told = {event.session_id for event in ledger.events(types=(ev.ADVICE_TOLD,), after=after, upto=upto)} - {None}
+    tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=after, upto=upto)
+    told = {event.session_id for event in tellings if trial.compares(first_origin(event.meta))} - {None}
     if not told:
         return 0
     known = {e.session_id for e in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto) if e.facts.get("root")}
@@ -362,10 +420,18 @@ def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> floa
     return len(cite) / len(roots) if roots else 0.0
 
 
-def start(ledger: Ledger, *, bullets: Sequence[str], exempt: Sequence[str], share: float, outcome: str) -> None:
-    """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones. Raises Mistake while
-    one runs, LedgerError."""
-    if running(ledger) is not None:
+def start(
+    ledger: Ledger,
+    root: Path | None = None,
+    *,
+    bullets: Sequence[str],
+    exempt: Sequence[str],
+    share: float,
+    outcome: str,
+) -> None:
+    """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones; `root` is that of
+    `running`. Raises Mistake while one runs, LedgerError."""
+    if running(ledger, root) is not None:
         raise Mistake("a trial runs already: see `reflector trial status`, end it with `reflector trial stop`")
     data = {
         "bullets": [*bullets],
@@ -381,11 +447,17 @@ def start(ledger: Ledger, *, bullets: Sequence[str], exempt: Sequence[str], shar
         append(writing, [prepare(event)])
 
 
-def stop(ledger: Ledger) -> TrialStatus:
-    """Close the trial that runs, and return what it shows. Raises Mistake where none runs, LedgerError."""
-    trial = running(ledger)
+def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
+    """Close the trial that runs, and return what it shows; `root` is that of `running`. Raises Mistake where none
+    runs, LedgerError."""
+    trial = running(ledger, root)
+    if trial is None and (others := elsewhere(ledger, root)):
+        raise Mistake(
+            f"no trial runs here; {others[-1].opened.event_id[:8]} withholds nothing here, because it was opened "
+            "elsewhere: stop it there, then import that ledger again"
+        )
     if trial is None:
-        raise Mistake("no trial runs; `reflector trial plan` says what one would take")
+        raise Mistake("no trial runs; `reflector trial plan` shows how long one would take")
     with ledger.writing() as writing:
         status = status_of(ledger, trial)
         opened, data = trial.opened.event_id, result_of(status)
@@ -408,10 +480,16 @@ def result_of(status: TrialStatus) -> dict[str, Any]:
     }
 
 
-def keep_note(root: Path, ledger: Reader) -> None:
-    """Leave the trial that runs to the hook, or take the note away, and note the ledger's head once a week. Raises
-    LedgerError, OSError."""
-    trial = running(ledger)
+def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
+    """Keep the note by which the hook withholds as the ledger's trial says, or remove it, and note the ledger's head
+    once a week.
+
+    opens  a note that is missing is made: for a command that opened the trial, or took or restored the ledger
+
+    Raises LedgerError, OSError.
+    """
+    root, place = project.root, trial_place(project)
+    trial = running(ledger, place) or (running(ledger) if opens else None)
     if trial is None:
         for name in (TRIAL, WITHOUT):  # the text may hold what is erased later
             Path(own_folder(os.fspath(root)), name).unlink(missing_ok=True)
@@ -450,7 +528,7 @@ def check(ledger: Reader) -> list[Finding]:
         closed = trial.closed
         if closed is None or closed.meta or closed.data is None:
             continue
-        by_this = trial.data["stop"] == _STOP  # a later version may decide otherwise
+        by_this = trial.data["stop"] in (_STOP, _STOP_OF_ALL)  # a later version may decide otherwise
         if by_this and dict(closed.data) != result_of(status_of(ledger, trial)):
             what = "the trial's result does not follow from the key, the sessions and their outcomes before it"
             found.append(Finding("trial", closed.position, what, "see `reflector trial status` for the true one"))

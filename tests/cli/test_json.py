@@ -133,4 +133,4 @@ def test_an_upgrade_is_said_once(agent: Agent) -> None:
     agent.call("list")
     with closing(sqlite3.connect(agent.ledger, isolation_level=None)) as connection:
         connection.execute("UPDATE projection SET code_version = ? WHERE name = 'tables'", (CODE_VERSION - 1,))
-    assert ["filled again, once after an upgrade" in agent.call("list").err for _ in range(2)] == [True, False]
+    assert ["the ledger was upgraded; to go back, run" in agent.call("list").err for _ in range(2)] == [True, False]

@@ -19,6 +19,9 @@ from hypothesis import strategies as st
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
+from reflector.exchange.merge import merge
+from reflector.exchange.transfer import exported as lines_of
+from reflector.exchange.transfer import load
 from reflector.ledger.canonical import genesis, next_chain, sealed
 from reflector.ledger.rows import Anchor, Stored
 from reflector.ledger.store import Ledger
@@ -57,7 +60,8 @@ def agent(tmp_path: Path) -> Agent:
 
 
 def sessions_by_arm(agent: Agent, count: int = 12) -> dict[bool, list[str]]:
-    (opened,) = agent.events("trial.opened")
+    """Return sessions by whether the trial that was opened last draws them to go without."""
+    opened = agent.events("trial.opened")[-1]
     found: dict[bool, list[str]] = {True: [], False: []}
     for number in range(count):
         found[is_withheld(opened["data"]["key"], opened["data"]["share"], f"s-{number}")].append(f"s-{number}")
@@ -156,17 +160,118 @@ def test_a_long_trial_is_asked_about_and_without_a_terminal_nothing_is_opened(ag
     assert agent.json("trial", "status") is None
 
 
-def test_a_second_machine_draws_the_same_after_a_merge(agent: Agent, tmp_path: Path) -> None:
+# -- where a trial decides -------------------------------------------------------------------------------------------
+
+
+def exported(agent: Agent, folder: Path) -> Path:
+    file = folder / "ledger.ndjson"
+    file.write_text(agent.call("export", "--format", "ndjson").out)
+    return file
+
+
+def withholds(agent: Agent, arms: dict[bool, list[str]]) -> bool:
+    """Return whether the sessions that a trial drew go without on a machine, where all others are told."""
+    assert all(told(agent, session) for session in arms[False])
+    answers = {bool(told(agent, session)) for session in arms[True]}
+    assert len(answers) == 1
+    return answers == {False}
+
+
+@pytest.mark.parametrize("way", ["merged", "loaded", "forward"])
+def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str) -> None:
+    other = Agent.bare(tmp_path / "other")
+    if way == "merged":
+        other.call("add", "oth", "Use the other machine's cache.")
+    elif way == "forward":
+        other.call("import", exported(agent, tmp_path))
     agent.call("trial", "start", "--yes")
-    other = Agent.in_folder(tmp_path / "other", {})
-    other.call("add", "oth", "Use the other machine's cache.")
-    (tmp_path / "ledger.ndjson").write_text(agent.call("export", "--format", "ndjson").out)
-    assert other.json("import", tmp_path / "ledger.ndjson")["added"] > 0
-    assert other.call("trial", "status").out.partition("\n")[0] == agent.call("trial", "status").out.partition("\n")[0]
     arms = sessions_by_arm(agent)
-    assert {bool(told(other, one)) for one in arms[True]} == {False}
-    assert {bool(told(other, one)) for one in arms[False]} == {True}
+    id = agent.json("trial", "status")["id"]
+    file = exported(agent, tmp_path)
+    (line,) = [line for line in other.call("import", file).err.splitlines() if "trial" in line.lower()]
+    assert f"trial {id[:8]} withholds nothing here" in line
+    assert ("reflector trial start" if way == "merged" else "reflector ledger take") in line
+    assert "trial" not in other.call("import", file, code=None).err.replace(id, "")
+    assert not withholds(other, arms)
+    assert withholds(agent, arms)
+    assert other.json("trial", "status")["state"] == "elsewhere"
+    assert "elsewhere; it withholds nothing here" in other.call("trial", "status").out
+    assert "elsewhere; it withholds nothing here" in other.call("status").out
+    assert "a trial runs" not in other.call("doctor", code=None).out
+    assert id[:8] in other.call("trial", "stop", code=2).err
     assert other.call("verify").out == ""
+    other.call("trial", "start", "--yes")
+    assert other.json("trial", "status")["state"] == "open"
+    assert withholds(other, sessions_by_arm(other))
+
+
+@pytest.mark.parametrize("way", ["take", "restore"])
+def test_moved_ledger_goes_on_with_its_trial(agent: Agent, tmp_path: Path, way: str) -> None:
+    agent.call("trial", "start", "--yes")
+    arms = sessions_by_arm(agent)
+    other = Agent.bare(tmp_path / "other")
+    if way == "take":
+        other.call("import", exported(agent, tmp_path))
+        told_of = other.call("ledger", "take", "--yes").err
+    else:
+        agent.call("ledger", "backup", tmp_path / "backup.db")
+        told_of = other.call("ledger", "restore", tmp_path / "backup.db").err
+    assert "trial goes on here: 50% of sessions go without the playbook" in told_of
+    assert withholds(other, arms)
+    other.call("trial", "stop")
+    assert not withholds(other, arms)
+
+
+def test_ledger_put_back_goes_on_with_its_trial(agent: Agent) -> None:
+    agent.call("trial", "start", "--yes")
+    arms = sessions_by_arm(agent)
+    shutil.rmtree(agent.state)
+    agent.call("ledger", "take", "--yes")
+    assert withholds(agent, arms)
+
+
+def test_trial_of_a_named_ledger_decides_for_all(agent: Agent, tmp_path: Path) -> None:
+    """`ledger_url` names one ledger for several projects or people, and its trial is theirs."""
+    other = Agent.in_folder(tmp_path / "other")
+    for one in (agent, other):
+        one.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{tmp_path}/shared.db"
+    agent.call("add", "ctx", "The shop is in Lyon.")
+    agent.call("trial", "start", "--yes")
+    other.call("add", "ctx", "The shop has a cellar.")
+    assert withholds(other, sessions_by_arm(agent))
+
+
+def test_trial_compares_sessions_of_its_own_ledger(tmp_path: Path, settle: Callable[[], None]) -> None:
+    settle()
+    with Ledger.open_file(tmp_path / "a.db") as ledger, Ledger.open_file(tmp_path / "b.db") as other:
+        ledger.append([added("pat-001")])
+        load(other, [*lines_of(ledger)])
+        began = opened(ledger)
+        for machine, numbers in ((ledger, range(5)), (other, range(10, 17))):
+            machine.append([event for number in numbers for event in ended(number, began=began)])
+        for one, two in ((ledger, other), (other, ledger)):
+            lines = [*lines_of(two)]
+            merge(one, lambda lines=lines: lines)  # type: ignore[misc]
+        for machine in (ledger, other):
+            found = standing(machine)
+            assert found.told.sessions + found.without.sessions == 5
+        stop(ledger)
+        assert check(ledger) == []
+
+
+def test_earlier_trial_compares_sessions_of_all_ledgers(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, settle: Callable[[], None]
+) -> None:
+    monkeypatch.setattr(of_sessions, "_STOP", of_sessions._STOP_OF_ALL)
+    began = opened(ledger)
+    settle()
+    with Ledger.open("sqlite://") as other:
+        other.append([event for number in range(7) for event in ended(number, began=began)])
+        lines = [*lines_of(other)]
+    merge(ledger, lambda: lines)
+    monkeypatch.undo()
+    found = standing(ledger)
+    assert found.unsettled + found.told.sessions + found.without.sessions == 7
 
 
 # -- what a trial says -----------------------------------------------------------------------------------------------
