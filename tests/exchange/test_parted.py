@@ -6,7 +6,7 @@ with the code of those versions, and says which changes each of them has.
 
 import json
 import lzma
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,8 @@ from tests.road.agent import Agent
 
 _KEPT = Path(__file__).parent / "parted"
 _FILES = sorted(path.name.removesuffix(".xz") for path in _KEPT.glob("*.xz"))
-#: The versions that could judge by hand.
-_JUDGED = ("0005", "0006", "0007", "0008", "0008-no-tallies", "0009-first", "0009")
 PAIRS = [name for name in _FILES if name.partition(".")[0].endswith("-a")]
 
-#: Parts of the names of pairs that no merge brought together when they were kept: strict, so what is mended is removed.
-FAILING = ("both-judge-a", "both-revise-and-redact", *(f"{revision}-every-change" for revision in _JUDGED))
 REDACTED = [name for name in PAIRS if "redact" in name or "every-change" in name]
 #: Texts that are live after the merge, where only one answer is right: machine B acted later.
 LIVE = {
@@ -35,16 +31,9 @@ LIVE = {
 }
 
 
-def marked(names: Iterable[str], failing: Sequence[str]) -> list[object]:
-    """Return parameters with marks: on those that fail today, and on older versions, which the slow suite plays."""
-    fails = pytest.mark.xfail(strict=True, reason="two events of one id")
-    params = []
-    for name in names:
-        marks = [fails] if any(part in name for part in failing) else []
-        if not name.startswith("0009-"):
-            marks.append(pytest.mark.slow)
-        params.append(pytest.param(name, marks=marks))
-    return params
+def marked(names: Iterable[str]) -> list[object]:
+    """Return parameters; the slow suite plays those of older versions."""
+    return [pytest.param(name, marks=[] if name.startswith("0009-") else [pytest.mark.slow]) for name in names]
 
 
 def machine(folder: Path, name: str) -> Agent:
@@ -99,7 +88,7 @@ def is_sound(agent: Agent) -> bool:
 
 
 @pytest.mark.parametrize("exchange", [both_import, import_in_turn])
-@pytest.mark.parametrize("pair", marked(PAIRS, FAILING), indirect=True)
+@pytest.mark.parametrize("pair", marked(PAIRS), indirect=True)
 def test_parted_ledgers_give_one_playbook(pair: tuple[Agent, Agent], exchange: Callable[[Agent, Agent], None]) -> None:
     one, other = pair
     for _ in range(3):
@@ -110,9 +99,7 @@ def test_parted_ledgers_give_one_playbook(pair: tuple[Agent, Agent], exchange: C
     assert is_sound(other)
 
 
-@pytest.mark.parametrize(
-    "pair", marked([f"0009-{case}-a.ndjson" for case in LIVE], ["undo-on-both-sides"]), indirect=True
-)
+@pytest.mark.parametrize("pair", marked(f"0009-{case}-a.ndjson" for case in LIVE), indirect=True)
 def test_merge_keeps_the_later_change(pair: tuple[Agent, Agent], request: pytest.FixtureRequest) -> None:
     live = next(texts for case, texts in LIVE.items() if f"-{case}-a." in request.node.name)
     both_import(*pair)
@@ -120,7 +107,7 @@ def test_merge_keeps_the_later_change(pair: tuple[Agent, Agent], request: pytest
         assert {text for _, text, *_ in answers(agent)} == live
 
 
-@pytest.mark.parametrize("pair", marked(REDACTED, ["both-revise-and-redact"]), indirect=True)
+@pytest.mark.parametrize("pair", marked(REDACTED), indirect=True)
 def test_redacted_text_stays_erased(pair: tuple[Agent, Agent]) -> None:
     for _ in range(2):
         both_import(*pair)
