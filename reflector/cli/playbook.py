@@ -20,6 +20,7 @@ from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, SECTION, Question, as_of_option, past, question
 from reflector.cli.output import counted, note, shaped, short_time, table
 from reflector.events.event import BULLET_CHECKED, time_of, written
+from reflector.files import write_named
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import interval
@@ -265,7 +266,7 @@ def report(
             page = Page(ledger, asked.then, live, uses.found, project=project, command=command, since=since)
         from reflector.report.html import page_html
 
-        out.write_text(page_html(page, begun, share=share), "utf-8")
+        write_named(out, page_html(page, begun, share=share).encode())
     note(f"wrote {out}")
     if opens:
         click.launch(out.resolve().as_uri())
@@ -280,8 +281,7 @@ def _explore(place: Place, folder: Path) -> None:
     if not url.is_file:
         raise click.ClickException(f"Datasette reads SQLite files, and the ledger is {url.shown}; back it up to a file")
     text = (files("reflector.report") / "templates" / "datasette.json").read_text("utf-8")
-    folder.mkdir(parents=True, exist_ok=True)
     written = folder / "metadata.json"
-    written.write_text(text.replace('"ledger"', json.dumps(Path(url.database).stem)), "utf-8")
+    write_named(written, text.replace('"ledger"', json.dumps(Path(url.database).stem)).encode())
     click.echo(shlex.join(["datasette", url.database, "--metadata", str(written)]))
     note("Charts are at /-/dashboards. Install it with: pip install datasette datasette-dashboards")
