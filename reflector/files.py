@@ -29,6 +29,8 @@ NOT_OURS = (
     "to with --project"
 )
 _NOT_REGULAR = "is not a regular file; put one there, or remove it"
+_NOT_COPIED = "is a link, or not a regular file; put a copy of the file there, or remove it"
+_TOO_LARGE = "has more than {:,} bytes; make it smaller, or remove it"
 _LINKED = "is a link, or a file in the place of a folder; name the folder that it leads to"
 #: The bits of a mode that tell what kind of file it is of, and those of a regular one.
 _KIND, _REGULAR = 0o170000, 0o100000
@@ -156,13 +158,72 @@ def read_bounded(path: "Path", limit: int, opener: "Callable[[Path], BinaryIO]" 
     with opener(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise OSError(27, f"has more than {limit:,} bytes; make it smaller, or remove it", str(path))  # EFBIG
+        raise OSError(27, _TOO_LARGE.format(limit), str(path))  # EFBIG
     return content
 
 
 def read_ours(path: "Path", limit: int) -> bytes:
     """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit` bytes as well."""
     return read_bounded(path, limit, open_ours)
+
+
+def read_brought(path: "Path", limit: int) -> bytes:
+    """Return the bytes of a file that a person named and a repository may have brought: of a regular one of at most
+    `limit` bytes, reached as `named_folder` says. Raises OSError."""
+    with named_folder(path.parent) as folder:
+        if folder.stat(path.name).st_mode & _KIND != _REGULAR:
+            raise OSError(22, _NOT_COPIED, str(path))
+        with _regular(folder.open(path.name), str(path)) as file:
+            content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(27, _TOO_LARGE.format(limit), str(path))
+    return content
+
+
+class Brought:
+    """A file below a folder that a repository brought, with its path there; a folder in it has no content."""
+
+    __slots__ = ("content", "mode", "path")
+
+    def __init__(self, path: str, mode: int, content: bytes | None) -> None:
+        self.path, self.mode, self.content = path, mode, content
+
+
+def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought]":
+    """Return what is below a folder, in the order of the paths; [] for no such folder.
+
+    Raises OSError, by name, for a link and for anything else that is neither a regular file nor a folder, and where
+    there are more files or bytes than allowed.
+    """
+    found: list[Brought] = []
+    left, waiting = most_bytes, [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            folder = named_folder(path / below)
+        except FileNotFoundError:
+            if not below:
+                return []
+            raise
+        with folder:
+            for name in system.listdir(folder.fd):
+                inside = f"{below}/{name}".lstrip("/")
+                mode = folder.stat(name).st_mode
+                if len(found) >= most_files:
+                    raise OSError(27, f"has more than {most_files:,} files; leave some out", str(path))
+                if mode & _KIND == 0o040000:
+                    waiting.append(inside)
+                    found.append(Brought(inside, mode & 0o777, None))
+                    continue
+                if mode & _KIND != _REGULAR:
+                    raise OSError(22, _NOT_COPIED, f"{path}/{inside}")
+                with _regular(folder.open(name), f"{path}/{inside}") as opened:
+                    content = opened.read(left + 1)
+                left -= len(content)
+                if left < 0:
+                    raise OSError(27, _TOO_LARGE.format(most_bytes), str(path))
+                found.append(Brought(inside, mode & 0o777, content))
+    return sorted(found, key=lambda brought: brought.path)
 
 
 def read_file(path: str, limit: int) -> bytes:
@@ -269,13 +330,13 @@ def write_named(path: "Path", content: bytes) -> None:
     """
     mask = system.umask(0o077)
     system.umask(mask)
-    with named_folder(path, make=True) as folder:
+    with named_folder(path.parent, make=True) as folder:
         _replace(folder, path.name, content, None, new_mode=0o666 & ~mask)
 
 
 def append_named(path: "Path", line: bytes) -> None:
     """Append a line to a file that a person named, and sync it; no link is followed. Raises OSError."""
-    with named_folder(path) as folder:
+    with named_folder(path.parent) as folder:
         fd = folder.open(path.name, system.O_WRONLY | system.O_APPEND | system.O_CREAT)
         try:
             if system.fstat(fd).st_mode & _KIND != _REGULAR:
@@ -287,12 +348,12 @@ def append_named(path: "Path", line: bytes) -> None:
 
 
 def named_folder(path: "Path", *, make: bool = False) -> Folder:
-    """Return the folder of a file that a person named, open; with `make`, what is missing of it is made.
+    """Return a folder that a person named, open; with `make`, what is missing of it is made.
 
     Its links are followed down to the working folder or to the repository that it is in, whichever is further up.
     Raises OSError for a link below that.
     """
-    folder = absolute(path.parent)
+    folder = absolute(path)
     top = _top_of(folder)
     try:
         reached = top

@@ -55,7 +55,7 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
     if to.exists() or to.is_symlink():
         raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
     before = ledger.head()
-    with named_folder(to), _staged(to) as staged:
+    with named_folder(to.parent), _staged(to) as staged:
         _copy(source, staged)
         anchor = Anchor(before.position, before.chain)
         end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)
