@@ -190,8 +190,8 @@ class Place:
     def reading(self) -> Iterator[Ledger]:
         """The project's ledger for a question, after recording queued deliveries and edits of playbook.json.
 
-        A question never waits for a drain that is at work, and without a playbook it leaves
-        nothing behind.
+        A question never waits for a drain that is at work, and sees one state of the ledger. Without a playbook it
+        leaves nothing behind, and where the project can only be read it records nothing.
         """
         from reflector.sessions import spool
 
@@ -202,10 +202,24 @@ class Place:
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
+        if project.is_only_read and not project.has_ledger():
+            from reflector.curation.playbook_file import adopted_in_memory
+
+            with adopted_in_memory(project) as adopted:
+                yield adopted
+            return
         with project.open_ledger() as ledger:
+            if ledger.only_reads:
+                from reflector.sessions.drain import unread_notes
+
+                self._note(unread_notes(project))
+                with ledger.snapshot():
+                    yield ledger
+                return
             before = spool.seen(project, ledger)
             if spool.was_seen(project, before):
-                yield ledger
+                with ledger.snapshot():
+                    yield ledger
                 return
         from reflector.sessions.drain import refresh
 
@@ -214,7 +228,8 @@ class Place:
             with project.open_ledger() as ledger:
                 if not notes and before is not None and spool.seen(project, ledger) == before:
                     spool.keep_seen(project, before)
-                yield ledger
+                with ledger.snapshot():
+                    yield ledger
         finally:  # below the answer, where a long one leaves them in sight
             self._note(notes)
 

@@ -278,10 +278,11 @@ def _explore(place: Place, folder: Path) -> None:
 
     with place.reading() as ledger:
         url = ledger.engine.url
+        database = place.project().ledger_file if ledger.only_reads else Path(url.database)
     if not url.is_file:
         raise click.ClickException(f"Datasette reads SQLite files, and the ledger is {url.shown}; back it up to a file")
     text = (files("reflector.report") / "templates" / "datasette.json").read_text("utf-8")
     written = folder / "metadata.json"
-    write_named(written, text.replace('"ledger"', json.dumps(Path(url.database).stem)).encode())
-    click.echo(shlex.join(["datasette", url.database, "--metadata", str(written)]))
+    write_named(written, text.replace('"ledger"', json.dumps(database.stem)).encode())
+    click.echo(shlex.join(["datasette", str(database), "--metadata", str(written)]))
     note("Charts are at /-/dashboards. Install it with: pip install datasette datasette-dashboards")

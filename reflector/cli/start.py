@@ -220,7 +220,8 @@ def _problems(project: Project) -> Iterator[str]:
 def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJson) -> None:
     head = ledger.head()
     last = head.recorded_at if head.position else None
-    found.ledger = LedgerJson(ledger.engine.url.public, head.position, head.chain, last, ledger.counting())
+    where = str(project.ledger_file) if ledger.only_reads else ledger.engine.url.public
+    found.ledger = LedgerJson(where, head.position, head.chain, last, ledger.counting())
     found.bullets = len(ledger.bullets())
     found.problems += [f"{lost.message}; {lost.remedy}"] if (lost := missed(project, ledger)) else []
     found.windows = ledger.window_states()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -29,20 +30,24 @@ from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
 from reflector.curation.edits import under_free_names
 from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
+from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import PlaybookRefused, import_bullets, new_bullets, settle, without_known
 from reflector.curation.watching import adopting
 from reflector.events.event import Appended, Event
 from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import checked, exported, lines_of, load
-from reflector.files import read_bounded
+from reflector.files import error_words, read_bounded
+from reflector.ledger.errors import LedgerError
 from reflector.ledger.rows import Head
 from reflector.ledger.store import Ledger
+from reflector.locate import own_folder
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump
 from reflector.playbook.markdown import load_any
 from reflector.playbook.names import SECTIONS
+from reflector.project import Project
 from reflector.sessions import locks
-from reflector.sessions.spool import drop_words
+from reflector.sessions.spool import drop_words, pending_for
 
 #: Entries that the playbook has already, and events and files that still hold an erased text, are named up to so many.
 _NAMED = 12
@@ -264,36 +269,39 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
     --where, erases everything that holds a text, to the letter: events, copies of imported playbooks and queued hook
     deliveries; sessions that wait there are still recorded. With --session, erases what a session's events say, and
     names its transcript. The chain still verifies. Later exports and backups do not hold the text; earlier ones do.
+    Exits with 1 and names each copy of ours that could not be written again.
     """
     if [what, text, session].count(None) != 2:
         raise click.UsageError("name an event, a text with --where, or a --session")
     if why is None:
         raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
+    trouble = ""
     with place.pipeline() as pipeline:
-        ledger, folder, state = pipeline.ledger, pipeline.project.root / ".claude", pipeline.project.state_dir
+        ledger, project = pipeline.ledger, pipeline.project
         transcripts: list[str] = []
         if text is not None:
             erasure, where = holding(ledger, _typed(text)), "wherever it is said"
         else:
             erasure, where, transcripts = _of_named(ledger, what or session or "", whole=session is not None)
-        aside = entries.kept(pipeline.project.root)
-        files = copies(folder, erasure, aside)
-        waiting = [path for path in files if text is not None and path.is_relative_to(state / "spool")]
-        ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
+        places = _places(ledger, project)
+        files = places.holding(erasure)
+        waiting = [path for path in files if text is not None and path in places.deliveries]
+        ours = [path for path in files if path in waiting or path.is_relative_to(project.state_dir / "kept")]
         if text is not None:
-            _print_found(erasure, files, ours)
+            rewritten = places.rewritten if erasure.events else ()
+            _print_found(erasure, [path for path in files if path not in rewritten], places.is_ours)
         done, gone, others = list[Appended](), list[Path](), list[Event]()
         if erasure.events or files or erasure.stays:
             _ask(erasure, where, yes=yes)
             done = erase(ledger, erasure, why)
             pipeline.write()
-            for path in waiting:
-                drop_words(path)
-            gone = [path for path in copies(folder, erasure) if path in ours]
-            for path in gone:
-                path.unlink()
-            files = copies(folder, erasure, aside)
-            others = echoes(ledger, erasure) if text is None else []
+            trouble = _copied_again(ledger, project)
+            _each(waiting, drop_words)
+            gone = _each([path for path in places.holding(erasure) if path in ours], Path.unlink)
+            files = places.holding(erasure)
+            if text is None:  # other events may say the same, and so do the ledger's own copies
+                files = [path for path in files if not places.is_ours(path)]
+                others = echoes(ledger, erasure)
     new = sum(one.added for one in done)
     if new or ours:
         kept = sum(path not in gone for path in waiting)
@@ -303,7 +311,12 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
         click.echo(f"redacted already, at position {done[0].position}; the ledger's files were swept again")
     for transcript in transcripts:
         note(f"the agent's transcript is not ours; clean it by hand: {safe(transcript)}")
-    _name([f"the text is still in {path}" for path in files], "and in {} more files")
+    left = [path for path in files if places.is_ours(path)]
+    if trouble:
+        note(f"the copy of the ledger could not be written again ({trouble}); make that possible, and run this again")
+    for path in left:
+        note(f"the text is still in {path}")
+    _name([f"the text is still in {path}" for path in files if path not in left], "and in {} more files")
     _name(
         [
             f"position {event.position} ({event.type}) still says the same or belongs to it; "
@@ -312,6 +325,66 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
         ],
         "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it",
     )
+    if left or trouble:
+        raise click.exceptions.Exit(1)
+
+
+class _Places(NamedTuple):
+    """Where copies of a ledger's texts are.
+
+    folders     below which files are looked at: the project's and the person's own of it
+    mirrors     files of the project that hold the playbook
+    deliveries  of hooks, which wait to be recorded
+    rewritten   what the ledger writes again when something is erased
+    """
+
+    root: Path
+    folders: Sequence[Path]
+    mirrors: Sequence[Path]
+    deliveries: Sequence[Path]
+    rewritten: Sequence[Path]
+
+    def holding(self, erasure: Erasure) -> list[Path]:
+        """Return the files that hold a text that goes, or went."""
+        return copies(self.folders, erasure, (*self.mirrors, *self.deliveries))
+
+    def is_ours(self, path: Path) -> bool:
+        """Return whether we wrote a file, so that a text that stays there was not erased."""
+        own = (self.root / ".claude" / "reflector", *self.folders[1:])
+        named = (self.root / ".claude" / "playbook.json", *self.mirrors, *self.deliveries)
+        return path in named or any(map(path.is_relative_to, own))
+
+
+def _places(ledger: Ledger, project: Project) -> _Places:
+    """Return where the texts of a project's ledger may be besides it. Raises LedgerError."""
+    root, own = project.root, own_folder(str(project.root))
+    folders = [root / ".claude", *([Path(own)] if own else [])]
+    waiting = [one.path for part in ("", "waiting") for one in pending_for(root, part)]
+    spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
+    aside = entries.kept(root)
+    rewritten = [path for path in Path(own).rglob("*") if path not in aside] if own else []
+    held = [root / mirror.name for mirror in mirrors(ledger, project)]
+    return _Places(root, folders, held, [*waiting, *spooled], rewritten)
+
+
+def _copied_again(ledger: Ledger, project: Project) -> str:
+    """Bring the copy in the person's own folder up to date; return what keeps it from that, "" for nothing."""
+    try:
+        entries.keep(ledger, project.place)
+    except (OSError, LedgerError) as error:
+        return error_words(error)
+    return ""
+
+
+def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:
+    """Do something to each file; return those where it could be done. The others are named as what still holds the
+    text."""
+    done = []
+    for path in paths:
+        with suppress(OSError):
+            act(path)
+            done.append(path)
+    return done
 
 
 def _typed(text: str) -> str:
@@ -338,11 +411,10 @@ def _of_named(ledger: Ledger, named: str, *, whole: bool) -> tuple[Erasure, str,
     return planned(event), f"from the {event.type} at position {event.position}", []
 
 
-def _print_found(erasure: Erasure, files: Sequence[Path], ours: Sequence[Path]) -> None:
+def _print_found(erasure: Erasure, files: Sequence[Path], is_ours: Callable[[Path], bool]) -> None:
     rows: list[tuple[object, str, object]]
     rows = [(event.position, event.type, _short(text)) for event, texts in erasure.events for text in texts]
-    rows += [("", "a copy of ours", path) for path in ours]
-    rows += [("", "a file, not the ledger's", path) for path in files if path not in ours]
+    rows += [("", "a copy of ours" if is_ours(path) else "a file, not ours", path) for path in files]
     rows += [(event.position, event.type, "outside of its prose, which stays") for event in erasure.stays]
     table(("position", "what", "text"), rows, empty="Nothing holds this text.")
 

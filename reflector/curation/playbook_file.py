@@ -17,7 +17,8 @@ moment which this ledger does not know is another ledger's, or this one's before
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
@@ -421,10 +422,25 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     if not new:
         return
     keep(project, raw)
+    ledger.append([_adoption(loaded, raw, new)])
+
+
+@contextmanager
+def adopted_in_memory(project: Project) -> Iterator[Ledger]:
+    """A ledger in memory with the bullets of a playbook.json whose project can only be read. Raises PlaybookRefused,
+    OSError, LedgerError."""
+    with Ledger.open("sqlite://", project.config.playbook) as ledger:
+        found = look(ledger, project)
+        if found.kind == "baseline":
+            ledger.append([_adoption(found.loaded, found.raw, found.loaded.bullets)])
+        yield ledger
+
+
+def _adoption(loaded: Loaded, raw: bytes, bullets: Sequence[Bullet]) -> NewEvent:
     whole = digest(raw)
-    event_id = identity(ev.PLAYBOOK_IMPORTED, whole, *(b.name for b in new))
-    data = {"sha256": whole, "format": loaded.format, "bullets": [asdict(b) for b in new]}
-    ledger.append([NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")])
+    event_id = identity(ev.PLAYBOOK_IMPORTED, whole, *(bullet.name for bullet in bullets))
+    data = {"sha256": whole, "format": loaded.format, "bullets": [asdict(bullet) for bullet in bullets]}
+    return NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")
 
 
 def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:

@@ -193,6 +193,11 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield Check("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}")
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
+    try:
+        entries.keep(ledger, project.place)
+    except (OSError, LedgerError) as error:
+        what = f"the copy of the ledger was not brought up to date: {files.error_words(error)}"
+        yield Check("copy", what, "make its folder writable, or free space there; the next command writes the copy")
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)
     if wrong:

@@ -284,13 +284,19 @@ def _known(sql: Statements) -> tuple[int, int, list[Any]]:
 
 
 def _keep(ledger: Reader, head: int, state: list[Any]) -> None:
-    """Write the row, if that can be done at once."""
+    """Write the row, if that can be done at once and no event came since the counts were made.
+
+    A redaction removes the row, and a row that was counted before it would bring an erased text back.
+    """
     with (
         suppress(LedgerError),
         translated(ledger.engine.url.shown),
         write_transaction(ledger.engine, wait=False) as driver,
     ):
         to = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
+        (present_head,) = to.run(_HEAD).fetchone()
+        if present_head != head:
+            return
         to.run(
             "INSERT INTO cached_usage (playbook_id, code_version, position, state) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"

@@ -486,6 +486,12 @@ def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
     return [window for window in ledger.open_windows() if window.event_id not in tried]
 
 
+def unread_notes(project: Project) -> list[str]:
+    """Return notes on the sessions that an answer lacks because the ledger may only be read."""
+    waits = len(spool.pending_for(project.root))
+    return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
+
+
 def refresh(project: Project) -> list[str]:
     """Process the spool before a question is answered, unless another process is at it; return notes for the user, also
     on what the answer lacks. playbook.json is written only where sessions had ended: asking changes no file of the
@@ -496,8 +502,7 @@ def refresh(project: Project) -> list[str]:
             what = "a session is still being processed" if drains else "another command is at work on this playbook"
             return [f"{what}; ask again in a moment"]
         if pipeline.only_reads:
-            waits = len(spool.pending_for(project.root))
-            return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
+            return unread_notes(project)
         if spool.pending_for(project.root):
             _take_deliveries(pipeline, "due")
         else:
