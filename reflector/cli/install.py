@@ -259,9 +259,14 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
 
 
 def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
-    from reflector.curation.mirrors import add_mirror, remove_mirror
+    from reflector.curation.mirrors import add_mirror, checked, remove_mirror
 
     project = place.project()
+    names = tuple(map(checked, names))
+    if out and place.is_untouched:
+        for name in names:
+            click.echo(safe(f"{name} does not hold the playbook."))
+        return
     with place.pipeline() as pipeline:
         for name in names:
             if out:

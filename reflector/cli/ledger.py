@@ -110,6 +110,7 @@ def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: boo
             ledger.mend_triggers()
             for done in heads.mend(ledger, why):
                 note(f"reflector: {done}")
+    place.needs_playbook()
     kept = _rebuild(place, project)
     if as_json:
         print_json(RebuiltJson([], kept))
@@ -291,7 +292,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
     once; once_per_session: of one session. `reflector list --counting POLICY` shows what it would change.
     """
     if name is not None:
-        with place.changing() as opened:
+        with place.changing(begins=True) as opened:
             adopted = adopt(opened, name, reason=why)
         for change in adopted:
             click.echo(f"{name} since position {change.position}")

@@ -99,7 +99,9 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
         raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
     answer: ImportedJson | LoadedJson | Merged
     if not is_export:
-        answer = _adopt(place, file, rename=rename, dry_run=dry_run)
+        # A file without a bullet begins no playbook.
+        brings = dry_run or not place.is_untouched or _adopt(place, file, rename=rename, dry_run=True).bullets
+        answer = _adopt(place, file, rename=rename, dry_run=dry_run or not brings)
     elif _has_events(place):
         with place.changing() as ledger, _lines(file, "reading") as lines:
             answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
@@ -151,7 +153,7 @@ def _has_events(place: Place) -> bool:
 
 def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> ImportedJson:
     project = place.project()
-    with place.changing(dry_run=dry_run) as ledger:
+    with place.changing(dry_run=dry_run, begins=True) as ledger:
         raw = read_bounded(file, MAX_BYTES)
         loaded = load_any(raw, [row.name for row in ledger.rows()], project.first_number)
         if loaded.problems:
@@ -275,6 +277,7 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
         raise click.UsageError("name an event, a text with --where, or a --session")
     if why is None:
         raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
+    place.needs_playbook()
     trouble = ""
     with place.pipeline() as pipeline:
         ledger, project = pipeline.ledger, pipeline.project

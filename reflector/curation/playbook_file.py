@@ -55,14 +55,19 @@ _ADVICE = (ADVICE - {ev.BULLET_RECOUNTED}) | {ev.EVENT_REDACTED}
 #: shared      came through git, where it holds no time and no counts, and may have been edited since
 #: baseline    of no ledger, or of another one while this one never had a bullet: it is adopted with its counters
 #: another's   of another ledger, or of a later state that this one lost
+#: foreign     another tool's: it has no playbook's shape, and this ledger never wrote it; it is left alone
 #: unreadable  cannot be recorded, for a comma too many or a counter below 0; nothing but a rebuild overwrites it
-Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "unreadable"]
+Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "foreign", "unreadable"]
 
 _NOTHING = Loaded("sections")
 #: How the copies of playbook files in the folder `kept` begin: an adopted one or one that a rebuild replaced, and one
 #: that another ledger wrote.
 ADOPTED = "playbook"
 ANOTHERS = "another-ledger"
+FOREIGN = (
+    "{path} is not a playbook but another tool's file, so it is left alone; bullets that you add are kept in the ledger, "
+    "and agents are told them"
+)
 #: The copy of an edited file that a question read and left to be written; a later edit is compared with it.
 _EDITED = "edited.json"
 
@@ -91,11 +96,13 @@ class Found(NamedTuple):
 
 class Synced(NamedTuple):
     """What a synchronisation found: the copy of a file that another ledger wrote, the problems that make the file
-    unreadable, and the names that it gave to bullets of the file, by those in the file."""
+    unreadable, the names that it gave to bullets of the file, by those in the file, and whether it is another
+    tool's."""
 
     of_another: Path | None = None
     problems: tuple[Finding, ...] = ()
     renamed: Mapping[str, str] = MappingProxyType({})
+    is_foreign: bool = False
 
 
 class Known(NamedTuple):
@@ -113,6 +120,8 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
     found = look(ledger, project)
     if found.kind == "unreadable":
         return Synced(problems=found.loaded.problems)
+    if found.kind == "foreign":
+        return Synced(is_foreign=True)
     edits, is_edited = 0, False
     kept: Path | None = None
     stays = is_shared(project.root) and _may_stay(ledger, project, found)
@@ -169,6 +178,8 @@ def _look(ledger: Ledger, project: Project) -> Found:
         return Found("written", raw)
     rows = ledger.rows()
     loaded = _load(ledger, project, raw)
+    if loaded.format == "foreign" and not seen:
+        return Found("foreign", raw, loaded)
     if loaded.problems and rows:
         return Found("unreadable", raw, loaded)
     if loaded.problems:
@@ -209,7 +220,7 @@ def dumped(project: Project, bullets: Sequence[Bullet], updated_at: str | None) 
 def set_aside(project: Project) -> tuple[Path, str] | None:
     """Keep a copy of playbook.json and return its path and digest; None if there is no such file. Raises OSError."""
     raw = read(project.playbook_json)
-    return None if raw is None else (keep(project, raw), digest(raw))
+    return None if raw is None or load(raw).format == "foreign" else (keep(project, raw), digest(raw))
 
 
 def settle(ledger: Ledger, project: Project) -> Path | None:
@@ -219,7 +230,7 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
     edit of it: it is kept aside, and the next `sync` writes the file. Returns the copy, None if nothing had to be kept.
     """
     raw = read(project.playbook_json)
-    if raw is None or raw == render(ledger, project):
+    if raw is None or raw == render(ledger, project) or look(ledger, project).kind == "foreign":
         return None
     is_ours = _exported_at(ledger, project, load(raw).last_updated) is not None
     return None if is_ours else _give_up(ledger, project, raw)
@@ -519,6 +530,15 @@ def _kept(project: Project) -> Path:
 def kept_of_others(project: Project) -> list[Path]:
     """The copies of playbook.json that another ledger had written; they lie there until their owner removes them."""
     return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
+
+
+def foreign_note(project: Project) -> str:
+    """Return the note about a playbook.json of another tool, "" where there is none; asks no ledger."""
+    try:
+        raw = read(project.playbook_json)
+    except OSError:
+        return ""
+    return FOREIGN.format(path=project.playbook_json) if raw is not None and load(raw).format == "foreign" else ""
 
 
 def of_another(path: Path, kept: Path) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from reflector.config import ConfigError
 from reflector.curation.mirrors import take_mirrored, write_mirrored
-from reflector.curation.playbook_file import PlaybookRefused, known, of_another, sync
+from reflector.curation.playbook_file import FOREIGN, PlaybookRefused, known, of_another, sync
 from reflector.curation.proposals import proposals, sweep
 from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
@@ -105,9 +105,12 @@ def drain(
     `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
     otherwise are tried when their pause is over. `confirmed` is for `ask_model` of this project; the user's playbook
     keeps to what a day allows.
-    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
+    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError. A project that has nothing yet
+    is left as it is.
     """
     done = Drained()
+    if spool.is_untouched(project):
+        return done
     met: set[Path] = set()
     round_ = retry
     while True:
@@ -322,6 +325,8 @@ class Pipeline:
 
     def _sync(self, *, write: bool, later: bool = False) -> None:
         synced = sync(self.ledger, self.project, write=write, later=later)
+        if synced.is_foreign:
+            self.note(FOREIGN.format(path=self.project.playbook_json))
         if synced.of_another is not None:
             self.note(of_another(self.project.playbook_json, synced.of_another))
         for theirs, ours in synced.renamed.items():

@@ -117,6 +117,12 @@ class Scan:
         return said if self.messages else None
 
 
+def recognise(path: str | PathLike[str]) -> type[Conversation]:
+    """Return the format of a transcript. Raises as `scan` does."""
+    with _opened(path) as reading:
+        return reading.format
+
+
 def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
     """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat memory. Raises OSError
     (missing file, folder, no permission) and UnknownTranscript; never for what a line contains."""
