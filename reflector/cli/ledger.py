@@ -125,6 +125,7 @@ def _drift(project: Project) -> list[DriftJson]:
         playbook = fold(ledger.history())
         wanted = playbook_file.dumped(project, playbook.bullets(), playbook.updated_at).decode()
         tables = playbook_file.render(ledger, project).decode()
+        is_foreign = playbook_file.is_foreign(ledger, project)
     path = project.playbook_json
     raw = read_ours(path, MAX_BYTES) if path.exists() else b""
     at = load(raw).last_updated or playbook.updated_at
@@ -132,6 +133,8 @@ def _drift(project: Project) -> list[DriftJson]:
     written = raw.decode("utf-8", "replace")
     drift = []
     for name, text, due in (("the ledger's tables", tables, wanted), (str(path), written, as_written)):
+        if name == str(path) and is_foreign:
+            continue
         if text != due and (text or playbook.entries):
             lines = unified_diff(text.splitlines(), due.splitlines(), name, "the events", lineterm="")
             drift.append(DriftJson(name, [*lines]))

@@ -532,6 +532,14 @@ def kept_of_others(project: Project) -> list[Path]:
     return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
 
 
+def is_foreign(ledger: Ledger, project: Project) -> bool:
+    """Return whether playbook.json is another tool's. Raises LedgerError, OSError."""
+    try:
+        return look(ledger, project).kind == "foreign"
+    except PlaybookRefused:
+        return False
+
+
 def foreign_note(project: Project) -> str:
     """Return the note about a playbook.json of another tool, "" where there is none; asks no ledger."""
     try:
