@@ -65,8 +65,8 @@ _NOTHING = Loaded("sections")
 ADOPTED = "playbook"
 ANOTHERS = "another-ledger"
 FOREIGN = (
-    "{path} is not a playbook but another tool's file, so it is left alone; bullets that you add are kept in the ledger, "
-    "and agents are told them"
+    "{path} is not a playbook but another tool's file, so it is left alone; bullets that you add are kept in the "
+    "ledger, and agents are told them"
 )
 #: The copy of an edited file that a question read and left to be written; a later edit is compared with it.
 _EDITED = "edited.json"

@@ -85,7 +85,8 @@ def _task(place: Path) -> Task:
     files = tuple(read_folder(place / "files", _MOST_FILES, _MOST_BYTES))
     for file in files:
         if file.path in _READ and file.content is None:
-            raise Mistake(f"{place / 'files' / file.path} is a folder, and the advice is written to a file of that name")
+            folder = place / "files" / file.path
+            raise Mistake(f"{folder} is a folder, and the advice is written to a file of that name")
     return Task(place.name, prompt, check, files)
 
 
