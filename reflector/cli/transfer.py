@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ from reflector.files import error_words, read_bounded
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.rows import Head
 from reflector.ledger.store import Ledger
-from reflector.locate import own_folder
+from reflector.locate import AGENT_FILES, own_folder
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump
 from reflector.playbook.markdown import load_any
@@ -100,8 +100,13 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     answer: ImportedJson | LoadedJson | Merged
     if not is_export:
         # A file without a bullet begins no playbook.
-        brings = dry_run or not place.is_untouched or _adopt(place, file, rename=rename, dry_run=True).bullets
-        answer = _adopt(place, file, rename=rename, dry_run=dry_run or not brings)
+        answer, known = _adopt(place, file, rename=rename, dry_run=dry_run or place.is_untouched)
+        if answer.dry_run and not dry_run:
+            answer = _adopt(place, file, rename=rename)[0] if answer.bullets else replace(answer, dry_run=False)
+        for text in answer.notes[: len(answer.notes) - known]:
+            note(text)
+        already = answer.notes[len(answer.notes) - known :]
+        _name(already, "… and {:,} more that bullets say already; --json lists them")
     elif _has_events(place):
         with place.changing() as ledger, _lines(file, "reading") as lines:
             answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
@@ -151,7 +156,9 @@ def _has_events(place: Place) -> bool:
         return ledger.head().position > 0
 
 
-def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> ImportedJson:
+def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool = False) -> tuple[ImportedJson, int]:
+    """Import a file's bullets; return what came of it, and how many of its notes, the last ones, are of entries that
+    bullets say already."""
     project = place.project()
     with place.changing(dry_run=dry_run, begins=True) as ledger:
         raw = read_bounded(file, MAX_BYTES)
@@ -170,10 +177,8 @@ def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> Imported
                 import_bullets(ledger, project, loaded, raw, file)
                 undo = place.command("undo", str(ledger.head().position))
         new = [*restored, *new]
-    for text in loaded.notes:
-        note(text)
-    _name(known, "… and {:,} more that bullets say already; --json lists them")
-    return ImportedJson(len(new), [*loaded.notes, *known], dry_run, [bullet.line for bullet in new], undo)
+    lines = [bullet.line for bullet in new]
+    return ImportedJson(len(new), [*loaded.notes, *known], dry_run, lines, undo), len(known)
 
 
 def _load(place: Place, file: Path) -> LoadedJson:
@@ -336,20 +341,22 @@ class _Places(NamedTuple):
     """Where copies of a ledger's texts are.
 
     folders     below which files are looked at: the project's and the person's own of it
-    mirrors     files of the project that hold the playbook
+    read        files of the project that agents read, which may hold the playbook
+    mirrors     those that do, and are written again
     deliveries  of hooks, which wait to be recorded
     rewritten   what the ledger writes again when something is erased
     """
 
     root: Path
     folders: Sequence[Path]
+    read: Sequence[Path]
     mirrors: Sequence[Path]
     deliveries: Sequence[Path]
     rewritten: Sequence[Path]
 
     def holding(self, erasure: Erasure) -> list[Path]:
         """Return the files that hold a text that goes, or went."""
-        return copies(self.folders, erasure, (*self.mirrors, *self.deliveries))
+        return copies(self.folders, erasure, (*self.read, *self.deliveries))
 
     def is_ours(self, path: Path) -> bool:
         """Return whether we wrote a file, so that a text that stays there was not erased."""
@@ -367,7 +374,8 @@ def _places(ledger: Ledger, project: Project) -> _Places:
     aside = entries.kept(root)
     rewritten = [path for path in Path(own).rglob("*") if path not in aside] if own else []
     held = [root / mirror.name for mirror in mirrors(ledger, project)]
-    return _Places(root, folders, held, [*waiting, *spooled], rewritten)
+    read = [root / name for name in AGENT_FILES]
+    return _Places(root, folders, read, held, [*waiting, *spooled], rewritten)
 
 
 def _copied_again(ledger: Ledger, project: Project) -> str:

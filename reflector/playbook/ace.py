@@ -2,8 +2,8 @@
 
 Each of these is known: `bullets` or `skills` as an object by id or as a list, with the section in each of them;
 `sections` whose values are objects with their `bullets`, or lists; a list of such sections, or of bullets alone; and
-any of them inside of `playbook`. A bullet's text is its `content`, and its counters are `helpful` or `helpful_count`, also
-in `metadata`. A deprecated one is left out, with a note.
+any of them inside of `playbook`. A bullet's text is its `content`, and its counters are `helpful` or `helpful_count`,
+also in `metadata`. A deprecated one is left out, with a note.
 """
 
 from __future__ import annotations

@@ -360,8 +360,9 @@ def is_untouched(project: Project) -> bool:
     playbook.json of another tool is no playbook."""
     if project.has_ledger() or _has_playbook(project):
         return False
-    waits = any(pending_for(project.root, part) for part in ("", "waiting"))
-    return not (waits or failed(project.spool_dir) or _records(project.spool_dir / "silent"))
+    if any(_records(project.spool_dir / part) for part in ("", "waiting", "failed", "silent")):
+        return False
+    return not any(pending_for(project.root, part) for part in ("", "waiting"))
 
 
 def _has_playbook(project: Project) -> bool:
