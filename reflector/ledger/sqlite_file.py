@@ -161,7 +161,7 @@ def copy_of(path: Path, folder: Path) -> Path:
 
 def _states(folder: Folder, path: Path) -> dict[str, tuple[int, ...]]:
     """Return what changes with the files that hold a ledger, the main one first. Raises LedgerUnavailable."""
-    found = {}
+    found: dict[str, tuple[int, ...]] = {}
     for name in (path.name, f"{path.name}-wal"):
         if (there := _stat(folder, name)) is not None:
             _refuse_irregular(there, path)
