@@ -29,6 +29,11 @@ NOT_OURS = (
     "to with --project"
 )
 _NOT_REGULAR = "is not a regular file; put one there, or remove it"
+_NOT_COPIED = "is a link, or not a regular file; put a copy of the file there, or remove it"
+_TOO_LARGE = "has more than {:,} bytes; make it smaller, or remove it"
+_LINKED = "is a link, or a file in the place of a folder; name the folder that it leads to"
+#: The bits of a mode that tell what kind of file it is of, and those of a regular one.
+_KIND, _REGULAR = 0o170000, 0o100000
 #: Tells names apart that one process makes within one tick of a coarse clock.
 SERIAL = iter(range(1 << 62))
 
@@ -40,22 +45,27 @@ class Changed(Exception):
 class Folder:
     """One of our folders, held open: its files are reached by it, not by its path, which is absolute.
 
-    Links are followed above the last `.claude` only: a repository could ship one, and we would read and write wherever
-    it points. Raises OSError for a link, and for anything else that is not a folder.
+    Links are followed down to `top` only (default: what is above the last `.claude`): a repository could ship one, and
+    we would read and write wherever it points. Raises OSError for a link, and for anything else that is not a folder.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, top: str = "") -> None:
         self.path = path
-        top, claude, below = f"{path}/".rpartition("/.claude/")
-        fd = system.open(f"{top}/" if claude else below, FOLDER)
+        if not top:
+            above, claude, _ = f"{path}/".rpartition("/.claude/")
+            top = above if claude else path
+        fd = system.open(f"{top}/", FOLDER)
+        reached = top.rstrip("/")
         try:
-            for name in f".claude/{below}".rstrip("/").split("/") if claude else ():
-                top += f"/{name}"
-                above, fd = fd, system.open(name, FOLDER | NO_FOLLOW, dir_fd=fd)
-                system.close(above)
+            for name in path[len(top) :].split("/"):
+                if not name:
+                    continue
+                reached += f"/{name}"
+                above_fd, fd = fd, system.open(name, FOLDER | NO_FOLLOW, dir_fd=fd)
+                system.close(above_fd)
         except OSError as error:
             system.close(fd)
-            raise with_path(error, top) from None
+            raise with_path(error, reached) from None
         self.fd = fd
 
     def __enter__(self) -> "Folder":
@@ -137,7 +147,7 @@ def open_ours(path: "Path") -> "BinaryIO":
 
 
 def _regular(fd: int, path: str) -> "BinaryIO":
-    if system.fstat(fd).st_mode & 0o170000 != 0o100000:
+    if system.fstat(fd).st_mode & _KIND != _REGULAR:
         system.close(fd)
         raise OSError(22, _NOT_REGULAR, path)
     return open(fd, "rb")
@@ -148,13 +158,72 @@ def read_bounded(path: "Path", limit: int, opener: "Callable[[Path], BinaryIO]" 
     with opener(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise OSError(27, f"has more than {limit:,} bytes; make it smaller, or remove it", str(path))  # EFBIG
+        raise OSError(27, _TOO_LARGE.format(limit), str(path))  # EFBIG
     return content
 
 
 def read_ours(path: "Path", limit: int) -> bytes:
     """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit` bytes as well."""
     return read_bounded(path, limit, open_ours)
+
+
+def read_brought(path: "Path", limit: int) -> bytes:
+    """Return the bytes of a file that a person named and a repository may have brought: of a regular one of at most
+    `limit` bytes, reached as `named_folder` says. Raises OSError."""
+    with named_folder(path.parent) as folder:
+        if folder.stat(path.name).st_mode & _KIND != _REGULAR:
+            raise OSError(22, _NOT_COPIED, str(path))
+        with _regular(folder.open(path.name), str(path)) as file:
+            content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(27, _TOO_LARGE.format(limit), str(path))
+    return content
+
+
+class Brought:
+    """A file below a folder that a repository brought, with its path there; a folder in it has no content."""
+
+    __slots__ = ("content", "mode", "path")
+
+    def __init__(self, path: str, mode: int, content: bytes | None) -> None:
+        self.path, self.mode, self.content = path, mode, content
+
+
+def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought]":
+    """Return what is below a folder, in the order of the paths; [] for no such folder.
+
+    Raises OSError, by name, for a link and for anything else that is neither a regular file nor a folder, and where
+    there are more files or bytes than allowed.
+    """
+    found: list[Brought] = []
+    left, waiting = most_bytes, [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            folder = named_folder(path / below)
+        except FileNotFoundError:
+            if not below:
+                return []
+            raise
+        with folder:
+            for name in system.listdir(folder.fd):
+                inside = f"{below}/{name}".lstrip("/")
+                mode = folder.stat(name).st_mode
+                if len(found) >= most_files:
+                    raise OSError(27, f"has more than {most_files:,} files; leave some out", str(path))
+                if mode & _KIND == 0o040000:
+                    waiting.append(inside)
+                    found.append(Brought(inside, mode & 0o777, None))
+                    continue
+                if mode & _KIND != _REGULAR:
+                    raise OSError(22, _NOT_COPIED, f"{path}/{inside}")
+                with _regular(folder.open(name), f"{path}/{inside}") as opened:
+                    content = opened.read(left + 1)
+                left -= len(content)
+                if left < 0:
+                    raise OSError(27, _TOO_LARGE.format(most_bytes), str(path))
+                found.append(Brought(inside, mode & 0o777, content))
+    return sorted(found, key=lambda brought: brought.path)
 
 
 def read_file(path: str, limit: int) -> bytes:
@@ -231,17 +300,94 @@ def replace_file(
     Raises OSError, for anything but a regular file in its place as well.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = f".{path.name}.tmp"
     with folder_of(path) as folder:
+        _replace(folder, path.name, content, mode, last_look)
+
+
+def _replace(
+    folder: Folder,
+    name: str,
+    content: bytes,
+    mode: int | None,
+    last_look: "Callable[[], None] | None" = None,
+    new_mode: int = 0o644,
+) -> None:
+    temporary = f".{name}.tmp"
+    try:
+        present_mode = folder.stat(name).st_mode
+    except FileNotFoundError:
+        present_mode = 0
+    if present_mode and present_mode & _KIND != _REGULAR:
+        raise OSError(22, _NOT_REGULAR, f"{folder.path}/{name}")
+    folder.remove(temporary, missing_ok=True)
+    put(folder, temporary, name, content, mode or present_mode & 0o777 or new_mode, last_look)
+
+
+def write_named(path: "Path", content: bytes) -> None:
+    """Write a file that a person named, or that a command names by itself: beside its place, then under its name.
+
+    No link is followed: a clone could bring one at that name, or a folder on the way. Raises OSError.
+    """
+    mask = system.umask(0o077)
+    system.umask(mask)
+    with named_folder(path.parent, make=True) as folder:
+        _replace(folder, path.name, content, None, new_mode=0o666 & ~mask)
+
+
+def append_named(path: "Path", line: bytes) -> None:
+    """Append a line to a file that a person named, and sync it; no link is followed. Raises OSError."""
+    with named_folder(path.parent) as folder:
+        fd = folder.open(path.name, system.O_WRONLY | system.O_APPEND | system.O_CREAT)
         try:
-            there = folder.stat(path.name).st_mode
-        except FileNotFoundError:
-            there = 0
-        if there and there & 0o170000 != 0o100000:
-            raise OSError(22, _NOT_REGULAR, str(path))
-        mode = mode or there & 0o777
-        folder.remove(temporary, missing_ok=True)
-        put(folder, temporary, path.name, content, mode or 0o644, last_look)
+            if system.fstat(fd).st_mode & _KIND != _REGULAR:
+                raise OSError(22, _NOT_REGULAR, str(path))
+            write_all(fd, line)
+            system.fsync(fd)
+        finally:
+            system.close(fd)
+
+
+def named_folder(path: "Path", *, make: bool = False) -> Folder:
+    """Return a folder that a person named, open; with `make`, what is missing of it is made.
+
+    Its links are followed down to the working folder or to the repository that it is in, whichever is further up.
+    Raises OSError for a link below that.
+    """
+    folder = absolute(path)
+    top = _top_of(folder)
+    try:
+        reached = top
+        for name in folder[len(top) :].split("/") if make else ():
+            if not name:
+                continue
+            with Folder(reached, top) as held:
+                try:  # noqa: SIM105  contextlib is not worth its import
+                    system.mkdir(name, 0o777, dir_fd=held.fd)
+                except FileExistsError:
+                    pass
+            reached = f"{reached.rstrip('/')}/{name}"
+        return Folder(folder, top)
+    except OSError as error:
+        if error.strerror == NOT_OURS:
+            raise OSError(error.errno, _LINKED, error.filename) from None
+        raise
+
+
+def _top_of(folder: str) -> str:
+    """Return the folder down to which the links of a path are followed."""
+    from os.path import lexists
+
+    working = absolute(".")
+    top = above = folder
+    while above != "/" and not lexists(f"{above}/.git"):
+        above = above.rpartition("/")[0] or "/"
+    if above != "/":
+        top = above
+    if f"{top}/".startswith(f"{working}/"):
+        top = working
+    while top != "/" and not lexists(top):
+        top = top.rpartition("/")[0] or "/"
+    return top
 
 
 def put(

@@ -59,20 +59,7 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
         raise Broken(f"not UTF-8 at byte {error.start}") from None
     if not text:
         raise Broken("empty")
-    try:
-        try:
-            from _json import make_scanner
-
-            payload, end = make_scanner(_Decoding)(text, 0)  # type: ignore[arg-type]
-            if end != len(text):
-                raise Broken(f"more than one JSON value: the first ends at character {end}")
-        except (ImportError, OSError, StopIteration, SystemError):
-            # No C scanner here, or it met an error that it can put into words only where json was imported.
-            from json import loads
-
-            payload = loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Broken(f"not JSON: {error}") from None
+    payload = _parsed(text)
     if not isinstance(payload, dict):
         raise Broken(f"a JSON {type(payload).__name__}, not an object")
     event = payload.get("hook_event_name")
@@ -81,6 +68,51 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
     if not isinstance(event, str) or not event:
         raise Broken("no hook_event_name")
     return payload, text
+
+
+def _parsed(text: str) -> object:
+    """Return the JSON value of a text. Raises Broken, ImportError, OSError."""
+    try:
+        try:
+            from _json import make_scanner
+
+            value, end = make_scanner(_Decoding)(text, 0)  # type: ignore[arg-type]
+            if end != len(text):
+                raise Broken(f"more than one JSON value: the first ends at character {end}")
+            return value
+        except (ImportError, OSError, StopIteration, SystemError):
+            # No C scanner here, or it met an error that it can put into words only where json was imported.
+            from json import loads
+
+            return loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Broken(f"not JSON: {error}") from None
+
+
+def has_only_a_strangers_file(project: str) -> bool:
+    """Return whether all that makes a folder a project is a playbook.json of another tool."""
+    claude = project.rstrip("/") + "/.claude/"
+    for name in ("reflector", "reflector.toml"):
+        try:
+            system.lstat(claude + name)
+            return False
+        except OSError:
+            pass
+    try:
+        raw = read_file(claude + "playbook.json", MAX_PAYLOAD + 1)
+        text = raw.removeprefix(BYTE_ORDER_MARK).decode().strip(" \t\r\n")
+    except (OSError, ValueError):  # whoever reads it says why
+        return False
+    if len(raw) > MAX_PAYLOAD or ('"version": "1.0"' in text and '"sections": {' in text):  # as we write it
+        return False
+    from reflector.playbook.shape import is_playbook, may_be_playbook
+
+    try:
+        return not is_playbook(_parsed(text))
+    except Broken:
+        return not may_be_playbook(text)
+    except (ImportError, OSError):
+        return False
 
 
 def file_name(identity: str) -> str:

@@ -19,7 +19,7 @@ from reflector import authorship, entries, locate
 from reflector.config import SETTINGS, Config, Layer, load_config
 from reflector.files import absolute, open_state
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
-from reflector.ledger.sqlite_file import had_ledger
+from reflector.ledger.sqlite_file import can_be_written, had_ledger
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.playbook.names import USER_FIRST
@@ -135,6 +135,13 @@ class Project:
             ) from error
         return self.state_dir
 
+    @property
+    def is_only_read(self) -> bool:
+        """Whether the project's own ledger cannot be written, nor begun where it is missing."""
+        folder = next(one for one in (self.state_dir, *self.state_dir.parents) if one.exists())
+        there = self.ledger_file if folder == self.state_dir else folder / "any"
+        return not self.config.ledger_url and not can_be_written(there)
+
     def has_ledger(self) -> bool:
         """False when this project never had a ledger file of its own; a configured URL counts as existing.
 
@@ -145,16 +152,20 @@ class Project:
         return entries.copied(self.root).position > 0
 
     def open_ledger(self, *, mends: bool = False) -> Ledger:
-        """Open the project's ledger; create it on first use. One who `mends` it is not kept from it by a table that
-        says that a newer version wrote it. Raises a LedgerError."""
+        """Open the project's ledger; create it on first use. Of one that cannot be written a copy is opened, which
+        refuses to append. One who `mends` it is not kept from it by a table that says that a newer version wrote it.
+        Raises a LedgerError."""
         if self.config.ledger_url:
             shared = Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
             shared.draw = authorship.draw
             return shared
-        self.make_state_dir()
+        is_asked = self.is_only_read and self.ledger_file.exists()
+        if not is_asked:
+            self.make_state_dir()
         entries.admit(self.place)
+        open_ = Ledger.open_copy if is_asked else Ledger.open_file
         try:
-            ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
+            ledger = open_(self.ledger_file, self.config.playbook, mends=mends)
         except LedgerCorrupt as error:
             back = entries.way_back(self.root, self.ledger_file)
             raise type(error)(f"{error}; {back}") if back else error from error

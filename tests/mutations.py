@@ -147,7 +147,7 @@ MUTATIONS = [
     Mutation(STARTING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
-    Mutation(AGREED, "for name in (*_COMMON, *client.variables_of(environ)) if", "for name in environ if", JUDGED),
+    Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
     Mutation(AGENT, "env=dict(environ)", "env={**os.environ, **environ}", JUDGED),
     Mutation(CONFIG, 'own.get("backend") == "agent"', "False", JUDGED),
     Mutation(CONFIG, '"base_url", "judge_client",', '"base_url",', JUDGED),
@@ -340,7 +340,7 @@ MUTATIONS = [
     Mutation(CONFIG, "        if key in own:\n", "        if False:\n", CONFIGURED),
     Mutation(CONFIG, "not least <= value <= most:", "value > most:", CONFIGURED),
     # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
-    Mutation(FAST, ".is_project(project) or not locate.exists(project) or", ".is_project(project) or", HOOK),
+    Mutation(FAST, "if not locate.exists(project) or locate", "if locate", HOOK),
     Mutation(FAST, 'event in handover.STOPS and "parent_agent_id" in payload', "False", ("tests/cli/test_install.py",)),
     Mutation(FAST, "drain = event not in handover.STOPS", "drain = False", ("tests/hooks/test_drain_start.py",)),
     Mutation(FAST, 'start = locate.environment("CLAUDE_PROJECT_DIR")\n', 'start = ""\n', HOOK),

@@ -246,7 +246,7 @@ def test_an_older_state_of_a_ledger_is_used_and_verify_says_how_its_events_come_
     assert "lacks events that it had before" in agent.call("verify", code=1).out
     for question in ("doctor", "status"):
         assert f"reflector import {aside}" in agent.call(question, code=1).out
-    assert str(aside) in agent.call("redact", "--where", "After monday", "--why", "a name", "--yes").err
+    assert str(aside) in agent.call("redact", "--where", "After monday", "--why", "a name", "--yes", code=1).err
     agent.call("import", aside)
     assert "pat-003" in {one["name"] for one in agent.json("list")}
     assert agent.call("verify").out == ""

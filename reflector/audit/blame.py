@@ -112,12 +112,13 @@ class Step:
 
 def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
     """The steps of a bullet's counters, oldest first, as of now or of a moment. Raises UnknownBullet, LedgerError."""
-    then = past or Past(ledger)
-    if then.row(name) is None:
-        if past is None and ledger.row(name) is not None:
-            then.family(name)  # raises: a table alone has the bullet
-        raise UnknownBullet(name)
-    return blames(ledger, [name], then)[name]
+    with ledger.snapshot():
+        then = past or Past(ledger)
+        if then.row(name) is None:
+            if past is None and ledger.row(name) is not None:
+                then.family(name)  # raises: a table alone has the bullet
+            raise UnknownBullet(name)
+        return blames(ledger, [name], then)[name]
 
 
 def blames(ledger: Ledger, names: Collection[str], then: Past) -> dict[str, list[Step]]:

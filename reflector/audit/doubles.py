@@ -88,18 +88,19 @@ class DoubleCounts:
 
 def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
     """Return the doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError."""
-    then = past or Past(ledger)
-    standing = Standing(then)
-    with ledger.asking() as sql:
-        tags = verdicts_in(sql, then.position)
-        counted = [tag for tag in tags if tag.tag and standing.fault(tag) is None]
-        rows = sorted(row for row in _surplus(sql, then.position, tags, counted) if name in (None, row[2]))
-    sessions = {tag.position: tag.session_id for tag in counted}
-    classes = tuple(_grouped(code, [row for row in rows if row[1] == code], sessions) for code in CLASSES)
-    names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
-    counters = [then.counters(names, counting) for counting in COUNTINGS]
-    totals = tuple(Totals(one, *(Counters(*found[one]) for found in counters)) for one in names)
-    return DoubleCounts(then.counting, classes, totals)
+    with ledger.snapshot():
+        then = past or Past(ledger)
+        standing = Standing(then)
+        with ledger.asking() as sql:
+            tags = verdicts_in(sql, then.position)
+            counted = [tag for tag in tags if tag.tag and standing.fault(tag) is None]
+            rows = sorted(row for row in _surplus(sql, then.position, tags, counted) if name in (None, row[2]))
+        sessions = {tag.position: tag.session_id for tag in counted}
+        classes = tuple(_grouped(code, [row for row in rows if row[1] == code], sessions) for code in CLASSES)
+        names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
+        counters = [then.counters(names, counting) for counting in COUNTINGS]
+        totals = tuple(Totals(one, *(Counters(*found[one]) for found in counters)) for one in names)
+        return DoubleCounts(then.counting, classes, totals)
 
 
 _COMPLETIONS: Final = (

@@ -170,12 +170,36 @@ class Place:
             yield pipeline
         self._note(pipeline.notes)
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the project has nothing of ours yet."""
+        from reflector.sessions import spool
+
+        return spool.is_untouched(self.project())
+
+    def needs_playbook(self) -> None:
+        """Raise where the project has nothing of ours yet, so that a command makes nothing there."""
+        if self.is_untouched:
+            raise click.UsageError(
+                f"there is no playbook in {self.project().root}; begin one with `{self.command('add')}`"
+            )
+
     @contextmanager
-    def changing(self, project: Project | None = None, *, dry_run: bool = False) -> Iterator[Ledger]:
-        """The project's ledger, and playbook.json is written as it says at the end; for a dry run only to be asked."""
-        if dry_run:
+    def changing(
+        self, project: Project | None = None, *, dry_run: bool = False, begins: bool = False
+    ) -> Iterator[Ledger]:
+        """The project's ledger, and playbook.json is written as it says at the end; for a dry run only to be asked.
+
+        What has nothing to change in a project without a playbook gets an empty ledger in memory: only a command that
+        `begins` a playbook makes one.
+        """
+        from reflector.sessions import spool
+
+        if dry_run or (not begins and spool.is_untouched(project or self.project())):
             with self.reading() as ledger:
                 yield ledger
+                if ledger.engine.url.in_memory and ledger.head().position:
+                    raise RuntimeError("a command that does not begin a playbook appended to one")
             return
         with self.pipeline(project) as pipeline:
             yield pipeline.ledger
@@ -183,29 +207,45 @@ class Place:
 
     def write(self, project: Project) -> None:
         """Write the project's playbook.json as its ledger says; waits as `pipeline` does."""
-        with self.changing(project):
+        with self.changing(project, begins=True):
             pass
 
     @contextmanager
     def reading(self) -> Iterator[Ledger]:
         """The project's ledger for a question, after recording queued deliveries and edits of playbook.json.
 
-        A question never waits for a drain that is at work, and without a playbook it leaves
-        nothing behind.
+        A question never waits for a drain that is at work, and sees one state of the ledger. Without a playbook it
+        leaves nothing behind, and where the project can only be read it records nothing.
         """
         from reflector.sessions import spool
 
         project = self.project()
         if spool.is_untouched(project):
+            from reflector.curation.playbook_file import foreign_note
             from reflector.ledger.store import Ledger
 
+            self._note(filter(None, [foreign_note(project)]))
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
+        if project.is_only_read and not project.has_ledger():
+            from reflector.curation.playbook_file import adopted_in_memory
+
+            with adopted_in_memory(project) as adopted:
+                yield adopted
+            return
         with project.open_ledger() as ledger:
+            if ledger.only_reads:
+                from reflector.sessions.drain import unread_notes
+
+                self._note(unread_notes(project))
+                with ledger.snapshot():
+                    yield ledger
+                return
             before = spool.seen(project, ledger)
             if spool.was_seen(project, before):
-                yield ledger
+                with ledger.snapshot():
+                    yield ledger
                 return
         from reflector.sessions.drain import refresh
 
@@ -214,7 +254,8 @@ class Place:
             with project.open_ledger() as ledger:
                 if not notes and before is not None and spool.seen(project, ledger) == before:
                     spool.keep_seen(project, before)
-                yield ledger
+                with ledger.snapshot():
+                    yield ledger
         finally:  # below the answer, where a long one leaves them in sight
             self._note(notes)
 

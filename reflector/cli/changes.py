@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from reflector.cli.options import (
 from reflector.cli.output import note, print_json, safe, shaped, span
 from reflector.curation.acts import NotByItself, newest
 from reflector.curation.changes import Step, apply, planned
-from reflector.curation.playbook_file import checkpoint_of, digest, untaken
+from reflector.curation.playbook_file import checkpoint_of, digest, look, untaken
 from reflector.curation.undoing import (
     CHANGING,
     Import,
@@ -117,8 +117,9 @@ def _tell(
     note(f"Undo: {undo}" if undo else otherwise)
 
 
-def _command(function: Callable[..., Sequence[Change]]) -> Callable[..., None]:
-    """Make a function from a ledger to changes of its live bullets a command's, with `--dry-run` and `--json`."""
+def _command(function: Callable[..., Sequence[Change]], *, begins: bool = False) -> Callable[..., None]:
+    """Make a function from a ledger to changes of its live bullets a command's, with `--dry-run` and `--json`; one that
+    `begins` a playbook makes the ledger."""
 
     @wraps(function)
     @dry_run_option
@@ -126,7 +127,7 @@ def _command(function: Callable[..., Sequence[Change]]) -> Callable[..., None]:
     @click.pass_obj
     def asked(place: Place, /, dry_run: bool, as_json: bool, why: str | None = None, **own: Any) -> None:
         reason = quote(why, 200) if why is not None else None
-        with place.changing(dry_run=dry_run) as ledger:
+        with place.changing(dry_run=dry_run, begins=begins) as ledger:
             before, changes = ledger.bullets(), function(ledger, **own)
             for name in (name for change in changes for name in change.about):
                 find_bullet(ledger, name, live=True)
@@ -154,7 +155,7 @@ def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
 @click.command()
 @click.argument("section", type=SECTION)
 @click.argument("text")
-@_command
+@partial(_command, begins=True)
 def add(_: Ledger, section: str, text: str) -> Sequence[Change]:
     """Add a bullet under the next free name.
 
@@ -356,10 +357,16 @@ def edit(place: Place) -> None:
     """
     project = place.project()
     file = project.playbook_json
+    nothing = click.ClickException(f"there is no bullet to edit; add the first with `{place.command('add')}`")
+    if place.is_untouched:
+        raise nothing
     with place.pipeline() as pipeline:
         opened = pipeline.ledger.head().position
-    if not file.exists():
-        raise click.ClickException(f"there is no bullet to edit; add the first with `{place.command('add')}`")
+        kind = look(pipeline.ledger, project).kind
+    if kind == "foreign":
+        raise click.ClickException(f"{file} is another tool's; change bullets with `{place.command('revise')}`")
+    if kind == "missing":
+        raise nothing
     given = file.read_bytes()
     while True:
         edited(f"edit {file}", file=file)

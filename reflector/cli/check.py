@@ -136,7 +136,9 @@ def check(
     project = _with_judge(place, judge)
     advice = advice_of(project.root, files)
     if not advice.lines:
-        looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md or rules, for none is there"
+        unread = [one for one in advice.left if one.startswith("not followed: ")]
+        none = ", ".join(unread) or "none is there"
+        looked = ", ".join(advice.files) or f"CLAUDE.md, AGENTS.md, GEMINI.md or rules: {none}"
         raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
     with _ledger(project) as ledger:
         known = history.recorded(project, ledger)

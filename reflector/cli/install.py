@@ -185,7 +185,8 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
     from reflector.reflection.backends.agent_clients import JUDGES
     from reflector.reflection.protocol import BackendError
 
-    there, agreeing = consent.found(), {}
+    project = place.folder()
+    there, agreeing = consent.found(project=project), {}
     if named is not None:
         if named.name not in there:
             raise click.ClickException(f"{named.title} is not on your PATH; install it, and run this again")
@@ -198,9 +199,11 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
             note(f"reflector: {client.title} is not asked: {error}")
             continue
         agreeing[name] = one
-        where = {key: one.environ[key] for key in one.environ if key.endswith("_URL")}
-        asks = ", ".join([client.model or "its default model", *(f"{key} {url}" for key, url in where.items())])
-        click.echo(safe(f"{client.title} {version}, {one.path}: {asks}"))
+        click.echo(safe(f"{client.title} {version}, {one.path}: {client.model or 'its default model'}, started with"))
+        for line in consent.shown(one):
+            click.echo(safe(f"  {line}"))
+        for variable in consent.left_out(name, project=project):
+            note(f"  {variable} names a place in this project or working folder, and is not kept")
     if not agreeing:
         raise click.ClickException(f"no agent here can judge; these can: {', '.join(JUDGES)}")
     config = load_config(place.folder())
@@ -259,9 +262,14 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
 
 
 def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
-    from reflector.curation.mirrors import add_mirror, remove_mirror
+    from reflector.curation.mirrors import add_mirror, checked, remove_mirror
 
     project = place.project()
+    names = tuple(map(checked, names))
+    if out and place.is_untouched:
+        for name in names:
+            click.echo(safe(f"{name} does not hold the playbook."))
+        return
     with place.pipeline() as pipeline:
         for name in names:
             if out:

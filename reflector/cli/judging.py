@@ -173,6 +173,7 @@ def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_ask
     """Record that sessions are not judged any more; `reflect SESSION` judges one after all."""
     if not (is_asked and sessions and why):
         raise click.UsageError("--give-up and --why belong together, with a session: reflect --give-up ID --why TEXT")
+    place.needs_playbook()
     project = place.project()
     with place.pipeline(project) as pipeline:
         for given in sessions:

@@ -110,6 +110,7 @@ def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: boo
             ledger.mend_triggers()
             for done in heads.mend(ledger, why):
                 note(f"reflector: {done}")
+    place.needs_playbook()
     kept = _rebuild(place, project)
     if as_json:
         print_json(RebuiltJson([], kept))
@@ -124,6 +125,7 @@ def _drift(project: Project) -> list[DriftJson]:
         playbook = fold(ledger.history())
         wanted = playbook_file.dumped(project, playbook.bullets(), playbook.updated_at).decode()
         tables = playbook_file.render(ledger, project).decode()
+        is_foreign = playbook_file.is_foreign(ledger, project)
     path = project.playbook_json
     raw = read_ours(path, MAX_BYTES) if path.exists() else b""
     at = load(raw).last_updated or playbook.updated_at
@@ -131,6 +133,8 @@ def _drift(project: Project) -> list[DriftJson]:
     written = raw.decode("utf-8", "replace")
     drift = []
     for name, text, due in (("the ledger's tables", tables, wanted), (str(path), written, as_written)):
+        if name == str(path) and is_foreign:
+            continue
         if text != due and (text or playbook.entries):
             lines = unified_diff(text.splitlines(), due.splitlines(), name, "the events", lineterm="")
             drift.append(DriftJson(name, [*lines]))
@@ -291,7 +295,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
     once; once_per_session: of one session. `reflector list --counting POLICY` shows what it would change.
     """
     if name is not None:
-        with place.changing() as opened:
+        with place.changing(begins=True) as opened:
             adopted = adopt(opened, name, reason=why)
         for change in adopted:
             click.echo(f"{name} since position {change.position}")

@@ -152,13 +152,12 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 
         lesson: its id or the beginning of it. why: what happened, such as the test that passes now.
         """
-        with _errors_for_the_agent(), place.again().pipeline() as pipeline:
+        with _errors_for_the_agent(), place.again().changing() as ledger:
             if outcome not in SAID:
                 raise Mistake(f"outcome is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}")
-            id = lesson_book(pipeline.ledger).named(lesson).id
-            observe_outcome(pipeline.ledger, id, SAID[outcome], quote(why, _MOST_REASON), source="agent")
-            one = lesson_book(pipeline.ledger).named(id)
-            pipeline.write()
+            id = lesson_book(ledger).named(lesson).id
+            observe_outcome(ledger, id, SAID[outcome], quote(why, _MOST_REASON), source="agent")
+            one = lesson_book(ledger).named(id)
         return {"lesson": id[:8], "effectiveness": one.effectiveness, "confidence": one.confidence, "state": one.state}
 
 

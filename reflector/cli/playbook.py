@@ -20,6 +20,7 @@ from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, SECTION, Question, as_of_option, past, question
 from reflector.cli.output import counted, note, shaped, short_time, table
 from reflector.events.event import BULLET_CHECKED, time_of, written
+from reflector.files import write_named
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import interval
@@ -265,7 +266,7 @@ def report(
             page = Page(ledger, asked.then, live, uses.found, project=project, command=command, since=since)
         from reflector.report.html import page_html
 
-        out.write_text(page_html(page, begun, share=share), "utf-8")
+        write_named(out, page_html(page, begun, share=share).encode())
     note(f"wrote {out}")
     if opens:
         click.launch(out.resolve().as_uri())
@@ -277,11 +278,11 @@ def _explore(place: Place, folder: Path) -> None:
 
     with place.reading() as ledger:
         url = ledger.engine.url
+        database = place.project().ledger_file if ledger.only_reads else Path(url.database)
     if not url.is_file:
         raise click.ClickException(f"Datasette reads SQLite files, and the ledger is {url.shown}; back it up to a file")
     text = (files("reflector.report") / "templates" / "datasette.json").read_text("utf-8")
-    folder.mkdir(parents=True, exist_ok=True)
     written = folder / "metadata.json"
-    written.write_text(text.replace('"ledger"', json.dumps(Path(url.database).stem)), "utf-8")
-    click.echo(shlex.join(["datasette", url.database, "--metadata", str(written)]))
+    write_named(written, text.replace('"ledger"', json.dumps(database.stem)).encode())
+    click.echo(shlex.join(["datasette", str(database), "--metadata", str(written)]))
     note("Charts are at /-/dashboards. Install it with: pip install datasette datasette-dashboards")

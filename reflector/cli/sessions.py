@@ -21,6 +21,7 @@ from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
 from reflector.sessions.intake import Source, Taken, WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
+from reflector.transcripts.reading import recognise
 
 if TYPE_CHECKING:
     from reflector.sessions.history import Found, Imported
@@ -67,6 +68,9 @@ def ingest(place: Place, files: tuple[Path, ...], window: WindowMode, backend: s
     project = place.project(backend=backend)
     found: list[tuple[Path, Taken]] = []
     failed: list[str] = []
+    if place.is_untouched and (unread := _unread(files)) and len(unread) == len(files):
+        _print_unread(unread, as_json=as_json)
+        raise click.exceptions.Exit(1)
     with place.pipeline(project) as pipeline:
         with progress(len(files), "recording") as bar:
             for path in files:
@@ -97,6 +101,24 @@ def ingest(place: Place, files: tuple[Path, ...], window: WindowMode, backend: s
         note(f"reflector: {line}")
     if failed or any(one.outcome == "failed" for one in reflected):
         raise click.exceptions.Exit(1)
+
+
+def _unread(files: Sequence[Path]) -> list[str]:
+    """Return a line for each file that is no transcript: files that are none begin no playbook."""
+    unread = []
+    for path in files:
+        try:
+            recognise(path)
+        except (OSError, ValueError) as error:
+            unread.append(_error_words(path, error))
+    return unread
+
+
+def _print_unread(unread: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json(IngestedJson([], unread))
+    for line in unread:
+        note(f"reflector: {line}")
 
 
 def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tuple[FileJson, str]:

@@ -20,7 +20,7 @@ from reflector.cli.app import Place, reflector
 from reflector.cli.options import json_option
 from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, shaped, short_time, table
 from reflector.cli.table import GROUPS
-from reflector.curation.playbook_file import kept_of_others, of_another, read, untaken
+from reflector.curation.playbook_file import foreign_note, kept_of_others, of_another, read, untaken
 from reflector.events import event as ev
 from reflector.hooks import fast
 from reflector.ledger.errors import LedgerError
@@ -176,6 +176,8 @@ def status(place: Place, everything: bool, as_json: bool) -> None:
         print_json(found)
     else:
         _print(place, found)
+        if not found.problems and (text := foreign_note(place.project())):
+            note(text)
     if found.spool.failed or found.spool.broken or _TROUBLED & found.windows.keys() or found.problems:
         raise click.exceptions.Exit(1)
 
@@ -223,7 +225,10 @@ def _problems(project: Project) -> Iterator[str]:
         except OSError as error:
             yield os_error_words(error)
         else:
-            yield from (f"{path}: {problem}" for problem in (load(raw).problems if raw is not None else ()))
+            loaded = load(raw) if raw is not None else None
+            # What the ledger thinks of a file that is no playbook is known where it is open.
+            if loaded is not None and loaded.format != "foreign":
+                yield from (f"{path}: {problem}" for problem in loaded.problems)
     yield from (of_another(project.playbook_json, kept) for kept in kept_of_others(project))
     if not project.config.ledger_url and (reason := locks.why_none(project.state_dir)):
         yield f"{reason}; see `reflector doctor`"
@@ -232,7 +237,8 @@ def _problems(project: Project) -> Iterator[str]:
 def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJson) -> None:
     head = ledger.head()
     last = head.recorded_at if head.position else None
-    found.ledger = LedgerJson(ledger.engine.url.public, head.position, head.chain, last, ledger.counting())
+    where = str(project.ledger_file) if ledger.only_reads else ledger.engine.url.public
+    found.ledger = LedgerJson(where, head.position, head.chain, last, ledger.counting())
     found.bullets = len(ledger.bullets())
     found.problems += [f"{lost.message}; {lost.remedy}"] if (lost := missed(project, ledger)) else []
     found.windows = ledger.window_states()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -29,21 +30,25 @@ from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
 from reflector.curation.edits import under_free_names
 from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
+from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import PlaybookRefused, import_bullets, new_bullets, settle, without_known
 from reflector.curation.watching import adopting
 from reflector.events.event import TRIAL_OPENED, Appended, Event
 from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import checked, exported, lines_of, load
-from reflector.files import read_bounded
+from reflector.files import error_words, read_bounded
+from reflector.ledger.errors import LedgerError
 from reflector.ledger.rows import Head
 from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger
+from reflector.locate import AGENT_FILES, own_folder
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump
 from reflector.playbook.markdown import load_any
 from reflector.playbook.names import SECTIONS
+from reflector.project import Project
 from reflector.sessions import locks
-from reflector.sessions.spool import drop_words
+from reflector.sessions.spool import drop_words, pending_for
 
 #: Entries that the playbook has already, and events and files that still hold an erased text, are named up to so many.
 _NAMED = 12
@@ -96,7 +101,14 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     answer: ImportedJson | LoadedJson | Merged
     trials: list[str] = []
     if not is_export:
-        answer = _adopt(place, file, rename=rename, dry_run=dry_run)
+        # A file without a bullet begins no playbook.
+        answer, known = _adopt(place, file, rename=rename, dry_run=dry_run or place.is_untouched)
+        if answer.dry_run and not dry_run:
+            answer = _adopt(place, file, rename=rename)[0] if answer.bullets else replace(answer, dry_run=False)
+        for text in answer.notes[: len(answer.notes) - known]:
+            note(text)
+        already = answer.notes[len(answer.notes) - known :]
+        _name(already, "… and {:,} more that bullets say already; --json lists them")
     elif _has_events(place):
         with place.changing() as ledger, _lines(file, "reading") as lines:
             before = ledger.head().position
@@ -166,9 +178,11 @@ def _has_events(place: Place) -> bool:
         return ledger.head().position > 0
 
 
-def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> ImportedJson:
+def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool = False) -> tuple[ImportedJson, int]:
+    """Import a file's bullets; return what came of it, and how many of its notes, the last ones, are of entries that
+    bullets say already."""
     project = place.project()
-    with place.changing(dry_run=dry_run) as ledger:
+    with place.changing(dry_run=dry_run, begins=True) as ledger:
         raw = read_bounded(file, MAX_BYTES)
         loaded = load_any(raw, [row.name for row in ledger.rows()], project.first_number)
         if loaded.problems:
@@ -184,10 +198,8 @@ def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool) -> Imported
             import_bullets(ledger, project, loaded, raw, file, tx)
             undo = place.command("undo", span(before + 1, ledger.head().position))
         new = [*restored, *new]
-    for text in loaded.notes:
-        note(text)
-    _name(known, "… and {:,} more that bullets say already; --json lists them")
-    return ImportedJson(len(new), [*loaded.notes, *known], dry_run, [bullet.line for bullet in new], undo)
+    lines = [bullet.line for bullet in new]
+    return ImportedJson(len(new), [*loaded.notes, *known], dry_run, lines, undo), len(known)
 
 
 def _load(place: Place, file: Path) -> tuple[LoadedJson, list[str]]:
@@ -288,40 +300,41 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
     --where, erases everything that holds a text, to the letter: events, copies of imported playbooks and queued hook
     deliveries; sessions that wait there are still recorded. With --session, erases what a session's events say, and
     names its transcript. The chain still verifies. Later exports and backups do not hold the text; earlier ones do.
+    Exits with 1 and names each copy of ours that could not be written again.
     """
     if [what, text, session].count(None) != 2:
         raise click.UsageError("name an event, a text with --where, or a --session")
     if why is None:
         raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
+    place.needs_playbook()
+    trouble = ""
     with place.pipeline() as pipeline:
-        ledger, folder, state = pipeline.ledger, pipeline.project.root / ".claude", pipeline.project.state_dir
+        ledger, project = pipeline.ledger, pipeline.project
         transcripts: list[str] = []
         if text is not None:
             erasure, where = holding(ledger, _typed(text)), "wherever it is said"
         else:
             erasure, where, transcripts = _of_named(ledger, what or session or "", whole=session is not None)
-        aside = entries.kept(pipeline.project.root)
-        before = before_upgrade(Path(ledger.engine.url.database)) if ledger.engine.url.is_file else None
-        if before is not None and not before.file.is_relative_to(folder):
-            aside.append(before.file)
-        files = copies(folder, erasure, aside)
-        waiting = [path for path in files if text is not None and path.is_relative_to(state / "spool")]
-        ours = [path for path in files if path in waiting or path.is_relative_to(state / "kept")]
-        ours += [before.file] if before is not None and before.file in files else []
+        places = _places(ledger, project)
+        files = places.holding(erasure)
+        waiting = [path for path in files if text is not None and path in places.deliveries]
+        ours = [path for path in files if path in waiting or path.is_relative_to(project.state_dir / "kept")]
+        ours += [path for path in files if path == places.before_upgrade]
         if text is not None:
-            _print_found(erasure, files, ours)
+            rewritten = places.rewritten if erasure.events else ()
+            _print_found(erasure, [path for path in files if path not in rewritten], places.is_ours)
         done, gone, others = list[Appended](), list[Path](), list[Event]()
         if erasure.events or files or erasure.stays:
             _ask(erasure, where, yes=yes)
             done = erase(ledger, erasure, why)
             pipeline.write()
-            for path in waiting:
-                drop_words(path)
-            gone = [path for path in copies(folder, erasure, aside) if path in ours]
-            for path in gone:
-                path.unlink()
-            files = copies(folder, erasure, aside)
-            others = echoes(ledger, erasure) if text is None else []
+            trouble = _copied_again(ledger, project)
+            _each(waiting, drop_words)
+            gone = _each([path for path in places.holding(erasure) if path in ours], Path.unlink)
+            files = places.holding(erasure)
+            if text is None:  # other events may say the same, and so do the ledger's own copies
+                files = [path for path in files if not places.is_ours(path)]
+                others = echoes(ledger, erasure)
     new = sum(one.added for one in done)
     if new or ours:
         kept = sum(path not in gone for path in waiting)
@@ -331,7 +344,12 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
         click.echo(f"redacted already, at position {done[0].position}; the ledger's files were swept again")
     for transcript in transcripts:
         note(f"the agent's transcript is not ours; clean it by hand: {safe(transcript)}")
-    _name([f"the text is still in {path}" for path in files], "and in {} more files")
+    left = [path for path in files if places.is_ours(path)]
+    if trouble:
+        note(f"the copy of the ledger could not be written again ({trouble}); make that possible, and run this again")
+    for path in left:
+        note(f"the text is still in {path}")
+    _name([f"the text is still in {path}" for path in files if path not in left], "and in {} more files")
     _name(
         [
             f"position {event.position} ({event.type}) still says the same or belongs to it; "
@@ -340,6 +358,74 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
         ],
         "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it",
     )
+    if left or trouble:
+        raise click.exceptions.Exit(1)
+
+
+class _Places(NamedTuple):
+    """Where copies of a ledger's texts are.
+
+    folders     below which files are looked at: the project's and the person's own of it
+    read        files of the project that agents read, which may hold the playbook
+    mirrors     those that do, and are written again
+    deliveries  of hooks, which wait to be recorded
+    rewritten   what the ledger writes again when something is erased
+    before_upgrade  the copy of the ledger that the last upgrade left, if there is one
+    """
+
+    root: Path
+    folders: Sequence[Path]
+    read: Sequence[Path]
+    mirrors: Sequence[Path]
+    deliveries: Sequence[Path]
+    rewritten: Sequence[Path]
+    before_upgrade: Path | None
+
+    def holding(self, erasure: Erasure) -> list[Path]:
+        """Return the files that hold a text that goes, or went."""
+        kept = [self.before_upgrade] if self.before_upgrade is not None else []
+        return list(dict.fromkeys(copies(self.folders, erasure, (*self.read, *self.deliveries, *kept))))
+
+    def is_ours(self, path: Path) -> bool:
+        """Return whether we wrote a file, so that a text that stays there was not erased."""
+        own = (self.root / ".claude" / "reflector", *self.folders[1:])
+        named = (self.root / ".claude" / "playbook.json", *self.mirrors, *self.deliveries, self.before_upgrade)
+        return path in named or any(map(path.is_relative_to, own))
+
+
+def _places(ledger: Ledger, project: Project) -> _Places:
+    """Return where the texts of a project's ledger may be besides it. Raises LedgerError."""
+    root, own = project.root, own_folder(str(project.root))
+    folders = [root / ".claude", *([Path(own)] if own else [])]
+    waiting = [one.path for part in ("", "waiting") for one in pending_for(root, part)]
+    spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
+    aside = entries.kept(root)
+    rewritten = [path for path in Path(own).rglob("*") if path not in aside] if own else []
+    held = [root / mirror.name for mirror in mirrors(ledger, project)]
+    read = [root / name for name in AGENT_FILES]
+    before = before_upgrade(Path(ledger.engine.url.database)) if ledger.engine.url.is_file else None
+    kept = before.file if before is not None else None
+    return _Places(root, folders, read, held, [*waiting, *spooled], rewritten, kept)
+
+
+def _copied_again(ledger: Ledger, project: Project) -> str:
+    """Bring the copy in the person's own folder up to date; return what keeps it from that, "" for nothing."""
+    try:
+        entries.keep(ledger, project.place)
+    except (OSError, LedgerError) as error:
+        return error_words(error)
+    return ""
+
+
+def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:
+    """Do something to each file; return those where it could be done. The others are named as what still holds the
+    text."""
+    done = []
+    for path in paths:
+        with suppress(OSError):
+            act(path)
+            done.append(path)
+    return done
 
 
 def _typed(text: str) -> str:
@@ -366,11 +452,10 @@ def _of_named(ledger: Ledger, named: str, *, whole: bool) -> tuple[Erasure, str,
     return planned(event), f"from the {event.type} at position {event.position}", []
 
 
-def _print_found(erasure: Erasure, files: Sequence[Path], ours: Sequence[Path]) -> None:
+def _print_found(erasure: Erasure, files: Sequence[Path], is_ours: Callable[[Path], bool]) -> None:
     rows: list[tuple[object, str, object]]
     rows = [(event.position, event.type, _short(text)) for event, texts in erasure.events for text in texts]
-    rows += [("", "a copy of ours", path) for path in ours]
-    rows += [("", "a file, not the ledger's", path) for path in files if path not in ours]
+    rows += [("", "a copy of ours" if is_ours(path) else "a file, not ours", path) for path in files]
     rows += [(event.position, event.type, "outside of its prose, which stays") for event in erasure.stays]
     table(("position", "what", "text"), rows, empty="Nothing holds this text.")
 

@@ -13,11 +13,11 @@ from reflector.cli.options import NAME, READ_FILE, agreed, find_bullet, json_opt
 from reflector.cli.output import counted, note, print_facts, print_json, progress, safe, short_time, table
 from reflector.curation.mirrors import mirrors
 from reflector.curation.watching import exempt
-from reflector.handover import open_own
+from reflector.files import append_named, read_bounded
+from reflector.handover import open_own, read_own
 from reflector.ledger.store import Ledger
-from reflector.locate import own_folder
 from reflector.trials.outcome import OUTCOMES
-from reflector.trials.tasks import digest_of, pairs, perform, sign_test, tasks_in
+from reflector.trials.tasks import Task, digest_of, pairs, perform, scripts_in, sign_test, tasks_in, text_of
 from reflector.trials.trial import (
     ELSEWHERE,
     Plan,
@@ -30,6 +30,11 @@ from reflector.trials.trial import (
     stop,
     trial_place,
 )
+
+#: In the person's own folder of the project: the digests of the commands and files that they agreed to run.
+_AGREED = "tasks.txt"
+_MOST_AGREED = 1 << 20
+_MOST_ADVICE = 1 << 20
 
 _bullet = click.option("--bullet", "names", multiple=True, type=NAME, metavar="NAME", help="Withhold only this bullet.")
 _share = click.option(
@@ -140,25 +145,21 @@ def run_(place: Place, folder: Path, command: str, name: str | None, file: Path 
     """Do each task four times, with the advice, without it, without and with it, and compare.
 
     A task is a folder with a prompt.md, a shell script named check that exits 0 for a task that was done and, if the
-    task needs files to begin with, a folder named files. Nothing of it is recorded or counted.
+    task needs files to begin with, a folder named files. Nothing of it is recorded or counted. You agree once to the
+    command and to each file that it runs; a file that changed since needs your agreement again.
     """
     if name is not None and file is not None:
         raise click.UsageError("--bullet and --file are two kinds of advice; leave one of them out")
     tasks = tasks_in(folder)
     if file is not None:
-        advice = file.read_text("utf-8")
+        advice = text_of(file, read_bounded(file, _MOST_ADVICE))
     else:
         with place.reading() as ledger:
             only = find_bullet(ledger, name, live=True).name if name else None
             advice = "\n".join(one.line for one in ledger.bullets() if only in (None, one.name))
     if not advice.strip():
         raise click.UsageError("there is no advice to compare; begin with `reflector add`, or name a --file")
-    known, digest = Path(own_folder(str(place.project().root)), "tasks.txt"), digest_of(tasks, command)
-    if not (known.exists() and digest in known.read_text("ascii").split()):
-        click.echo(safe("\n".join([f"runs: {command}", *(f"{one.name}/check: {one.check.strip()}" for one in tasks)])))
-        agreed("Run these commands?", "these commands were not agreed to", yes=yes)
-        with suppress(OSError), Path(open_own(str(place.project().root)), known.name).open("a") as kept:
-            kept.write(f"{digest}\n")
+    _agreed_to_run(place.project().root, tasks, command, yes=yes)
     runs = []
     with progress(4 * len(tasks), "at work") as bar:
         for one in perform(tasks, command, advice):
@@ -174,6 +175,31 @@ def run_(place: Place, folder: Path, command: str, name: str | None, file: Path 
     better, worse = pairs(runs)
     by_chance = f"chance alone parts them so in {sign_test(better, worse):.1%} of cases"
     click.echo(f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; {by_chance}")
+
+
+def _agreed_to_run(root: Path, tasks: Sequence[Task], command: str, *, yes: bool) -> None:
+    """Return if a person agreed to run this command and these files, now or before; else ask, with their hashes."""
+    scripts = scripts_in(command, root)
+    digest = digest_of(tasks, command, scripts)
+    if digest in read_own(str(root), _AGREED, _MOST_AGREED).decode("ascii", "replace").split():
+        return
+    click.echo(safe(f"runs: {command}"))
+    for path, hashed in scripts.items():
+        click.echo(safe(f"  {hashed[:16]}  {path}"))
+    for task in tasks:
+        click.echo(safe(f"{task.name}/prompt.md: {_first_line(task.prompt)}"))
+        click.echo(safe(f"{task.name}/check: {task.check.strip()}"))
+        for path, hashed in task.hashes.items():
+            click.echo(safe(f"  {hashed[:16]}  {path}"))
+    agreed("Run this, with these files?", "these commands and files were not agreed to", yes=yes)
+    with suppress(OSError):
+        append_named(Path(open_own(str(root)), _AGREED), f"{digest}\n".encode())
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines() or [""]
+    more = f" (and {counted(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
+    return lines[0][:200] + more
 
 
 def _checked(ledger: Ledger, names: tuple[str, ...]) -> list[str]:

@@ -127,10 +127,14 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
     return found
 
 
-def copies(folder: Path, erasure: Erasure, more: Iterable[Path] = ()) -> list[Path]:
-    """Return the files below a folder, other than the ledger's own, and `more` that hold a text that goes, or went."""
+def copies(folders: Iterable[Path], erasure: Erasure, more: Iterable[Path] = ()) -> list[Path]:
+    """Return the files below some folders, other than the ledger's own, and `more` that hold a text that goes, or
+    went."""
     forms = [form.encode() for form in _forms(erasure)]
-    return [path for path in (*sorted(folder.rglob("*")), *more) if forms and _holds(path, forms)]
+    if not forms:
+        return []
+    inside = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    return [path for path in dict.fromkeys([*inside, *more]) if _holds(path, forms)]
 
 
 def brought_back(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str]:

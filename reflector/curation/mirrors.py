@@ -99,6 +99,8 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
         raise Mistake("no file is kept in step with a playbook that is not a project's own; use `reflector export`")
     try:
         _write(ledger, project, checked(name))
+    except Mistake:
+        raise
     except ValueError as error:
         raise Mistake(f"{name}: {error}") from error
 
@@ -149,7 +151,7 @@ def _path(project: Project, name: str) -> Path:
     for part in Path(name).parts:
         path = path / part
         if path.is_symlink():
-            raise Mistake(f"{name}: {path.relative_to(project.root)} is a link; name the file that it leads to")
+            raise Mistake(f"{path.relative_to(project.root)} is a link; name the file that it leads to")
     return path
 
 

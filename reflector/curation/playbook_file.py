@@ -17,7 +17,8 @@ moment which this ledger does not know is another ledger's, or this one's before
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
@@ -54,14 +55,19 @@ _ADVICE = (ADVICE - {ev.BULLET_RECOUNTED}) | {ev.EVENT_REDACTED}
 #: shared      came through git, where it holds no time and no counts, and may have been edited since
 #: baseline    of no ledger, or of another one while this one never had a bullet: it is adopted with its counters
 #: another's   of another ledger, or of a later state that this one lost
+#: foreign     another tool's: it has no playbook's shape, and this ledger never wrote it; it is left alone
 #: unreadable  cannot be recorded, for a comma too many or a counter below 0; nothing but a rebuild overwrites it
-Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "unreadable"]
+Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "foreign", "unreadable"]
 
 _NOTHING = Loaded("sections")
 #: How the copies of playbook files in the folder `kept` begin: an adopted one or one that a rebuild replaced, and one
 #: that another ledger wrote.
 ADOPTED = "playbook"
 ANOTHERS = "another-ledger"
+FOREIGN = (
+    "{path} is not a playbook but another tool's file, so it is left alone; bullets that you add are kept in the "
+    "ledger, and agents are told them"
+)
 #: The copy of an edited file that a question read and left to be written; a later edit is compared with it.
 _EDITED = "edited.json"
 
@@ -90,11 +96,13 @@ class Found(NamedTuple):
 
 class Synced(NamedTuple):
     """What a synchronisation found: the copy of a file that another ledger wrote, the problems that make the file
-    unreadable, and the names that it gave to bullets of the file, by those in the file."""
+    unreadable, the names that it gave to bullets of the file, by those in the file, and whether it is another
+    tool's."""
 
     of_another: Path | None = None
     problems: tuple[Finding, ...] = ()
     renamed: Mapping[str, str] = MappingProxyType({})
+    is_foreign: bool = False
 
 
 class Known(NamedTuple):
@@ -112,6 +120,8 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = 
     found = look(ledger, project)
     if found.kind == "unreadable":
         return Synced(problems=found.loaded.problems)
+    if found.kind == "foreign":
+        return Synced(is_foreign=True)
     edits, is_edited = 0, False
     kept: Path | None = None
     stays = is_shared(project.root) and _may_stay(ledger, project, found)
@@ -168,6 +178,8 @@ def _look(ledger: Ledger, project: Project) -> Found:
         return Found("written", raw)
     rows = ledger.rows()
     loaded = _load(ledger, project, raw)
+    if loaded.format == "foreign" and not seen:
+        return Found("foreign", raw, loaded)
     if loaded.problems and rows:
         return Found("unreadable", raw, loaded)
     if loaded.problems:
@@ -208,7 +220,7 @@ def dumped(project: Project, bullets: Sequence[Bullet], updated_at: str | None) 
 def set_aside(project: Project) -> tuple[Path, str] | None:
     """Keep a copy of playbook.json and return its path and digest; None if there is no such file. Raises OSError."""
     raw = read(project.playbook_json)
-    return None if raw is None else (keep(project, raw), digest(raw))
+    return None if raw is None or load(raw).format == "foreign" else (keep(project, raw), digest(raw))
 
 
 def settle(ledger: Ledger, project: Project) -> Path | None:
@@ -218,7 +230,7 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
     edit of it: it is kept aside, and the next `sync` writes the file. Returns the copy, None if nothing had to be kept.
     """
     raw = read(project.playbook_json)
-    if raw is None or raw == render(ledger, project):
+    if raw is None or raw == render(ledger, project) or look(ledger, project).kind == "foreign":
         return None
     is_ours = _exported_at(ledger, project, load(raw).last_updated) is not None
     return None if is_ours else _give_up(ledger, project, raw)
@@ -423,10 +435,25 @@ def import_bullets(
     if not new:
         return
     keep(project, raw)
+    ledger.append([_adoption(loaded, raw, new)], tx=tx)
+
+
+@contextmanager
+def adopted_in_memory(project: Project) -> Iterator[Ledger]:
+    """A ledger in memory with the bullets of a playbook.json whose project can only be read. Raises PlaybookRefused,
+    OSError, LedgerError."""
+    with Ledger.open("sqlite://", project.config.playbook) as ledger:
+        found = look(ledger, project)
+        if found.kind == "baseline":
+            ledger.append([_adoption(found.loaded, found.raw, found.loaded.bullets)])
+        yield ledger
+
+
+def _adoption(loaded: Loaded, raw: bytes, bullets: Sequence[Bullet]) -> NewEvent:
     whole = digest(raw)
-    event_id = identity(ev.PLAYBOOK_IMPORTED, whole, *(b.name for b in new))
-    data = {"sha256": whole, "format": loaded.format, "bullets": [asdict(b) for b in new]}
-    ledger.append([NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")], tx=tx)
+    event_id = identity(ev.PLAYBOOK_IMPORTED, whole, *(bullet.name for bullet in bullets))
+    data = {"sha256": whole, "format": loaded.format, "bullets": [asdict(bullet) for bullet in bullets]}
+    return NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")
 
 
 def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
@@ -505,6 +532,23 @@ def _kept(project: Project) -> Path:
 def kept_of_others(project: Project) -> list[Path]:
     """The copies of playbook.json that another ledger had written; they lie there until their owner removes them."""
     return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
+
+
+def is_foreign(ledger: Ledger, project: Project) -> bool:
+    """Return whether playbook.json is another tool's. Raises LedgerError, OSError."""
+    try:
+        return look(ledger, project).kind == "foreign"
+    except PlaybookRefused:
+        return False
+
+
+def foreign_note(project: Project) -> str:
+    """Return the note about a playbook.json of another tool, "" where there is none; asks no ledger."""
+    try:
+        raw = read(project.playbook_json)
+    except OSError:
+        return ""
+    return FOREIGN.format(path=project.playbook_json) if raw is not None and load(raw).format == "foreign" else ""
 
 
 def of_another(path: Path, kept: Path) -> str:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reflector.files import absolute, sync_folder
+from reflector.files import absolute, named_folder, sync_folder
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from reflector.ledger.sqlite_copy import copy, opened, settle
 from reflector.ledger.sqlite_file import file_lock
@@ -55,7 +55,7 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
     if to.exists() or to.is_symlink():
         raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
     before = ledger.head()
-    with _staged(to) as staged:
+    with named_folder(to.parent), _staged(to) as staged:
         copy(source, staged)
         anchor = Anchor(before.position, before.chain)
         end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)

@@ -23,7 +23,7 @@ from reflector import entries, files, handover, locate
 from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_config
 from reflector.curation.edits import in_git, is_shared
 from reflector.curation.mirrors import mirrors
-from reflector.curation.playbook_file import kept_of_others, read, untaken
+from reflector.curation.playbook_file import foreign_note, kept_of_others, read, untaken
 from reflector.hooks import fast, git_merge
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.ledger.errors import LedgerError
@@ -145,8 +145,11 @@ def _close_to_others(tops: list[Path]) -> None:
 
 def _playbook(project: Project) -> Iterator[Check]:
     raw = read(project.playbook_json)
-    for problem in load(raw).problems[:5] if raw is not None else ():
-        yield _refused(project, problem)
+    loaded = load(raw) if raw is not None else None
+    if loaded is not None and loaded.format == "foreign":  # where the ledger wrote that file, it says what is wrong
+        yield from [] if project.has_ledger() else [Check("playbook", foreign_note(project))]
+    elif loaded is not None:
+        yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
         text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
         back = "reflector ledger restore BACKUP, or reflector import-history; then reflector import --rename"
@@ -193,6 +196,11 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield Check("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}")
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
+    try:
+        entries.keep(ledger, project.place)
+    except (OSError, LedgerError) as error:
+        what = f"the copy of the ledger was not brought up to date: {files.error_words(error)}"
+        yield Check("copy", what, "make its folder writable, or free space there; the next command writes the copy")
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)
     if wrong:
@@ -210,6 +218,8 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     is_said = any(_playbook(project))
     refused = [] if is_said else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]
     yield from refused
+    if not refused and (text := foreign_note(project)):
+        yield Check("playbook", text)
     yield _windows(ledger, project)
     if not is_said and not refused:
         yield from _bullets(ledger, project)

@@ -119,9 +119,11 @@ def keeper_of(project: str) -> str:
     """Return who keeps what a session in `project` says: the project, else the user's own playbook.
 
     "" where neither has a playbook: the agent got no playbook, so it cites nothing, and no ledger is created.
-    A project that is gone may have had one.
+    A project that is gone may have had one. A playbook.json of another tool is no playbook.
     """
-    if locate.is_project(project) or not locate.exists(project) or locate.environment("REFLECTOR_LEDGER_URL"):
+    if not locate.exists(project) or locate.environment("REFLECTOR_LEDGER_URL"):
+        return project
+    if locate.is_project(project) and not handover.has_only_a_strangers_file(project):
         return project
     if locate.is_project(locate.user_folder()):
         return locate.user_folder()

@@ -48,6 +48,10 @@ class Reader:
         self.engine = engine
         self.playbook_id = playbook_id
         self.name = name
+        #: Why nothing can be appended, "" where it can be: what is asked is a copy of a ledger that cannot be written.
+        self.only_reads = ""
+        #: The statements of the snapshot that is asked, None outside of one.
+        self._held: Statements | None = None
 
     def head(self) -> Head:
         """Return the playbook's head."""
@@ -55,9 +59,10 @@ class Reader:
             return Head(*sql.run(_HEAD).fetchone())
 
     def may_append(self) -> bool:
-        """Whether whoever asks may append: False for a role that may only read, and on a server that is a standby."""
+        """Whether whoever asks may append: False for a role that may only read, on a server that is a standby, and
+        for a file that cannot be written."""
         if self.engine.dialect == "sqlite":
-            return True
+            return not self.only_reads
         with self._reading() as sql:
             return bool(sql.execute(_MAY_APPEND).fetchone()[0])
 
@@ -244,8 +249,24 @@ class Reader:
             return sql.run(f"SELECT {columns} FROM projection WHERE playbook_id = ? AND name = ?", name).fetchone()  # noqa: S608
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all questions inside see one state of the ledger, however many statements they take."""
+        if self.engine.url.in_memory:  # nobody else writes there, and its one connection is the writer's too
+            yield
+            return
+        with self.asking() as sql:
+            outer, self._held = self._held, sql
+            try:
+                yield
+            finally:
+                self._held = outer
+
+    @contextmanager
     def asking(self) -> Iterator[Statements]:
         """Statements that all see one state of the ledger; they are for reading only."""
+        if self._held is not None:
+            yield self._again(self._held)
+            return
         with self._reading() as sql:
             # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has one.
             sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ" if sql.postgres else "BEGIN")
@@ -253,8 +274,16 @@ class Reader:
 
     @contextmanager
     def _reading(self) -> Iterator[Statements]:
-        with translated(self.engine.url.shown), self.engine.connection() as connection:
-            yield Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
+        with translated(self.engine.url.shown):
+            if self._held is not None:
+                yield self._again(self._held)
+                return
+            with self.engine.connection() as connection:
+                yield Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
+
+    def _again(self, held: Statements) -> Statements:
+        """Return statements in the same transaction with a cursor of their own, as an answer may be half read."""
+        return Statements(held.cursor.connection.cursor(), self.engine.dialect, self.playbook_id)
 
 
 def conditions(

@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -110,7 +111,11 @@ def _make(folder: Folder, path: Path) -> None:
         with suppress(FileExistsError):
             # Not opened where it is there: closing it would let go of the locks that this process holds on it.
             os.close(folder.open(path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-    there = folder.stat(path.name)
+    _refuse_irregular(folder.stat(path.name), path)
+
+
+def _refuse_irregular(there: os.stat_result, path: Path) -> None:
+    """Raise LedgerUnavailable for what is not a regular file."""
     if not stat.S_ISREG(there.st_mode):
         what = "a link" if stat.S_ISLNK(there.st_mode) else "not a regular file"
         raise LedgerUnavailable(
@@ -124,6 +129,74 @@ def _stat(folder: Folder, name: str) -> os.stat_result | None:
         return folder.stat(name)
     except FileNotFoundError:
         return None
+
+
+def can_be_written(path: Path) -> bool:
+    """Return whether a ledger's file can be written, or made where it is missing: SQLite writes two files beside it,
+    and we its lock."""
+    beside = [Path(f"{path}{end}") for end in ("", "-wal", "-shm", ".lock")]
+    there = [path.parent, *(one for one in beside if os.path.lexists(one))]
+    return all(os.access(one, os.W_OK, effective_ids=os.access in os.supports_effective_ids) for one in there)
+
+
+def copy_of(path: Path, folder: Path) -> Path:
+    """Return a copy in a folder of a ledger's file that cannot be written, with what its -wal holds: one state of it,
+    also where others write it by another path. Raises LedgerUnavailable, LedgerLocked, OSError."""
+    refuse_journal(path)
+    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    with folder_of(path) as source:
+        while True:
+            with _writers_kept_out(source, path, until):
+                before = _states(source, path)
+                for name in before:
+                    with open(source.open(name), "rb") as original, (folder / name).open("wb") as copy:
+                        while part := original.read(1 << 20):
+                            copy.write(part)
+                # A process that ends moves what the -wal holds into the file, and takes no lock of ours for that.
+                if _states(source, path) == before:
+                    return folder / path.name
+            if time.monotonic() >= until:
+                raise LedgerLocked(f"the ledger {path} is written all the time, so no copy was made; try again")
+
+
+def _states(folder: Folder, path: Path) -> dict[str, tuple[int, ...]]:
+    """Return what changes with the files that hold a ledger, the main one first. Raises LedgerUnavailable."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name in (path.name, f"{path.name}-wal"):
+        if (there := _stat(folder, name)) is not None:
+            _refuse_irregular(there, path)
+            found[name] = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
+    return found
+
+
+@contextmanager
+def _writers_kept_out(folder: Folder, path: Path, until: float) -> Iterator[None]:
+    """Hold the lock of a ledger's writers shared, where it can be opened. Raises LedgerLocked."""
+    try:
+        handle = folder.open(f"{path.name}.lock")
+    except OSError:
+        yield
+        return
+    try:
+        while not _locked_shared(handle):
+            if time.monotonic() >= until:
+                seconds = BUSY_TIMEOUT_MS / 1000
+                raise LedgerLocked(
+                    f"another process holds the ledger {path} for {seconds:g} s; see which one hangs, and try again"
+                )
+            time.sleep(0.02)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked_shared(handle: int) -> bool:
+    try:
+        return lock(handle, wait=False, shared=True)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return True
+        raise
 
 
 @contextmanager

@@ -27,11 +27,13 @@ from reflector.ledger.migration import (
 )
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow, Head, WindowRow
-from reflector.ledger.sqlite_file import claim_file
+from reflector.ledger.sqlite_file import claim_file, copy_of
 from reflector.ledger.statements import CODE_VERSION, OWNERLESS, TABLES, Statements, set_checkpoint
 from reflector.ledger.url import sqlite_url
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     from reflector.events.event import Appended, NewEvent
     from reflector.ledger.append import Writing
     from reflector.ledger.projection import Progress
@@ -54,6 +56,8 @@ class Ledger(Reader):
 
     on_close: Callable[[Ledger], None] | None = None
     draw: Callable[[], str] = staticmethod(drawn)
+    #: The folder of the copy that is asked, None of the ledger itself.
+    _copy: TemporaryDirectory[str] | None = None
 
     @classmethod
     def open(cls, url: str, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True) -> Self:
@@ -132,11 +136,38 @@ class Ledger(Reader):
             ) from error
         return cls.open(sqlite_url(path), playbook, mends=mends, keeps_copy=keeps_copy)
 
+    @classmethod
+    def open_copy(cls, path: Path, playbook: str = "default", *, mends: bool = False) -> Self:
+        """Open a copy of the SQLite ledger in a file that cannot be written, to ask it and nothing more; the copy is
+        this process's own and goes when it is closed. Raises as `open` does."""
+        from tempfile import TemporaryDirectory
+
+        folder = TemporaryDirectory(prefix="reflector-ledger-")
+        try:
+            ledger = cls.open(sqlite_url(copy_of(path, Path(folder.name))), playbook, mends=mends)
+        except OSError as error:
+            folder.cleanup()
+            raise LedgerUnavailable(
+                f"the ledger {path} cannot be written, and no copy of it could be made to ask "
+                f"({error.filename}: {error.strerror}); make it readable, or name another folder with TMPDIR"
+            ) from error
+        except BaseException:
+            folder.cleanup()
+            raise
+        ledger._copy = folder
+        ledger.only_reads = (
+            f"the ledger {path} cannot be written, so it is only asked; check the permissions of its folder, or copy "
+            "the project to a file system that can be written"
+        )
+        return ledger
+
     def close(self) -> None:
         """Release the database's connections."""
         if self.on_close is not None:
             self.on_close(self)
         self.engine.close()
+        if self._copy is not None:
+            self._copy.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -230,6 +261,8 @@ class Ledger(Reader):
     def mend_triggers(self) -> None:
         """Create the append-only triggers and the views again, as this code has them, and let tables that say that a
         newer version filled them count as this one's: on a server its owner's right. Raises LedgerError."""
+        if self.only_reads:
+            raise LedgerUnavailable(self.only_reads)
         with translated(self.engine.url.shown), write_transaction(self.engine) as driver:
             create_triggers(driver, self.engine.dialect)
             create_views(driver, self.engine.dialect)
@@ -243,6 +276,8 @@ class Ledger(Reader):
         """A write transaction with the head locked; `event_ids` are looked up in it. Raises a LedgerError."""
         from reflector.ledger.append import transaction
 
+        if self.only_reads:
+            raise LedgerUnavailable(self.only_reads)
         try:
             with translated(self.engine.url.shown), transaction(self.engine, self.playbook_id, event_ids) as writing:
                 yield writing

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from reflector.events.event import EVENT_REDACTED, REFLECTION_COMPLETED, as_written, identity
+from reflector.events.event import REFLECTION_COMPLETED, as_written, identity
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
@@ -39,7 +39,6 @@ _VERSION: Final = 6
 _STEP: Final = 1000
 _ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
 _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
-_ERASED_SINCE: Final = f"SELECT 1 FROM event WHERE playbook_id = ? AND {one_of((EVENT_REDACTED,))} AND position > ?"  # noqa: S608
 #: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
 TREND: Final = 8
 MARKS: Final = ".+-"
@@ -285,14 +284,18 @@ def _known(sql: Statements) -> tuple[int, int, list[Any]]:
 
 
 def _keep(ledger: Reader, head: int, state: list[Any]) -> None:
-    """Write the row, if that can be done at once and nothing was erased since it was counted: it names models."""
+    """Write the row, if that can be done at once and no event came since the counts were made.
+
+    A redaction removes the row, and a row that was counted before it would bring an erased text back.
+    """
     with (
         suppress(LedgerError),
         translated(ledger.engine.url.shown),
         write_transaction(ledger.engine, wait=False) as driver,
     ):
         to = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
-        if to.run(_ERASED_SINCE, head).fetchone() is not None:
+        (present_head,) = to.run(_HEAD).fetchone()
+        if present_head != head:
             return
         to.run(
             "INSERT INTO cached_usage (playbook_id, code_version, position, state) VALUES (?, ?, ?, ?)"

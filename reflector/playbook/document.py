@@ -29,10 +29,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 from reflector.mistakes import Finding
 
+from .ace import in_our_form
 from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
 from .change import Change, edits_between
 from .names import SECTIONS, Names, by_number, is_below, is_name, section_of
+from .shape import is_playbook, may_be_playbook
 
 VERSION: Final = "1.0"
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -55,14 +57,14 @@ _short.maxlevel = 2
 #: A foreign value as an error shows it.
 brief = _short.repr
 
-Format = Literal["sections", "key_points", "text", "markdown", "unreadable"]
+Format = Literal["sections", "key_points", "text", "markdown", "unreadable", "foreign"]
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What a playbook file holds.
 
-    format        which of the known shapes it has; "unreadable" where it has none
+    format        which of the known shapes it has; "unreadable" where it is damaged, "foreign" where it is no playbook
     bullets       what could be read, in canonical order of sections, inside a section as in the file
     last_updated  as written, None where it is missing or no text
     problems      what could not be read; where there are none the file was understood completely
@@ -128,7 +130,7 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
     parser = Parser(set(taken), first, foreign=foreign)
     document = parser.parse(raw)
     if document is None:
-        return parser.loaded("unreadable")
+        return parser.loaded("foreign" if parser.is_foreign else "unreadable")
     shape: Format = "sections"
     if "sections" in document:
         parser.sections(document["sections"])
@@ -140,7 +142,9 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
     else:
         keys = ", ".join(sorted(brief(key) for key in list(document)[:8])) or "no keys"
         parser.problem("the file", "has neither sections nor key_points", keys, parser.way_out)
-        return parser.loaded("unreadable")
+        return parser.loaded("foreign")
+    if parser.is_foreign and parser.problems:
+        return parser.loaded("foreign")
     if (version := document.get("version", VERSION)) != VERSION:
         parser.notes.append(f"version {brief(version)} was read as {VERSION}")
     updated = document.get("last_updated")
@@ -199,6 +203,7 @@ class Parser:
     uncounted: set[str] = field(default_factory=set)
     places: dict[str, str] = field(default_factory=dict)
     unnamed_are_kpt: bool = False
+    is_foreign: bool = False
 
     def problem(self, where: str, what: str, value: str, way_out: str) -> None:
         self.problems.append(Finding("playbook", where, what, way_out, value))
@@ -245,11 +250,15 @@ class Parser:
             cut_off = error.msg.startswith("Unterminated") or not text[error.pos : error.pos + 1000].strip()
             at_end = " (the file ends there: it was cut off)" if cut_off else ""
             where = f"line {error.lineno}, column {error.colno}"
+            self.is_foreign = not may_be_playbook(text)
             self.problem(where, f"is not JSON: {error.msg}{at_end}", brief(near), self.mend)
             return None
         except RecursionError:
             self.problem("the file", "is nested too deeply to be a playbook", "", self.mend)
             return None
+        self.is_foreign = not is_playbook(document)
+        if not self.is_foreign:
+            document = in_our_form(document, self.notes)
         if not isinstance(document, dict):
             self.problem("the file", "is not a JSON object", brief(document), self.way_out)
             return None

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from reflector import files
 from reflector.playbook.bullet import Bullet, sections_text
 from reflector.playbook.names import section_slug
 from reflector.reflection.prompts import fill, load_template
@@ -154,13 +155,11 @@ def save_diagnostic(content: str, name: str) -> Path | None:
         folder = _project() / ".claude"
         if not (folder / "diagnostic_mode").exists():
             return None
-        target = folder / "diagnostic"
-        target.mkdir(exist_ok=True, mode=0o700)
-        path = target / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S.%fZ')}_{name}.txt"
-        path.write_text(redact(content), "utf-8", errors="replace")
+        target = files.private_folder(files.absolute(folder / "diagnostic"))
+        file = f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S.%fZ')}_{name}.txt"
+        return Path(files.write_durably(target, redact(content).encode("utf-8", "replace"), file))
     except OSError:
         return None
-    return path
 
 
 def _project() -> Path:

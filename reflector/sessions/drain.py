@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from reflector.config import ConfigError
 from reflector.curation.mirrors import take_mirrored, write_mirrored
-from reflector.curation.playbook_file import PlaybookRefused, known, of_another, sync
+from reflector.curation.playbook_file import FOREIGN, PlaybookRefused, known, of_another, sync
 from reflector.curation.proposals import proposals, sweep
 from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
@@ -105,9 +105,12 @@ def drain(
     `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
     otherwise are tried when their pause is over. `confirmed` is for `ask_model` of this project; the user's playbook
     keeps to what a day allows.
-    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
+    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError. A project that has nothing yet
+    is left as it is.
     """
     done = Drained()
+    if spool.is_untouched(project):
+        return done
     met: set[Path] = set()
     round_ = retry
     while True:
@@ -322,6 +325,8 @@ class Pipeline:
 
     def _sync(self, *, write: bool, later: bool = False) -> None:
         synced = sync(self.ledger, self.project, write=write, later=later)
+        if synced.is_foreign:
+            self.note(FOREIGN.format(path=self.project.playbook_json))
         if synced.of_another is not None:
             self.note(of_another(self.project.playbook_json, synced.of_another))
         for theirs, ours in synced.renamed.items():
@@ -486,6 +491,12 @@ def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
     return [window for window in ledger.open_windows() if window.event_id not in tried]
 
 
+def unread_notes(project: Project) -> list[str]:
+    """Return notes on the sessions that an answer lacks because the ledger may only be read."""
+    waits = len(spool.pending_for(project.root))
+    return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
+
+
 def refresh(project: Project) -> list[str]:
     """Process the spool before a question is answered, unless another process is at it; return notes for the user, also
     on what the answer lacks. playbook.json is written only where sessions had ended: asking changes no file of the
@@ -496,8 +507,7 @@ def refresh(project: Project) -> list[str]:
             what = "a session is still being processed" if drains else "another command is at work on this playbook"
             return [f"{what}; ask again in a moment"]
         if pipeline.only_reads:
-            waits = len(spool.pending_for(project.root))
-            return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
+            return unread_notes(project)
         if spool.pending_for(project.root):
             _take_deliveries(pipeline, "due")
         else:

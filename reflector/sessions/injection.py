@@ -282,7 +282,9 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
     # What no ledger ever wrote cannot be another one's, and asking costs the agent's start.
     is_plain = loaded.last_updated is None and not loaded.problems and not loaded.uncounted
     known = None if is_plain else (ask or partial(_of_ledger, folder))()
-    problems = loaded.problems if loaded.format == "unreadable" else ()
+    if loaded.format == "foreign" and (known is None or known.found.kind == "foreign"):
+        return _Playbook(state, known.bullets if known is not None else ())
+    problems = loaded.problems if loaded.format in ("unreadable", "foreign") else ()
     if known is not None and known.found.kind == "unreadable":
         problems = known.found.loaded.problems
     if problems:

@@ -356,8 +356,25 @@ def is_over(attempts: int, failed_at_ns: int) -> bool:
 
 
 def is_untouched(project: Project) -> bool:
-    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read."""
-    return not (project.has_ledger() or project.playbook_json.exists() or pending_for(project.root))
+    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read. A
+    playbook.json of another tool is no playbook."""
+    if project.has_ledger() or _has_playbook(project):
+        return False
+    if any(_records(project.spool_dir / part) for part in ("", "waiting", "failed", "silent")):
+        return False
+    return not any(pending_for(project.root, part) for part in ("", "waiting"))
+
+
+def _has_playbook(project: Project) -> bool:
+    from reflector.playbook.document import MAX_BYTES, load
+
+    try:
+        raw = files.read_ours(project.playbook_json, MAX_BYTES)
+    except FileNotFoundError:
+        return False
+    except OSError:  # whoever reads it says why
+        return True
+    return load(raw).format != "foreign"
 
 
 def seen(project: Project, ledger: Ledger) -> bytes | None:

@@ -97,7 +97,11 @@ class ClaudeCode(Conversation):
     def recognises(record: dict[str, Any]) -> bool:
         kind = record.get("type")
         if kind in ("user", "assistant"):
-            return isinstance(record.get("message"), dict) or ("uuid" in record and "sessionId" in record)
+            # Others write the same envelope around a message of another form.
+            message = record.get("message")
+            if isinstance(message, dict):
+                return "content" in message or not message
+            return "message" not in record and "uuid" in record and "sessionId" in record
         if kind in ("system", "attachment", "progress"):
             return "parentUuid" in record or "sessionId" in record
         if kind == "summary":

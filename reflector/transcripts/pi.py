@@ -30,7 +30,9 @@ class Pi(Conversation):
         kind = building.kind(record)
         if kind == "session":
             return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
-        return kind == "message" and building.kind(fields(record.get("message")), "role") in _ROLES
+        message = fields(record.get("message"))
+        # Factory's Droid writes the same envelope, around messages without a time of their own.
+        return kind == "message" and building.kind(message, "role") in _ROLES and "timestamp" in message
 
     def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
         kind = building.kind(record)

@@ -50,6 +50,8 @@ _BUFFER = 1024 * 1024
 _HELD = 8 * 1024 * 1024
 _SAID = frozenset(("human", "model"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
+#: What may stand before a JSON object, a byte order mark included.
+_BLANKS = b" \t\r\n\xef\xbb\xbf"
 #: Places are at least so many messages apart.
 _APART = 20
 
@@ -115,6 +117,12 @@ class Scan:
         """What people said; None where the messages are too many to be kept."""
         said = [one for one in self.messages if one.origin in ("human", "refusal")]
         return said if self.messages else None
+
+
+def recognise(path: str | PathLike[str]) -> type[Conversation]:
+    """Return the format of a transcript. Raises as `scan` does."""
+    with _opened(path) as reading:
+        return reading.format
 
 
 def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
@@ -255,8 +263,13 @@ def _opened(path: str | PathLike[str], start: int = 0, limit: int | None = None)
 
 
 def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
-    """Return the format of the first record that one recognises, and whether the file is one document."""
+    """Return the format of the first record that one recognises, and whether the file is one document.
+
+    Of Claude Code it is the first with words: another agent has records of the same envelope without any.
+    """
     tally = Tally()
+    envelope: type[Conversation] | None = None
+    is_strange = False
     is_document: bool | None = None
     buffered = BufferedReader(file, _BUFFER // 16)
     head = buffered.peek(16)[:16]
@@ -266,20 +279,33 @@ def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
             if is_document is None:
                 is_document = not records
             for record, _ in records:
-                if format := _format_of(record):
+                format = _format_of(record)
+                if format is None:
+                    is_strange = is_strange or _may_say(record)
+                elif format is not ClaudeCode or _may_say(record):
                     return format, format is not ClaudeCode and isinstance(record.get("messages"), list)
+                else:
+                    envelope = format
             if tally.lines >= _SNIFF_LINES:
                 break
     finally:
         buffered.detach()
+    if envelope is not None and not is_strange:
+        return envelope, False
     # A document over many lines, or on one above the limit.
     is_document = is_document or tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
-    if is_document and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
+    if is_document and head.lstrip(_BLANKS).startswith(b"{"):
         file.seek(0)
         for record in _document(file, Tally()):
             if (format := _format_of(record)) and format is not ClaudeCode:
                 return format, True
-    raise UnknownTranscript(f"{str(file.name)!r} {_refusal(tally)}")
+    may_go_on = head.lstrip(_BLANKS)[:1] in (b"", b"{")
+    raise UnknownTranscript(f"{str(file.name)!r} {_refusal(tally, may_go_on=may_go_on)}")
+
+
+def _may_say(record: dict[str, Any]) -> bool:
+    """Return whether a record is one of a person or a model."""
+    return record.get("type") in ("user", "assistant")
 
 
 def formats() -> tuple[type[Conversation], ...]:
@@ -317,8 +343,8 @@ def _document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
     return records
 
 
-def _refusal(tally: Tally) -> str:
-    if tally.lines == 0:
+def _refusal(tally: Tally, *, may_go_on: bool) -> str:
+    if tally.lines == 0 and may_go_on:
         return f"contains no records yet ({tally.unfinished_bytes} bytes of an unfinished line); try again later"
     looked_for = f"looked for records of {', '.join([ClaudeCode.name, *(format.name for format in formats())])}"
     if tally.records:

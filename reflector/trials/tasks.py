@@ -11,12 +11,12 @@ import json
 import os
 import re
 import secrets
-import shutil
+import shlex
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,7 +24,7 @@ from math import comb
 from pathlib import Path
 from typing import Final
 
-from reflector.files import write_durably
+from reflector.files import Brought, read_bounded, read_brought, read_folder, write_durably
 from reflector.mistakes import Mistake
 from reflector.reflection.backends import consent
 
@@ -32,18 +32,29 @@ from reflector.reflection.backends import consent
 _READ: Final = ("CLAUDE.md", "AGENTS.md")
 _OURS: Final = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
 _LONGEST: Final = 3600
+#: A prompt and a check are arguments of a process, which the system bounds. Files are kept in memory.
+_MOST_TEXT: Final = 100_000
+_MOST_FILES: Final = 20_000
+_MOST_BYTES: Final = 256 << 20
 _COST: Final = re.compile(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """A folder with a `prompt.md`, a shell script `check` that exits 0 for a task that was done and, where the task
-    begins with some, `files/`."""
+    begins with some, `files/`. All of it was read at once, so that what runs is what a person agreed to."""
 
     name: str
     prompt: str
     check: str
-    files: Path
+    files: tuple[Brought, ...]
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The SHA-256 of each of its files, by the path in the folder of tasks."""
+        texts = {"prompt.md": self.prompt.encode(), "check": self.check.encode()}
+        files = {f"files/{file.path}": file.content for file in self.files if file.content is not None}
+        return {f"{self.name}/{path}": sha256(content).hexdigest() for path, content in {**texts, **files}.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +68,65 @@ class Run:
 
 
 def tasks_in(folder: Path) -> list[Task]:
-    """Return the tasks of a folder, by name. Raises Mistake where there is none, OSError."""
-    found = [
-        Task(one.name, (one / "prompt.md").read_text("utf-8"), (one / "check").read_text("utf-8"), one / "files")
-        for one in sorted(folder.iterdir())
-        if (one / "prompt.md").is_file() and (one / "check").is_file()
-    ]
-    if not found:
+    """Return the tasks of a folder, by name. Raises Mistake where there is none, and OSError by name for a link, for
+    what is not a regular file and for too many bytes."""
+    places = [place for place in sorted(folder.iterdir()) if _is_task(place)]
+    if not places:
         raise Mistake(f"{folder} has no task: a folder in it needs a prompt.md and a shell script named check")
-    return found
+    return [_task(place) for place in places]
 
 
-def digest_of(tasks: Sequence[Task], command: str) -> str:
-    """Return by what a person's agreement to run these commands is known again."""
-    return sha256(json.dumps([command, *([one.name, one.prompt, one.check] for one in tasks)]).encode()).hexdigest()
+def _is_task(place: Path) -> bool:
+    return place.is_dir() and all(os.path.lexists(place / name) for name in ("prompt.md", "check"))
+
+
+def _task(place: Path) -> Task:
+    prompt, check = (_text(place / name) for name in ("prompt.md", "check"))
+    files = tuple(read_folder(place / "files", _MOST_FILES, _MOST_BYTES))
+    for file in files:
+        if file.path in _READ and file.content is None:
+            folder = place / "files" / file.path
+            raise Mistake(f"{folder} is a folder, and the advice is written to a file of that name")
+    return Task(place.name, prompt, check, files)
+
+
+def _text(path: Path) -> str:
+    return text_of(path, read_brought(path, _MOST_TEXT))
+
+
+def text_of(path: Path, content: bytes) -> str:
+    """Return a file's content as text that a shell can take. Raises Mistake."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise Mistake(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
+    if "\0" in text:
+        raise Mistake(f"{path} has a NUL character, which no command can be given; remove it")
+    return text
+
+
+def digest_of(tasks: Sequence[Task], command: str, scripts: Mapping[str, str]) -> str:
+    """Return by what a person's agreement to run these commands is known again: the command, the tasks and every file
+    of theirs, and the `scripts` that the command names."""
+    files = [[task.name, task.hashes, _modes(task)] for task in tasks]
+    return sha256(json.dumps([command, files, scripts], sort_keys=True).encode()).hexdigest()
+
+
+def _modes(task: Task) -> list[tuple[str, int]]:
+    return [(file.path, file.mode & 0o111) for file in task.files]
+
+
+def scripts_in(command: str, root: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file below a folder that the words of a command name, by its path: a repository may
+    bring it, and change it. Raises OSError."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # the shell says what is wrong with it
+        words = command.split()
+    paths = [Path(word).absolute() for word in words if "\0" not in word]
+    inside = (path for path in paths if path.is_relative_to(root) or path.resolve().is_relative_to(root.resolve()))
+    return {str(path): sha256(read_bounded(path, _MOST_BYTES)).hexdigest() for path in inside if path.is_file()}
 
 
 def perform(tasks: Sequence[Task], command: str, advice: str) -> Iterator[Run]:
@@ -90,12 +146,11 @@ def perform(tasks: Sequence[Task], command: str, advice: str) -> Iterator[Run]:
 
 
 def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[str, str]) -> Run:
-    if task.files.is_dir():
-        shutil.copytree(task.files, folder, dirs_exist_ok=True)
+    _lay_out(task.files, folder)
     for name in _READ if advice else ():
         file = folder / name
-        before = file.read_text("utf-8") + "\n" if file.exists() else ""
-        file.write_text(before + advice, "utf-8")
+        present = file.read_bytes() + b"\n" if file.exists() else b""
+        file.write_bytes(present + advice.encode())
 
     def run(script: str, given: str) -> tuple[int, str]:
         with subprocess.Popen(
@@ -117,6 +172,17 @@ def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[
     code, _ = run(task.check, "")
     costs = _COST.findall(printed)
     return Run(bool(advice), code == 0, seconds, float(costs[-1]) if costs else None)
+
+
+def _lay_out(files: Sequence[Brought], folder: Path) -> None:
+    """Write a task's files into an empty folder, in the order of their paths: a folder comes before what is in it."""
+    for file in files:
+        path = folder / file.path
+        if file.content is None:
+            path.mkdir()
+            continue
+        path.write_bytes(file.content)
+        path.chmod(file.mode | 0o600)
 
 
 def sign_test(better: int, worse: int) -> float:

@@ -168,3 +168,32 @@ def test_a_session_that_waits_loses_the_text_and_is_counted(told: Agent, tmp_pat
         assert not waiting.exists()
     told.call("drain")
     assert told.counters()["pat-001"] == (helpful + 1, harmful)
+
+
+def test_redact_names_the_copy_that_it_could_not_rewrite(told: Agent) -> None:
+    (told.own / ".events.ndjson.tmp").mkdir()  # nothing can be written there, not even by root
+    redact = ("redact", "--where", SECRET, "--why", "a customer", "--yes")
+    for _ in range(2):
+        ran = told.call(*redact, code=1)
+        assert f"the text is still in {told.own / 'events.ndjson'}" in ran.err
+        assert "the copy of the ledger could not be written again" in ran.err
+    assert "the copy of the ledger was not brought up to date" in told.call("doctor", code=None).out
+    (told.own / ".events.ndjson.tmp").rmdir()
+    told.call(*redact)
+    assert holding(told) == []
+
+
+def test_redact_of_one_event_fails_without_its_copy(told: Agent) -> None:
+    (told.own / ".events.ndjson.tmp").mkdir()
+    assert (
+        "could not be written again"
+        in told.call("redact", position(told, "bullet.added"), "--why", "a customer", "--yes", code=1).err
+    )
+
+
+def test_a_file_that_agents_read_is_named(told: Agent) -> None:
+    told.call("install", "--mirror", "AGENTS.md")
+    agents = told.project / "AGENTS.md"
+    agents.write_text(agents.read_text().replace("reflector:begin", "reflector:broken"))
+    ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")
+    assert f"the text is still in {agents}" in ran.err

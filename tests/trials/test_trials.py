@@ -560,3 +560,56 @@ def test_a_pair_is_one_run_of_each_arm() -> None:
     passed = [True, False, False, False, False, True, True, True]
     runs = [Run(told, ok, 1.0, None) for told, ok in zip([True, False, False, True] * 2, passed, strict=True)]
     assert pairs(runs) == (1, 1)
+
+
+def test_a_changed_task_file_asks_again(tasked: Agent, tmp_path: Path) -> None:
+    script = tmp_path / "tasks" / "one" / "files" / "run.sh"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text("true")
+    run = ["trial", "run", tmp_path / "tasks", "--command", "true"]
+    assert re.search(r"^ +[0-9a-f]{16} +one/files/run\.sh$", tasked.call(*run, "--yes").out, re.M)
+    tasked.call(*run)
+    for change in (lambda: script.write_text(f"touch {tmp_path}/ran"), lambda: script.chmod(0o755)):
+        change()
+        assert "add --yes" in tasked.call(*run, code=2).err
+        assert not (tmp_path / "ran").exists()
+        tasked.call(*run, "--yes")
+
+
+def test_a_changed_script_of_the_command_asks_again(tasked: Agent, tmp_path: Path) -> None:
+    script = tasked.project / "agent.sh"
+    script.write_text("true")
+    run = ["trial", "run", tmp_path / "tasks", "--command", f"sh {script}"]
+    assert str(script) in tasked.call(*run, "--yes").out
+    tasked.call(*run)
+    script.write_text("false")
+    assert "add --yes" in tasked.call(*run, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("prompt.md", b"\xff", "is not UTF-8"),
+        ("check", b"\xff", "is not UTF-8"),
+        ("prompt.md", b"a\0b", "has a NUL character"),
+        ("prompt.md", b"a" * 300_000, "has more than 100,000 bytes"),
+        ("prompt.md", None, "is a link"),
+        ("files/secret", None, "is a link"),
+    ],
+)
+def test_a_strange_task_file_is_refused(
+    tasked: Agent, tmp_path: Path, name: str, content: bytes | None, said: str
+) -> None:
+    (tmp_path / "secret").write_text("PRIVATE")
+    path = tmp_path / "tasks" / "one" / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.symlink_to(tmp_path / "secret")
+    else:
+        path.write_bytes(content)
+    told = tasked.call("trial", "run", tmp_path / "tasks", "--command", f"cat > {tmp_path}/sent", "--yes", code=None)
+    assert told.code in (1, 2)
+    assert f"one/{name}" in told.err
+    assert said in told.err
+    assert not (tmp_path / "sent").exists()

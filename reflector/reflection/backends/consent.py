@@ -1,13 +1,15 @@
 """What a person agreed to when they let their agents judge, and what has come of it since.
 
-Invariant: who is asked, by which path and with which variables is what the person saw when they agreed; nothing of a
-project, a hook or a repository is added later. It lies in the person's own folder, for all of their projects.
+Invariant: who is asked, by which path and with which variables is what the person saw when they agreed; nothing from
+below a project is kept, and nothing of a hook or a repository is added later. It lies in the person's own folder, for
+all of their projects.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -16,7 +18,7 @@ from pathlib import Path
 
 from reflector import files
 from reflector.locate import judge_folder
-from reflector.reflection.backends.agent_clients import JUDGES
+from reflector.reflection.backends.agent_clients import JUDGES, JudgeClient
 
 #: Variables that every client needs as the person has them.
 _COMMON = (
@@ -24,6 +26,13 @@ _COMMON = (
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
 )
+#: Variables that name a file or a folder end in one of these.
+_PLACES = ("_HOME", "_DIR", "_FILE", "_CERTS", "_PATH", "_FOLDER")
+#: What each session of the person has, and is not shown.
+_UNSHOWN = frozenset({"HOME", "LANG", "USER"})
+#: The user and password in a URL, such as a proxy's.
+_LOGIN_OF_URL = re.compile(r"((?:^|,|;)\s*(?:[a-z][\w+.-]*://)?)[^/@,;\s]*@", re.IGNORECASE)
+_QUERY = re.compile(r"(?<=\S)\?\S+")
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MOST_BYTES = 1 << 20
 _FILE, _STATE = "consent.json", "state.json"
@@ -46,21 +55,71 @@ class State:
     until: float = 0.0
 
 
-def found(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
-    """Return the clients that are installed here, as they would be started."""
+def found(environ: Mapping[str, str] | None = None, project: Path | None = None) -> dict[str, Agreed]:
+    """Return the clients that are installed here, as they would be started: nothing of it is from below the project,
+    nor from below the working folder, whose files are not the person's alone."""
     environ = os.environ if environ is None else environ
-    path = environ.get("PATH", "")
+    tops = _projects(environ, project)
+    path = os.pathsep.join(_folders_of(environ, tops))
     node = shutil.which("node", path=path)
     clients = {}
     for client in JUDGES.values():
         binary = shutil.which(client.name, path=path)
-        if binary is None:
+        if binary is None or _is_below(os.path.realpath(binary), tops):
             continue
-        binary = os.path.abspath(binary)  # noqa: PTH100 - a link stays: an update of the client moves it
-        folders = [os.path.dirname(binary), *([os.path.dirname(os.path.abspath(node))] if node else []), *_PATH]  # noqa: PTH100, PTH120
-        given = {name: environ[name] for name in (*_COMMON, *client.variables_of(environ)) if environ.get(name)}
+        # A link stays: an update of the client moves it.
+        folders = [*(str(Path(program).parent) for program in (binary, node) if program), *_PATH]
+        given = {name: environ[name] for name in _names(client, environ) if not _is_left_out(name, environ[name], tops)}
         clients[client.name] = Agreed(binary, {**given, "PATH": os.pathsep.join(dict.fromkeys(folders))})
     return clients
+
+
+def left_out(name: str, environ: Mapping[str, str] | None = None, project: Path | None = None) -> list[str]:
+    """Return the variables of a client that are not kept, because they name a place below the project."""
+    environ = os.environ if environ is None else environ
+    tops = _projects(environ, project)
+    return [one for one in _names(JUDGES[name], environ) if _is_left_out(one, environ[one], tops)]
+
+
+def shown(agreed: Agreed) -> list[str]:
+    """Return a line for each variable that a client is started with, but for those that each session has; keys are
+    masked."""
+    return [f"{name}={_masked(name, value)}" for name, value in agreed.environ.items() if name not in _UNSHOWN]
+
+
+def _masked(name: str, value: str) -> str:
+    if name != "PATH" and name not in _COMMON and not name.endswith((*_PLACES, "_URL")):
+        return f"… ({len(value)} characters)"
+    return _QUERY.sub("?…", _LOGIN_OF_URL.sub(r"\1…@", value))
+
+
+def _names(client: JudgeClient, environ: Mapping[str, str]) -> list[str]:
+    """Return the variables that a client is started with, where they are set."""
+    return [name for name in dict.fromkeys((*_COMMON, *client.variables_of(environ))) if environ.get(name)]
+
+
+def _projects(environ: Mapping[str, str], project: Path | None) -> list[str]:
+    """Return the folders below which nothing is kept; not one that holds the person's home."""
+    home = os.path.realpath(environ.get("HOME") or "/")
+    given = [str(Path.cwd()), *([str(project)] if project is not None else [])]
+    real = (os.path.realpath(folder) for folder in given)
+    return [folder for folder in dict.fromkeys(real) if not _is_below(home, [folder])]
+
+
+def _folders_of(environ: Mapping[str, str], tops: list[str]) -> list[str]:
+    """Return the folders of PATH that are the same in each working folder, and not below a project."""
+    folders = environ.get("PATH", "").split(os.pathsep)
+    return [one for one in folders if one.startswith("/") and not _is_below(os.path.realpath(one), tops)]
+
+
+def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
+    if name == "HOME" or not name.endswith(_PLACES):
+        return False
+    return not value.startswith("/") or _is_below(os.path.realpath(value), tops) or _is_below(value, tops)
+
+
+def _is_below(path: str, tops: list[str]) -> bool:
+    return any(f"{path}/".startswith(f"{top.rstrip('/')}/") for top in tops)
 
 
 def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:

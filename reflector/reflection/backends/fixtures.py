@@ -8,13 +8,12 @@ prompts. So the answers recorded from one model replay on any machine, also afte
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.files import read_bounded
+from reflector.files import append_named, read_bounded
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request, reply_of
 from reflector.text.secrets import redact
 
@@ -98,10 +97,7 @@ class Recording:
     def _written(self, answer: Answer, key: str) -> Answer:
         completion = redact(answer.text)
         line = json.dumps({"prompt_hash": key, "completion": completion}, ensure_ascii=False)
-        with self.path.open("ab") as file:
-            file.write(line.encode("utf-8", "replace") + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_named(self.path, line.encode("utf-8", "replace") + b"\n")
         return replace(answer, text=completion)
 
 

@@ -1,0 +1,61 @@
+"""Whether a parsed playbook.json is a playbook at all: other tools keep other things under that name.
+
+The hook loads this before there is a ledger, so it imports nothing.
+"""
+
+#: What holds the bullets of a playbook: ours, its earlier form, and those of ACE.
+KEYS = ("sections", "key_points", "bullets", "skills")
+#: A key that a piece of advice has in one of these forms.
+_OF_A_BULLET = frozenset({"text", "content", "name"})
+#: What keeps the bullets of one section, where that is an object.
+LISTS = ("bullets", "skills", "items")
+
+
+def is_playbook(document: object) -> bool:
+    """Return whether a JSON value has the shape of a playbook, with whatever faults."""
+    if isinstance(document, list):
+        return bool(document) and _has_bullets(document)
+    if not isinstance(document, dict):
+        return False
+    if is_playbook_inside(document) or _says_so(document):
+        return True
+    return any(key in document and _holds(document[key]) for key in KEYS)
+
+
+def _says_so(document: dict[str, object]) -> bool:
+    """Return whether an object has what every file of ours begins with, whatever became of its bullets."""
+    return document.get("version") == "1.0" and isinstance(document.get("sections"), dict)
+
+
+def is_playbook_inside(document: dict[str, object]) -> bool:
+    """Return whether an object is a mere envelope of a playbook."""
+    inside = document.get("playbook")
+    return isinstance(inside, dict) and not any(key in document for key in KEYS) and is_playbook(inside)
+
+
+def may_be_playbook(text: str) -> bool:
+    """Return whether a text that is not JSON may be a damaged playbook: it names what holds the bullets, or is cut off
+    before that."""
+    return text.strip() in ("", "{") or any(f'"{key}"' in text for key in (*KEYS, "version"))
+
+
+def _holds(value: object) -> bool:
+    if not value:
+        return isinstance(value, list | dict)
+    if isinstance(value, dict):
+        return _has_bullets([value]) or any(_holds_section(section) for section in value.values())
+    return isinstance(value, list) and (_has_bullets(value) or any(map(_holds_section, value)))
+
+
+def _holds_section(section: object) -> bool:
+    if isinstance(section, list):
+        return not section or _has_bullets(section)
+    if not isinstance(section, dict):
+        return False
+    if section and all(isinstance(one, dict) and _OF_A_BULLET & one.keys() for one in section.values()):
+        return True  # bullets by their ids
+    return bool(_OF_A_BULLET & section.keys()) or any(isinstance(section.get(key), list | dict) for key in LISTS)
+
+
+def _has_bullets(entries: list[object]) -> bool:
+    return any(isinstance(one, str) or (isinstance(one, dict) and _OF_A_BULLET & one.keys()) for one in entries)

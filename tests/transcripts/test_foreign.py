@@ -1,0 +1,27 @@
+"""Sessions of agents that nobody reads here: one file each in `foreign/`."""
+
+from pathlib import Path
+
+import pytest
+
+from reflector.transcripts.reading import UnknownTranscript, scan
+from tests.road.agent import Agent
+
+FOREIGN = sorted((Path(__file__).parent / "foreign").iterdir())
+
+
+def test_there_are_five_formats() -> None:
+    assert len(FOREIGN) >= 5
+
+
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
+def test_a_foreign_transcript_is_refused_by_name(path: Path) -> None:
+    with pytest.raises(UnknownTranscript, match=path.name) as refused:
+        scan(path)
+    assert "looked for records of Claude Code" in str(refused.value)
+
+
+def test_a_foreign_transcript_records_no_session(agent: Agent) -> None:
+    ran = agent.call("ingest", *FOREIGN, code=1)
+    assert all(str(path) in ran.err for path in FOREIGN)
+    assert agent.events("session.recorded") == []
