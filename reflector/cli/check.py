@@ -27,7 +27,7 @@ from reflector.curation.watching import Advice, advice_of, watching
 from reflector.hooks.agents import AGENTS
 from reflector.ledger.store import Ledger
 from reflector.locate import user_folder
-from reflector.playbook.bullet import Bullet, context_tokens
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.prices import Usage, cost
 from reflector.project import Project
@@ -37,6 +37,7 @@ from reflector.reflection.backends.model import model_settings
 from reflector.reflection.checking import ROOM
 from reflector.sessions import history
 from reflector.sessions.history import Found
+from reflector.text.words import context_tokens
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.

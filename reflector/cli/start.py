@@ -26,7 +26,6 @@ from reflector.hooks import fast
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import own_folder, user_folder
-from reflector.playbook.bullet import context_tokens
 from reflector.playbook.document import load
 from reflector.project import Project
 from reflector.reflection.backends import described
@@ -35,6 +34,7 @@ from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.injection import told_beside, told_names, told_text
 from reflector.sessions.seen_head import missed
+from reflector.text.words import context_tokens
 
 _TROUBLED = {"failed", "given_up"}
 #: Places of a kind that `help` shows.

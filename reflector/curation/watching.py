@@ -27,11 +27,12 @@ from reflector.files import read_bounded
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
 from reflector.playbook.admissible import same_words
-from reflector.playbook.bullet import Bullet, context_tokens
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import is_markdown, load_markdown
 from reflector.playbook.names import Names
+from reflector.text.words import context_tokens, terms, words
 
 ACTOR: Final = "check"
 #: The share of words in order from which on one text is another one reworded.
@@ -104,7 +105,7 @@ def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
 
 
 def _in_a_row(text: str) -> str:
-    return " ".join(["", *re.findall(r"\w+", text.lower()), ""])
+    return " ".join(["", *words(text), ""])
 
 
 def _number(place: str) -> int:
@@ -220,4 +221,5 @@ def _files(ledger: Ledger) -> dict[str, str]:
 
 
 def _like(line: Line, row: BulletRow) -> float:
-    return SequenceMatcher(None, same_words(row.text).split(), same_words(line.text).split(), autojunk=False).ratio()
+    first, second = terms(same_words(row.text)), terms(same_words(line.text))
+    return SequenceMatcher(None, first, second, autojunk=False).ratio()

@@ -28,7 +28,7 @@ _HIDDEN = (
     "\U000e0080-\U000e0fff]|[\u200c\u200d]{2}|[\ufe00-\ufe0f]{2}"
     "|(?<![^\x00-\u058f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\u058f])"
 )
-_EDGES = " \t\n.,;:!…\"'`*_-"
+_EDGES = " \t\n.,;:!…\"'`*_-。、「」『』・។៕၊။"
 
 
 def text_fault(text: object) -> str | None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import shorten
 from typing import TYPE_CHECKING, Final
+
+from reflector.text.words import count
 
 from .admissible import MAX_TEXT
 from .document import Loaded, Parser, load
@@ -155,7 +156,7 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
 
 
 def _tells(sentence: str) -> bool:
-    return len(sentence.split()) > 2 and bool(_BINDS.search(sentence) or _ASKS.match(sentence))
+    return count(sentence) > 2 and bool(_BINDS.search(sentence) or _ASKS.match(sentence))
 
 
 _LEFT_OUT: Final = {
@@ -214,7 +215,7 @@ def _take(parser: Parser, line: int, text: str, section: str, left: dict[str, li
     named = _NAMED.fullmatch(text)
     if named is not None and is_name(named[1]):
         parser.entry(f"line {line}", section, {"name": named[1], "text": named[2]})
-    elif len(text.split()) < 2 or _ONLY_A_LINK.fullmatch(text):
+    elif count(text) < 2 or _ONLY_A_LINK.fullmatch(text):
         left.setdefault("single words and links", []).append((line, text))
     else:
         parser.entry(f"line {line}", section, {"text": text})
@@ -226,8 +227,17 @@ def section_meant(title: str) -> str | None:
     return section_of(plain) or next((slug for slug, words in _GUESSES if words.search(plain)), None)
 
 
+def _shortened(text: str) -> str:
+    """Return the first words of a text; of a long one without spaces its first characters."""
+    line = " ".join(text.split())
+    if len(line) <= _MOST_WORDS:
+        return line
+    end = line.rfind(" ", 0, _MOST_WORDS - 1)
+    return f"{line[:end]} …" if end > 0 else f"{line[: _MOST_WORDS - 1]}…"
+
+
 def _note_left(parser: Parser, what: str, lines: Sequence[tuple[int, str]]) -> None:
     if lines:
-        shown = [f'line {number} "{shorten(text, _MOST_WORDS, placeholder=" …")}"' for number, text in lines]
+        shown = [f'line {number} "{_shortened(text)}"' for number, text in lines]
         more = f", and {len(lines) - _MOST_LINES:,} more" if len(lines) > _MOST_LINES else ""
         parser.notes.append(f"left out: {what} ({', '.join(shown[:_MOST_LINES])}{more})")

@@ -21,8 +21,8 @@ from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.ledger.usage import usage_at
 from reflector.lessons.book import lesson_book
-from reflector.playbook.bullet import context_tokens
 from reflector.playbook.evidence import HARMS, against
+from reflector.text.words import context_tokens
 from reflector.trials.trial import standing
 
 if TYPE_CHECKING:
