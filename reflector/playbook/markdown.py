@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from reflector.text.words import count
+from reflector.text.words import count, is_unspaced
 
 from .admissible import MAX_TEXT
 from .document import Loaded, Parser, load
@@ -43,10 +43,16 @@ _GUESSES: Final = (
 _OF_MEMORY: Final = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
 #: Titles of numbered lists whose items are no steps of one way to work.
 _NO_STEPS: Final = re.compile(r"rule|guideline|principle|convention", re.I)
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])")
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])|(?<=[。！？។])\s*(?=.)")
 #: What tells to do something: a word that binds, or a verb in front.
 _BINDS: Final = re.compile(
     r"\b(?:must|should|shall|always|never|do not|don['’]t|avoid|prefer|make sure|ensure|have to|has to|only)\b", re.I
+)
+#: The same of scripts without spaces.
+_BINDS_UNSPACED: Final = (
+    "必须|必須|务必|務必|应该|應該|应当|應當|不要|不得|不能|不可|禁止|避免|切勿|请勿|請勿|始终|始終|总是|總是"
+    "|しない|すること|ください|べき|必ず|なければならない|禁止|常に"
+    "|ต้อง|ห้าม|อย่า|ควร|เสมอ|โปรด|กรุณา|ຕ້ອງ|ຫ້າມ|ຢ່າ|ຄວນ|ສະເໝີ|ກະລຸນາ|ត្រូវ|កុំ|ហាម|គួរ|ជានិច្ច|សូម"
 )
 _ASKS: Final = re.compile(
     r"\W*(?:please )?(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|do|be|look|"
@@ -156,7 +162,10 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
 
 
 def _tells(sentence: str) -> bool:
-    return count(sentence) > 2 and bool(_BINDS.search(sentence) or _ASKS.match(sentence))
+    if count(sentence) <= 2:
+        return False
+    is_told = _BINDS.search(sentence) or _ASKS.match(sentence)
+    return bool(is_told or (is_unspaced(sentence) and re.search(_BINDS_UNSPACED, sentence)))
 
 
 _LEFT_OUT: Final = {

@@ -1,9 +1,9 @@
 """The words of a text, in scripts with spaces between words and in those without: Chinese, Japanese, Thai, Lao, Khmer,
 Burmese, Tibetan.
 
-Invariant: what this module returns of a text without such letters is what white space and `\\w+` say. Of the others a
-piece is a letter with its marks (a cluster), and pieces in a row are compared by pairs, in Thai and Lao by threes:
-nobody segments them, so no dictionary, model or version decides which words there are.
+Invariant: a text without such letters is divided at its white space, or into what `\\w+` matches. Of the others a piece
+is a letter with its marks (a cluster). A gram is two clusters in a row, in Katakana, Thai and Lao three. Nothing
+segments them, so no dictionary, model or version decides which words there are.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _SCRIPTS: Final = (
     ),
     # Khmer
     _Script("\u1780-\u17b3\u17d7\u17dc", "\u17b4-\u17d3\u17dd", gram=2, word=2),
-    # Han, kana
+    # Katakana: foreign words, each of which is one, however long it is
+    _Script("\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f", "", gram=3, word=40),
+    # Han, Hiragana
     _Script(
-        "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufad9\uff66-\uff9f"
-        "\U00020000-\U0003fffd",
+        "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufad9\U00020000-\U0003fffd",
         "\u3099\u309a\ufe00-\ufe0f",
         gram=2,
         word=2,
@@ -71,8 +72,6 @@ SPACED: Final = rf"[^\W{_LETTERS}]"
 #: Compiled where a text first needs them: most are ASCII.
 _LETTER: Final = f"[{_LETTERS}]"
 _PIECE: Final = rf"{_CLUSTER}|{SPACED}+"
-#: Japanese writes foreign words in it.
-_KATAKANA: Final = "[\u30a1-\u30fa\u30fc]{2,}"
 #: A space without width, which some write between the words of these scripts.
 _NO_WIDTH: Final = "\u200b"
 
@@ -193,10 +192,8 @@ def _grams(run: Sequence[str], size: int) -> list[str]:
 
 
 def _count(piece: str) -> int:
-    # A word in Katakana is whole, however long it is.
-    plain = re.sub(_KATAKANA, "k ", _plain(piece))
     number = 0
-    for script, run in groupby(re.findall(_PIECE, plain), key=lambda one: _script(one[0])):
+    for script, run in groupby(re.findall(_PIECE, _plain(piece)), key=lambda one: _script(one[0])):
         length = sum(1 for _ in run)
         number += -(-length // script.word) if script else length
     return max(1, number)
