@@ -34,15 +34,45 @@ _BOX: Final = re.compile(r"\[[ xX]\] ")
 _ONLY_A_LINK: Final = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
 #: The section that a title of somebody else's means, by its words; the first that fits.
 _GUESSES: Final = (
-    ("mis", re.compile(r"mistake|avoid|don.?t|do not|never|pitfall|gotcha|warning|caution|anti.?pattern", re.I)),
-    ("pref", re.compile(r"prefer|style|convention|tone|format|naming|communicat", re.I)),
-    ("ctx", re.compile(r"context|architect|overview|about|structure|setup|environment|command|layout|stack", re.I)),
-    ("pat", re.compile(r"pattern|approach|practice|strateg|workflow|guideline|rule|test|how to|process", re.I)),
+    (
+        "mis",
+        re.compile(
+            r"mistake|avoid|don.?t|do not|never|pitfall|gotcha|warning|caution|anti.?pattern"
+            r"|避免|禁止|错误|錯誤|注意|陷阱|間違い|ห้าม|ระวัง|ຫ້າມ|ລະວັງ|ហាម|ប្រយ័ត្ន",
+            re.I,
+        ),
+    ),
+    (
+        "pref",
+        re.compile(
+            r"prefer|style|convention|tone|format|naming|communicat"
+            r"|风格|風格|格式|命名|偏好|规约|規約|スタイル|รูปแบบ|สไตล์|ຮູບແບບ|រចនាបថ",
+            re.I,
+        ),
+    ),
+    (
+        "ctx",
+        re.compile(
+            r"context|architect|overview|about|structure|setup|environment|command|layout|stack"
+            r"|架构|架構|结构|結構|背景|概述|概要|环境|環境|命令|構成|コマンド|โครงสร้าง|ภาพรวม|คำสั่ง|ໂຄງສ້າງ|ຄຳສັ່ງ|រចនាសម្ព័ន្ធ|ពាក្យបញ្ជា",
+            re.I,
+        ),
+    ),
+    (
+        "pat",
+        re.compile(
+            r"pattern|approach|practice|strateg|workflow|guideline|rule|test|how to|process"
+            r"|规则|規則|规范|規範|测试|測試|流程|指南|ルール|テスト|手順|กฎ|ทดสอบ|ขั้นตอน|ກົດ|ທົດສອບ|ຂັ້ນຕອນ|វិធាន|ច្បាប់|សាកល្បង",
+            re.I,
+        ),
+    ),
 )
 #: The section of each type of Claude Code's memory files.
 _OF_MEMORY: Final = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
 #: Titles of numbered lists whose items are no steps of one way to work.
-_NO_STEPS: Final = re.compile(r"rule|guideline|principle|convention", re.I)
+_NO_STEPS: Final = re.compile(
+    r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់", re.I
+)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])|(?<=[。！？។])\s*(?=.)")
 #: What tells to do something: a word that binds, or a verb in front.
 _BINDS: Final = re.compile(

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import groupby
 from typing import Final, NamedTuple
 
 
@@ -64,14 +62,17 @@ _SCRIPTS: Final = (
 )
 _LETTERS: Final = "".join(one.letters for one in _SCRIPTS)
 _MARKS: Final = "".join(one.marks for one in _SCRIPTS)
-#: A letter with its marks, and with the consonants that Khmer and Burmese write below it.
-_CLUSTER: Final = f"[{_LETTERS}](?:[\u17d2\u1039][{_LETTERS}]|[{_MARKS}\u200c\u200d])*"
+#: What belongs to the letter before it: marks, and the consonants that Khmer and Burmese write below it.
+_ATTACHED: Final = f"(?:[\u17d2\u1039][{_LETTERS}]|[{_MARKS}\u200c\u200d])*"
+_CLUSTER: Final = f"[{_LETTERS}]{_ATTACHED}"
 #: A letter or digit of a script with spaces, and the underscore.
 SPACED: Final = rf"[^\W{_LETTERS}]"
 
 #: Compiled where a text first needs them: most are ASCII.
 _LETTER: Final = f"[{_LETTERS}]"
 _PIECE: Final = rf"{_CLUSTER}|{SPACED}+"
+#: The group of a match is the script.
+_RUN: Final = "|".join([*(f"((?:[{one.letters}]{_ATTACHED})+)" for one in _SCRIPTS), f"{SPACED}+"])
 #: A space without width, which some write between the words of these scripts.
 _NO_WIDTH: Final = "\u200b"
 
@@ -87,10 +88,10 @@ def words(text: str) -> list[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Return what is between white space, as it is written; of scripts without spaces the grams, and the words."""
+    """Return what is between white space, as it is written; if that has clusters, its words."""
     found: list[str] = []
     for piece in text.split():
-        found += [gram for run in _runs(piece) for gram in _grams(*run)] if is_unspaced(piece) else [piece]
+        found += words(piece) if is_unspaced(piece) else [piece]
     return found
 
 
@@ -103,7 +104,7 @@ def clusters(piece: str) -> list[str]:
 
 def grams(text: str) -> set[str]:
     """Return what a text of scripts without spaces is recognised by: its grams, and nothing of other scripts."""
-    return {gram for run, size in _runs(text) if size for gram in _grams(run, size)} if is_unspaced(text) else set()
+    return {gram for run, script in _runs(text) if script for gram in _grams(run, script.gram)}
 
 
 def count(text: str) -> int:
@@ -132,12 +133,13 @@ class Sought(NamedTuple):
 def sought(query: str) -> list[Sought]:
     """Return the words of a query, each once. A cluster is held where a gram with it is held."""
     found: list[Sought] = []
-    for run, size in _runs(query):
-        if not size:
+    for run, script in _runs(query):
+        if script is None:
             found.append(Sought((run[0],), 1))
             continue
+        size = script.gram
         held = [_key(gram) for gram in _grams(run, size)]
-        found += [Sought(tuple(held[max(0, at - size + 1) : at + 1]) or (held[0],), size) for at, _ in enumerate(run)]
+        found += [Sought(tuple(held[max(0, at - size + 1) : at + 1]), size) for at, _ in enumerate(run)]
     return list(dict.fromkeys(found))
 
 
@@ -146,14 +148,18 @@ def searchable(text: str) -> str:
     if not is_unspaced(text):
         return text
     found: list[str] = []
-    for run, most in _runs(text):
-        found += [_key(gram) for size in range(1, most + 1) for gram in _grams(run, size)] if most else run
+    for run, script in _runs(text):
+        if script is None:
+            found += run
+            continue
+        for size in range(1, min(script.gram, len(run)) + 1):
+            found += map(_key, _grams(run, size))
     return " ".join(found)
 
 
 def _key(gram: str) -> str:
     """Return a gram as a word of ASCII, which no index divides at marks, and no stemmer shortens."""
-    return "u" + "".join(f"{ord(letter):06d}" for letter in gram)
+    return f"u{int.from_bytes(gram.encode('utf-32-be', 'replace'))}"
 
 
 def _plain(text: str) -> str:
@@ -163,37 +169,20 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", text.replace(_NO_WIDTH, "")).casefold()
 
 
-def _runs(text: str) -> Iterator[tuple[list[str], int]]:
-    """Yield the clusters in a row with the size of their grams, and each other word alone with 0."""
-    end = 0
-    run: list[str] = []
-    size = 0
-    for match in re.finditer(_PIECE if is_unspaced(text) else r"\w+", _plain(text)):
-        script = _script(match[0][0])
-        of_script = script.gram if script else 0
-        if run and (match.start() != end or of_script != size or not size):
-            yield run, size
-            run = []
-        run.append(match[0])
-        size, end = of_script, match.end()
-    if run:
-        yield run, size
-
-
-@lru_cache(maxsize=8192)
-def _script(letter: str) -> _Script | None:
-    """Return the script of a letter, None for one with spaces."""
-    return next((one for one in _SCRIPTS if re.match(f"[{one.letters}]", letter)), None)
+def _runs(text: str) -> Iterator[tuple[list[str], _Script | None]]:
+    """Yield the clusters in a row with their script, and each word of a script with spaces alone."""
+    for match in re.finditer(_RUN if is_unspaced(text) else r"\w+", _plain(text)):
+        if match.lastindex:
+            yield re.findall(_CLUSTER, match[0]), _SCRIPTS[match.lastindex - 1]
+        else:
+            yield [match[0]], None
 
 
 def _grams(run: Sequence[str], size: int) -> list[str]:
-    size = min(max(size, 1), len(run))
+    size = min(size, len(run))
     return ["".join(run[at : at + size]) for at in range(len(run) - size + 1)]
 
 
 def _count(piece: str) -> int:
-    number = 0
-    for script, run in groupby(re.findall(_PIECE, _plain(piece)), key=lambda one: _script(one[0])):
-        length = sum(1 for _ in run)
-        number += -(-length // script.word) if script else length
+    number = sum(-(-len(run) // script.word) if script else 1 for run, script in _runs(piece))
     return max(1, number)

@@ -1,11 +1,14 @@
 """What a person already has: the advice of a project's files, which lead nowhere else, and its sessions."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from reflector.curation.watching import advice_of
+from reflector.curation.watching import advice_of, exempt, watch, watching
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.markdown import load_markdown
 from reflector.sessions.history import sessions_of, unmentioned
 from tests.road.sessions import Session
@@ -88,3 +91,48 @@ def test_a_line_is_unmentioned_where_none_of_its_words_stands_in_a_session_but_i
     file.write_text(f'{{"cwd": "{root}/invoices", "text": "Run MYPY on src/cart.py"}}\n')
     texts = {"Always run mypy": 0, "Never touch src/cart.py": 0, "Keep the zebra tidy": 1, f"Look into {root.name}s": 1}
     assert unmentioned(texts, [file, root / "gone"], root) == {text for text, gone in texts.items() if gone}
+
+
+_MENTIONS = [
+    ("合并前更新依赖", "请更新依赖", "缓存要清空"),
+    ("用 缓存 always before", "清空缓存", "更新依赖"),
+    ("マージ前にキャッシュを消す", "キャッシュは大きい", "リストを使うこと"),
+    ("รวมสาขาหลังอัปเดตแพ็กเกจ", "แพ็กเกจนี้เก่า", "ต้องเขียนโค้ดก่อนเสมอ"),
+    ("ລວມສາຂາຫຼັງອັບເດດແພັກເກດ", "ແພັກເກດນີ້ເກົ່າ", "ຕ້ອງຂຽນໂຄ້ດກ່ອນສະເໝີ"),
+    ("បញ្ចូលសាខាក្រោយកញ្ចប់", "កញ្ចប់នេះចាស់", "ត្រូវសរសេរកូដ"),
+    ("Обнови Пакеты", "где Пакеты", "проверь список"),
+]
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+@pytest.mark.parametrize(("line", "mentions", "other"), _MENTIONS)
+def test_words_without_spaces_are_mentioned(root: Path, line: str, mentions: str, other: str, escaped: bool) -> None:
+    file = root.parent / "s.jsonl"
+    for text, unseen in ((mentions, set()), (other, {line})):
+        file.write_text(json.dumps({"text": text}, ensure_ascii=escaped), "utf-8")
+        assert unmentioned([line], [file], root) == unseen
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("合并分支前必须先更新全部依赖", "合并分支前必须先更新全部的依赖"),
+        ("マージの前に依存関係を更新する", "マージ前に必ず依存関係を更新すること"),
+        ("อัปเดตแพ็กเกจก่อนรวมสาขา", "ต้องอัปเดตแพ็กเกจก่อนรวมสาขา"),
+        ("ອັບເດດແພັກເກດກ່ອນລວມສາຂາ", "ຕ້ອງອັບເດດແພັກເກດກ່ອນລວມສາຂາ"),
+        ("ធ្វើបច្ចុប្បន្នភាពកញ្ចប់មុនពេលបញ្ចូលសាខា", "ត្រូវធ្វើបច្ចុប្បន្នភាពកញ្ចប់មុនពេលបញ្ចូលសាខា"),
+    ],
+)
+def test_reworded_line_without_spaces_keeps_its_name(root: Path, before: str, after: str) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        write(root, CLAUDE=f"- {before}\n- 回答要简短，别写客套话\n")
+        watch(ledger, watching(ledger, advice_of(root).lines))
+        write(root, CLAUDE=f"- {after}\n- 回答要简短，别写客套话\n")
+        changes = [change for change, _ in watching(ledger, advice_of(root).lines).changes]
+    assert [(one.kind, one.text) for one in changes] == [("revise", after)]
+
+
+def test_withheld_bullet_is_found_between_letters(root: Path) -> None:
+    write(root, CLAUDE="注意：合并前必须更新依赖，然后通知大家\n")
+    bullets = [Bullet("pat-001", "pat", "必须更新依赖"), Bullet("pat-002", "pat", "更新缓存依赖")]
+    assert exempt(bullets, root) == {"pat-001": "CLAUDE.md"}
