@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ Kind = Literal["exact", "normalised", "near", "contradiction"]
 _WORDS_A_MORE: Final = 12
 #: Shorter texts are duplicates only where nothing but their writing differs.
 _LEAST_WORDS: Final = 3
+#: The most texts that one is compared with for a word of its own.
+_MOST_MEETINGS: Final = 50
 
 _PHRASES: Final = (
     (r"important:|note:|remember:", " "),
@@ -178,6 +181,10 @@ class _Read(NamedTuple):
     def affirmed(self) -> tuple[str, ...]:
         return tuple(word for word in self.words if word != _NO)
 
+    @property
+    def in_any_order(self) -> tuple[str, ...]:
+        return tuple(sorted(_without_use(self.affirmed) or self.written))
+
 
 def duplicates(bullets: Iterable[Bullet], kept: Collection[frozenset[str]] = ()) -> list[Pair]:
     """Return the pairs that may be the same advice, and those that contradict each other, in the order of the bullets.
@@ -203,15 +210,25 @@ def alike(text: str, bullet: Bullet) -> bool:
 
 
 def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of numbers that are worth a comparison: one holds the rarest word of the other."""
+    """Yield pairs of numbers that are worth a comparison: one holds the rarest word of the other.
+
+    Where too many texts hold that, as those of one template do, it meets the next ones with all of its words.
+    """
     holding: dict[str, list[int]] = defaultdict(list)
+    made_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, read in enumerate(reads):
+        made_of[read.in_any_order].append(number)
         for word in set(read.affirmed or read.written):
             holding[word].append(number)
     seen: set[tuple[int, int]] = set()
     for number, read in enumerate(reads):
         rarest = min(set(read.affirmed or read.written), key=lambda word: (len(holding[word]), word), default=None)
-        for other in holding[rarest] if rarest is not None else ():
+        others = holding[rarest] if rarest is not None else []
+        if len(others) > _MOST_MEETINGS:
+            others = made_of[read.in_any_order]
+            begin = bisect_right(others, number)
+            others = others[begin : begin + _MOST_MEETINGS]
+        for other in others:
             is_near = bullets[other].section == bullets[number].section or reads[other].written == read.written
             if other != number and is_near:
                 seen.add((min(number, other), max(number, other)))

@@ -185,7 +185,7 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
                 else:
                     left.setdefault("sentences", []).append((line, sentence))
         elif token.level == 0 and (what := _LEFT_OUT.get(token.type)):
-            left.setdefault(what, []).append((line, next((one.content for one in tokens[at:] if one.content), "")))
+            left.setdefault(what, []).append((line, _first_words(tokens, at)))
         at += 1
     for what, lines in left.items():
         _note_left(parser, what, lines)
@@ -205,6 +205,11 @@ _LEFT_OUT: Final = {
     "table_open": "tables",
     "blockquote_open": "quotations",
 }
+
+
+def _first_words(tokens: list[Token], start: int) -> str:
+    """Return the first text in the block that begins at `start`, "" for an empty one."""
+    return next((tokens[at].content for at in range(start, _end_of(tokens, start) + 1) if tokens[at].content), "")
 
 
 def _end_of(tokens: list[Token], start: int) -> int:
