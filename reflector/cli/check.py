@@ -44,6 +44,8 @@ _PRICED = {"haiku": "claude-haiku-5-5"}
 _ANSWER = 1_000
 _WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "reword it, or remove it"}
 _UNSEEN = "not mentioned"
+#: Files that were not read, in an error.
+_MOST_UNREAD = 3
 _NO_WORD = f"{_UNSEEN}: no word, path or command of the line stands in any of these sessions."
 _NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
 _NO_SESSION = (
@@ -82,6 +84,7 @@ class LinesJson:
     """What `check` found.
 
     files      the files with their tokens at each start
+    scopes     of the files that are loaded only at work on some files, the patterns of these
     left_out   what in them is no line, and imports that were not followed
     sessions   how many transcripts of the project were looked at, by agent
     questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
@@ -90,6 +93,7 @@ class LinesJson:
     """
 
     files: Mapping[str, int]
+    scopes: Mapping[str, tuple[str, ...]]
     left_out: list[str]
     sessions: Mapping[str, int]
     questions: int
@@ -137,8 +141,7 @@ def check(
     project = _with_judge(place, judge)
     advice = advice_of(project.root, files)
     if not advice.lines:
-        looked = ", ".join(advice.files) or "CLAUDE.md, AGENTS.md, GEMINI.md or rules, for none is there"
-        raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
+        raise click.ClickException(_why_none(advice))
     with _ledger(project) as ledger:
         known = history.recorded(project, ledger)
         found = _sessions(project, known, most, since)
@@ -157,6 +160,16 @@ def check(
         _print(place, answer, plan, ran)
     if ran.failed:
         raise click.exceptions.Exit(1)
+
+
+def _why_none(advice: Advice) -> str:
+    """Return why there is nothing to check, and what to do."""
+    unread = [one for one in advice.left if one.startswith(("not read: ", "not followed: "))]
+    looked = ", ".join(advice.files)
+    if not looked and not unread:
+        looked = "CLAUDE.md, AGENTS.md, GEMINI.md or rules, for none is there"
+    told = f"there is no line of advice{f' in {looked}' if looked else ''}"
+    return "; ".join([told, *unread[:_MOST_UNREAD], "name a file: reflector check FILE"])
 
 
 def _ledger(project: Project) -> Ledger:
@@ -294,6 +307,7 @@ def _answer(
     places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
     return LinesJson(
         files=advice.files,
+        scopes=advice.scopes,
         left_out=[*advice.left],
         sessions=_by_agent(found),
         questions=plan.questions - ran.asked,
@@ -322,7 +336,9 @@ def _order(line: LineJson) -> tuple[int, float]:
 def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> None:
     for name, tokens in advice.files.items():
         number = sum(line.file == name for line in advice.lines)
-        note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens at each start")
+        scope = advice.scopes.get(name)
+        when = f"only for {', '.join(scope)}" if scope else "at each start"
+        note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens {when}")
     for text in advice.left:
         note(f"  {text}")
     each = ", ".join(f"{number} of {title}" for title, number in sessions.items())
