@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -20,7 +21,7 @@ import click
 from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
-from reflector.cli.output import counted, note, print_json, progress, safe, table
+from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import in_project
 from reflector.config import CONSENT
 from reflector.curation.watching import Advice, advice_of, watching
@@ -207,7 +208,8 @@ def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
 
 def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
-    found = history.sessions_of(project.root, _folders().values(), at_home, since.timestamp() if since else 0.0)
+    begin, each = since.timestamp() if since else 0.0, partial(counting, what="looking at your agents' sessions")
+    found = history.sessions_of(project.root, _folders().values(), at_home, begin, each)
     return [*islice((one for one in found if in_project(project, one)), most)]
 
 

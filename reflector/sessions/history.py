@@ -233,22 +233,29 @@ def recorded(project: Project, ledger: Ledger) -> dict[tuple[str, int], str]:
 
 
 def sessions_of(
-    root: Path, folders: Iterable[tuple[Path, str]], known: Mapping[tuple[str, int], str], since: float
+    root: Path,
+    folders: Iterable[tuple[Path, str]],
+    known: Mapping[tuple[str, int], str],
+    since: float,
+    each: Callable[[Iterable[Found]], Iterable[Found]] = iter,
 ) -> list[Found]:
     """Return the transcripts in the agents' folders, newest first.
 
     folders  with the pattern of the files in it; `known` as for `find_transcripts`
     since    a time before which a file was not written any more
+    each     passes on what is found, and may say how much that is
     The files of subagents are left out: their sessions tell what they were for.
     """
     hashes = {project_hash(root): str(root)}
     found: list[tuple[float, Found]] = []
-    for folder, pattern in folders:
-        for one in find_transcripts(folder, pattern, known) if folder.is_dir() else ():
-            with suppress(OSError):
-                at = one.path.stat().st_mtime
-                if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
-                    found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
+    looked_at = (
+        one for folder, pattern in folders if folder.is_dir() for one in find_transcripts(folder, pattern, known)
+    )
+    for one in each(looked_at):
+        with suppress(OSError):
+            at = one.path.stat().st_mtime
+            if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
+                found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
     return [one for _, one in sorted(found, key=lambda pair: (-pair[0], str(pair[1].path)))]
 
 
