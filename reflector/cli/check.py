@@ -47,7 +47,9 @@ _WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "r
 _UNSEEN = "not mentioned"
 #: Files that were not read, in an error.
 _MOST_UNREAD = 3
-_NO_WORD = f"{_UNSEEN}: no word, path or command of the line stands in any of these sessions."
+_NO_WORD = (
+    f"{_UNSEEN}: but for short and common ones, no word, path or command of the line is in any of these sessions."
+)
 _NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
 _NO_SESSION = (
     "No session of this folder is where agents leave theirs; those ingested from elsewhere are not there. "

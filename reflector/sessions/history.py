@@ -248,10 +248,8 @@ def sessions_of(
     """
     hashes = {project_hash(root): str(root)}
     found: list[tuple[float, Found]] = []
-    looked_at = (
-        one for folder, pattern in folders if folder.is_dir() for one in find_transcripts(folder, pattern, known)
-    )
-    for one in each(looked_at):
+    there = ((folder, pattern) for folder, pattern in folders if folder.is_dir())
+    for one in each(one for folder, pattern in there for one in find_transcripts(folder, pattern, known)):
         with suppress(OSError):
             at = one.path.stat().st_mtime
             if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":

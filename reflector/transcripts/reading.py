@@ -285,8 +285,8 @@ def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
     if _LIST.match(head):
         raise UnknownTranscript(
             f"{str(file.name)!r} is not a transcript but a list of messages, as Claude Code's GitHub Action and "
-            "`claude -p --output-format json` write it; the session's transcript is below ~/.claude/projects on the machine "
-            "that ran it"
+            "`claude -p --output-format json` write it; the session's transcript is below ~/.claude/projects on the "
+            "machine that ran it"
         )
     raise UnknownTranscript(f"{str(file.name)!r} {_refusal(tally)}")
 

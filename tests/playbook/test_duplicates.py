@@ -1,5 +1,7 @@
 """Duplicates: what is proposed is the same advice, and nothing that differs in a fact ever is."""
 
+import random
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -148,3 +150,19 @@ def test_negation_without_spaces_contradicts() -> None:
     assert pair("不要修改生成的文件", "修改生成的文件") == "contradiction"
     assert pair("生成ファイルを編集しない", "生成ファイルを編集する") == "contradiction"
     assert pair("อย่าลบไฟล์ชั่วคราว", "ลบไฟล์ชั่วคราว") == "contradiction"
+
+
+def test_lines_of_one_template_meet_in_bounded_time() -> None:
+    """Compared with each other, these would take minutes."""
+    words = "run the failing tests before you commit code to main branch today".split()
+    order = random.Random(1)
+    texts = {" ".join(order.sample(words, len(words))) for _ in range(3_000)}
+    bullets = [Bullet(f"pat-{number:04}", "pat", text) for number, text in enumerate(sorted(texts))]
+    bullets += [
+        Bullet("pat-9998", "pat", "Close the big files"),
+        Bullet("pat-9999", "pat", "Always close the big files"),
+    ]
+    began = time.process_time()
+    found = duplicates(bullets)
+    assert frozenset({"pat-9998", "pat-9999"}) in {one.names for one in found}
+    assert time.process_time() - began < 30
