@@ -88,7 +88,7 @@ class LinesJson:
 
     files      the files with their tokens at each start
     scopes     of the files that are loaded only at work on some files, the patterns of these
-    left_out   what in them is no line, and imports that were not followed
+    left_out   what in them is not a line, and files and imports that were not read
     sessions   how many transcripts of the project were looked at, by agent
     questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
     lacks      the command that gets a judge; null if there is one

@@ -197,13 +197,13 @@ def write_injection(
     stamp = handover.injection_stamp(os.fspath(project), told.state)
     bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
     names = {bullet.name for bullet in bullets}
-    said = {same_words(bullet.text) for bullet in bullets}
+    texts_told = {same_words(bullet.text) for bullet in bullets}
     try:
         if folder != users:
             path = str(users / ".claude" / "playbook.json")
             beside = _told(users, path, USER_FIRST)
             # Told twice, a text would have two names, and its evidence would be divided by chance.
-            others = (bullet for bullet in beside.bullets if same_words(bullet.text) not in said)
+            others = (bullet for bullet in beside.bullets if same_words(bullet.text) not in texts_told)
             bullets += [bullet for bullet in others if bullet.name not in names]
             troubles += beside.troubles
             files.append(path)
