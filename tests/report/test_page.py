@@ -5,6 +5,7 @@ import random
 import re
 import resource
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -17,12 +18,14 @@ from uuid import UUID
 
 import pytest
 
+from reflector.audit.blame import blames
 from reflector.audit.checked import checked
 from reflector.curation.proposals import propose
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys
 from reflector.ledger import append
+from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Verdict
 from reflector.playbook.change import Change
@@ -388,6 +391,21 @@ def test_page_of_many_bullets_is_bounded(tmp_path: Path) -> None:
     page = report(agent)
     assert len(Reader(page).bullets) == MOST_BULLETS
     assert "50 more: <code>reflector list</code>" in page
+
+
+def test_blames_grow_with_the_playbook(tmp_path: Path) -> None:
+    """Four times the imported bullets take about four times as long; each of them read its whole import once."""
+    times = []
+    for number in (1_500, 6_000):
+        texts = [f"Run step {step}" for step in range(number)]
+        agent = Agent.in_folder(tmp_path / str(number), {"PATTERNS & APPROACHES": texts})
+        agent.call("list")
+        with agent.open_ledger() as ledger:
+            then = Past(ledger)
+            began = time.process_time()
+            assert len(blames(ledger, [*then.entries], then)) == number
+            times.append(time.process_time() - began)
+    assert times[1] < 8 * times[0] + 0.2
 
 
 def test_reason_is_given_where_nothing_draws(agent: Agent, tmp_path: Path) -> None:
