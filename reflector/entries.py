@@ -46,6 +46,8 @@ _NOWHERE: Final = (0, 0)
 #: What SQLite may do while a strange file is looked at: some seconds of work.
 _MOST_STEPS: Final = 2_000
 _STEP: Final = 100_000
+#: SQLite's codes of what the disk, its permissions or another process is to blame for, not the file.
+_OF_THE_DISK: Final = frozenset((3, 5, 6, 7, 8, 10, 13, 14))
 _CHAIN_AT: Final = "SELECT chain FROM event WHERE playbook_id = ? AND position = ?"
 #: Of how many sessions, the newest first, the transcript is looked for.
 _MOST_SESSIONS: Final = 50
@@ -263,6 +265,11 @@ def _looking(file: Path, playbook: str) -> Iterator[tuple[Any, Any, Any, Any, An
             id, origin, position, chain = connection.execute(of, (playbook,)).fetchone() or (0, "", 0, "")
             yield connection, id, str(origin), int(position), str(chain)
     except (module.Error, ValueError, TypeError, OverflowError) as error:  # what a damaged or a forged file says
+        if (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _OF_THE_DISK:
+            raise LedgerUnavailable(
+                f"{file} cannot be read now ({error}); check the space on its disk, its permissions and who uses it, "
+                "then run the same command again"
+            ) from error
         raise LedgerUnavailable(
             f"{file} cannot be looked at ({error}); move it away: your own ledger comes back from its copy where there "
             "is one, and else a new one begins"

@@ -376,7 +376,7 @@ MUTATIONS = [
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
     # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
-    Mutation(INJECTION, "[bullet for bullet in beside.bullets if bullet.name not in names]", "beside.bullets", TOLD),
+    Mutation(INJECTION, "[bullet for bullet in others if bullet.name not in names]", "beside.bullets", TOLD),
     Mutation(INJECTION, " if one.name in loaded.uncounted", " if False", ("tests/curation/test_sharing.py", *TOLD)),
     Mutation(
         INJECTION, ", *(known.removed if known is not None else ())}", "}", ("tests/curation/test_sharing.py", *TOLD)

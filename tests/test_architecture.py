@@ -19,7 +19,7 @@ _MODULES = {
 #: The packages that each package may import, besides itself.
 _LAYERS = {
     "text": set(),
-    "playbook": set(),
+    "playbook": {"text"},
     "transcripts": {"text"},
     "events": {"playbook"},
     "ledger": {"playbook", "events"},

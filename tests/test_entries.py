@@ -2,9 +2,11 @@
 
 import json
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -229,6 +231,19 @@ def test_a_strange_ledger_that_says_nonsense_of_itself_is_refused_in_words(
     agent.ledger.with_name("new").rename(agent.ledger)
     for command in ("list", "verify", "log"):
         assert "cannot be looked at" in agent.call(command, code=1).err
+
+
+def few_blocks() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+
+def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
+    """SQLite makes a file of 32 kB beside a ledger that somebody has open."""
+    agent.ledger.with_name("ledger.db-wal").touch()
+    program = [sys.executable, "-I", "-B", "-m", "reflector"]
+    err = agent.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=few_blocks).err
+    assert "cannot be read now (disk I/O error); check the space" in err
+    assert "move it away" not in err
 
 
 @pytest.mark.parametrize("inode", ["another", "the same"])

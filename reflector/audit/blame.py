@@ -145,11 +145,19 @@ class _Known:
                 self.tags[name].append(Verdict(one.position, name, 0, one.session_id, one.reflection_id))
         first = min(self.births.values(), default=0)
         recounts = ledger.events(types=[ev.BULLET_RECOUNTED], after=first, upto=then.position)
-        named = [(event, str(event.facts.get("name"))) for event in recounts]
-        self.recounts = [(event, of) for event, of in named if event.position > self.births.get(of, then.position)]
+        self.recounts: dict[str, list[Event]] = defaultdict(list)
+        for event in recounts:
+            if event.position > self.births.get(name := str(event.facts.get("name")), then.position):
+                self.recounts[name].append(event)
         # All in one question; an import may hold as many bytes as the tags together and is read once.
         positions = {tag.position for tags in self.tags.values() for tag in tags}
         self.events = ledger.all_at(positions | {*self.births.values()})
+        #: The entries of each import, by their names.
+        self.imported = {
+            position: {str(item.get("name")): item for item in reversed(event.facts.get("bullets", ()))}
+            for position, event in self.events.items()
+            if event.type == ev.PLAYBOOK_IMPORTED
+        }
         self.judged = _judged(ledger, self.events.values())
         self.retractions = {one.event_id: one for one in ledger.having(set(self.standing.retractions.values()))}
 
@@ -163,7 +171,8 @@ class _Blame:
         self.family = known.families[name]
         self.totals = {1: 0, -1: 0}
         self.baselines: dict[str, tuple[int, int]] = {}
-        self.all_recounts = [(event, of) for event, of in known.recounts if of in self.family]
+        recounts = ((event, of) for of in self.family for event in known.recounts.get(of, ()))
+        self.all_recounts = sorted(recounts, key=lambda one: one[0].position)
         #: Those that were not undone: a bullet counts from the last of them.
         self.recounts = [(e, of) for e, of in self.all_recounts if e.position <= self.then.entries[of].recounted_at]
         self.undone = {event.target_id: event for event, _ in self.all_recounts if "since" in event.facts}
@@ -225,8 +234,8 @@ class _Blame:
         return fault or "counted", None
 
     def _baseline(self, event: Event, name: str) -> Step | None:
-        items = event.facts.get("bullets", ()) if event.type == ev.PLAYBOOK_IMPORTED else (event.facts,)
-        values = next((item for item in items if item.get("name") == name), None)
+        items = self.known.imported.get(event.position, {str(event.facts.get("name")): event.facts})
+        values = items.get(name)
         if values is None:
             return None
         baseline = (values.get("helpful", 0), values.get("harmful", 0))

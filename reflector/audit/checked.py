@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.as_of import Past
-from reflector.playbook.bullet import context_tokens
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, against, interval
 from reflector.prices import spent_on
 from reflector.reflection.checking import MODE, NOTHING
+from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
     from reflector.ledger.rows import BulletRow

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -20,14 +21,14 @@ import click
 from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
-from reflector.cli.output import counted, note, print_json, progress, safe, table
+from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import in_project
 from reflector.config import CONSENT
 from reflector.curation.watching import Advice, advice_of, watching
 from reflector.hooks.agents import AGENTS
 from reflector.ledger.store import Ledger
 from reflector.locate import user_folder
-from reflector.playbook.bullet import Bullet, context_tokens
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.prices import Usage, cost
 from reflector.project import Project
@@ -37,13 +38,18 @@ from reflector.reflection.backends.model import model_settings
 from reflector.reflection.checking import ROOM
 from reflector.sessions import history
 from reflector.sessions.history import Found
+from reflector.text.words import context_tokens
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.
 _ANSWER = 1_000
 _WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "reword it, or remove it"}
 _UNSEEN = "not mentioned"
-_NO_WORD = f"{_UNSEEN}: no word, path or command of the line stands in any of these sessions."
+#: Files that were not read, in an error.
+_MOST_UNREAD = 3
+_NO_WORD = (
+    f"{_UNSEEN}: but for short and common ones, no word, path or command of the line is in any of these sessions."
+)
 _NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
 _NO_SESSION = (
     "No session of this folder is where agents leave theirs; those ingested from elsewhere are not there. "
@@ -81,7 +87,8 @@ class LinesJson:
     """What `check` found.
 
     files      the files with their tokens at each start
-    left_out   what in them is no line, and imports that were not followed
+    scopes     of the files that are loaded only at work on some files, the patterns of these
+    left_out   what in them is not a line, and files and imports that were not read
     sessions   how many transcripts of the project were looked at, by agent
     questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
     lacks      the command that gets a judge; null if there is one
@@ -89,6 +96,7 @@ class LinesJson:
     """
 
     files: Mapping[str, int]
+    scopes: Mapping[str, tuple[str, ...]]
     left_out: list[str]
     sessions: Mapping[str, int]
     questions: int
@@ -136,10 +144,7 @@ def check(
     project = _with_judge(place, judge)
     advice = advice_of(project.root, files)
     if not advice.lines:
-        unread = [one for one in advice.left if one.startswith("not followed: ")]
-        none = ", ".join(unread) or "none is there"
-        looked = ", ".join(advice.files) or f"CLAUDE.md, AGENTS.md, GEMINI.md or rules: {none}"
-        raise click.ClickException(f"there is no line of advice in {looked}; name a file: reflector check FILE")
+        raise click.ClickException(_why_none(advice))
     with _ledger(project) as ledger:
         known = history.recorded(project, ledger)
         found = _sessions(project, known, most, since)
@@ -158,6 +163,16 @@ def check(
         _print(place, answer, plan, ran)
     if ran.failed:
         raise click.exceptions.Exit(1)
+
+
+def _why_none(advice: Advice) -> str:
+    """Return why there is nothing to check, and what to do."""
+    unread = [one for one in advice.left if one.startswith(("not read: ", "not followed: "))]
+    looked = ", ".join(advice.files)
+    if not looked and not unread:
+        looked = "CLAUDE.md, AGENTS.md, GEMINI.md or rules, for none is there"
+    told = f"there is no line of advice{f' in {looked}' if looked else ''}"
+    return "; ".join([told, *unread[:_MOST_UNREAD], "name a file: reflector check FILE"])
 
 
 def _ledger(project: Project) -> Ledger:
@@ -195,7 +210,8 @@ def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
 
 def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
-    found = history.sessions_of(project.root, _folders().values(), at_home, since.timestamp() if since else 0.0)
+    begin, each = since.timestamp() if since else 0.0, partial(counting, what="looking at your agents' sessions")
+    found = history.sessions_of(project.root, _folders().values(), at_home, begin, each)
     return [*islice((one for one in found if in_project(project, one)), most)]
 
 
@@ -295,6 +311,7 @@ def _answer(
     places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
     return LinesJson(
         files=advice.files,
+        scopes=advice.scopes,
         left_out=[*advice.left],
         sessions=_by_agent(found),
         questions=plan.questions - ran.asked,
@@ -323,7 +340,9 @@ def _order(line: LineJson) -> tuple[int, float]:
 def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> None:
     for name, tokens in advice.files.items():
         number = sum(line.file == name for line in advice.lines)
-        note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens at each start")
+        scope = advice.scopes.get(name)
+        when = f"only for {', '.join(scope)}" if scope else "at each start"
+        note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens {when}")
     for text in advice.left:
         note(f"  {text}")
     each = ", ".join(f"{number} of {title}" for title, number in sessions.items())

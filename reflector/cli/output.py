@@ -11,12 +11,14 @@ import errno
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
+from time import monotonic
 from typing import Any, TypeVar
 
 import click
@@ -32,6 +34,9 @@ T = TypeVar("T")
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+
+#: Seconds until a long command says what it does, and from then on between two notes.
+_FIRST_NOTE, _NEXT_NOTE = 2.0, 10.0
 
 #: Columns of a terminal that prose keeps while anything else can give way, and that every column keeps.
 _LAST = 24
@@ -317,6 +322,30 @@ def counted(number: int, noun: str) -> str:
 def span(first: int, last: int) -> str:
     """Return the positions from one to another as a command takes them: `41`, `41..43`."""
     return str(first) if first == last else f"{first}..{last}"
+
+
+def counting(items: Iterable[T], what: str) -> Iterator[T]:
+    """Yield items; after two seconds, and then every ten, note how many there were."""
+    due = monotonic() + _FIRST_NOTE
+    for number, item in enumerate(items, start=1):
+        yield item
+        if monotonic() >= due:
+            note(f"{what}: {number:,} so far")
+            due = monotonic() + _NEXT_NOTE
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Note what is done, if that takes more than two seconds."""
+    from threading import Timer  # a session's end, which needs none, loads this file
+
+    timer = Timer(_FIRST_NOTE, note, (what,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def progress(length: int, label: str) -> Any:

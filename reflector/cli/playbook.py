@@ -18,7 +18,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, SECTION, Question, as_of_option, past, question
-from reflector.cli.output import counted, note, shaped, short_time, table
+from reflector.cli.output import counted, note, shaped, short_time, table, waiting
 from reflector.events.event import BULLET_CHECKED, time_of, written
 from reflector.files import write_named
 from reflector.ledger.rows import BulletRow
@@ -255,7 +255,7 @@ def report(
         raise click.ClickException(f"the report needs the extra 'report': {install_command('report')}")
     from reflector.report import pictures
 
-    with pictures.begin() as begun:
+    with waiting("asking the ledger for the report"), pictures.begin() as begun:
         with place.reading() as ledger:
             asked = Question(place, ledger, past(ledger, moment), as_json=False)
             uses, command = Uses.of(asked), Place().command if share else place.command

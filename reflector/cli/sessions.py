@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +13,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import PATH, agreed, json_option, yes_option
-from reflector.cli.output import counted, note, os_error_words, print_json, progress, safe, short_id, table
+from reflector.cli.output import counted, counting, note, os_error_words, print_json, progress, safe, short_id, table
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
 from reflector.project import Project, project_of
@@ -166,7 +167,7 @@ def import_history(place: Place, since: date | None, name: str, dry_run: bool, y
     where = agent.folder() / agent.history
     begin = since.strftime("%Y-%m-%d") if since else ""
     project = place.project()
-    found = history.find_transcripts(where) if where.is_dir() else []
+    found = counting(history.find_transcripts(where), f"looking at the sessions in {where}") if where.is_dir() else []
     mine = (one for one in found if one.started_at >= begin and in_project(project, one))
     files = sorted(mine, key=lambda one: (one.started_at, str(one.path)))
     if not files:
@@ -218,21 +219,28 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
 def in_project(project: Project, one: Found) -> bool:
     """Return whether a session worked in a project; of a path of another system (`D:\\shop`, in a copied home), which
     would lie in any, it did not."""
-    cwd = Path(one.cwd)
+    return _is_in(one.cwd, project.root)
+
+
+@lru_cache(maxsize=4096)
+def _is_in(folder: str, project: Path) -> bool:
+    cwd = Path(folder)
     try:
-        cwd, is_here = cwd.resolve(), cwd.is_absolute()
+        if not cwd.is_absolute():
+            return False
+        cwd = cwd.resolve()
     except (OSError, ValueError):  # a NUL in it, half a surrogate pair
         return False
-    root, mine = project_of(cwd), project.root.resolve()
+    root, mine = project_of(cwd), project.resolve()
     # A person may name a project where the rule finds one further up.
-    return is_here and (root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine)))
+    return root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine))
 
 
 def _show_plan(project: Project, files: Sequence[Found], *, dry_run: bool) -> None:
     from reflector.sessions import history
 
     note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
-    fresh = list(history.news(project, files)) if dry_run else []
+    fresh = list(counting(history.news(project, files), "reading new sessions")) if dry_run else []
     found = {"new": len(fresh), "cites": sum(cites for _, cites in fresh)} if dry_run else {}
     size = f"{sum(one.bytes for one in files) / 2**20:.1f}"
     row = (project.root.name, len(files), *found.values(), size, *_days(files), project.root)

@@ -27,7 +27,6 @@ from reflector.ledger.errors import LedgerError
 from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import own_folder, user_folder
-from reflector.playbook.bullet import context_tokens
 from reflector.playbook.document import load
 from reflector.project import Project
 from reflector.reflection.backends import described
@@ -36,6 +35,7 @@ from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.injection import told_beside, told_names, told_text
 from reflector.sessions.seen_head import missed
+from reflector.text.words import context_tokens
 
 _TROUBLED = {"failed", "given_up"}
 #: Places of a kind that `help` shows.

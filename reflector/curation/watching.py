@@ -12,13 +12,17 @@ comes back. Nothing here makes a bullet live: that is for `import`.
 
 from __future__ import annotations
 
+import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Final, NamedTuple
 
 from reflector.curation.changes import advice_fault, bullet_event
@@ -27,11 +31,12 @@ from reflector.files import read_bounded
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
 from reflector.playbook.admissible import same_words
-from reflector.playbook.bullet import Bullet, context_tokens
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import is_markdown, load_markdown
 from reflector.playbook.names import Names
+from reflector.text.words import context_tokens, terms, words
 
 ACTOR: Final = "check"
 #: The share of words in order from which on one text is another one reworded.
@@ -41,7 +46,16 @@ _RULES: Final = (".claude/CLAUDE.md", ".claude/rules/**/*.md", ".github/instruct
 _MOST_BYTES: Final = 1 << 20
 #: As often Claude Code follows an import of an import.
 _HOPS: Final = 5
-_IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:~?/)?[\w.][\w./-]*\.\w+)", re.M)
+#: As Claude Code 2.1.332 has it: a space in a name is escaped. `_BEHIND` may follow a name in a sentence.
+_IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:[^\s\\]|\\ )+)", re.M)
+_BEHIND: Final = ".,;:!?)]}'\"`*_。，、；：！？）」"
+#: The front matter of a rule, and what in it limits the rule to some files.
+_FRONT: Final = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_SCOPE: Final = re.compile(r"^(?:paths|globs|applyTo):[ \t]*(\S.*|(?:\r?\n[ \t]*-[ \t].*)+)", re.MULTILINE)
+#: Files that agents load in a sub-folder, folders that hold nobody's advice, and how many are looked at.
+_NESTED: Final = frozenset(("CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"))
+_NO_ADVICE: Final = frozenset(("node_modules", "vendor", "target", "dist", "build", "__pycache__"))
+_MOST_FOLDERS: Final = 5_000
 _CODE: Final = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.M | re.S)
 
 
@@ -60,11 +74,13 @@ class Advice:
     """The advice of a project's files.
 
     files     with the tokens of each
+    scopes    of the files that an agent loads only for some files, the patterns of these
     left      what was left out, and why: text that is not advice, repeated lines, imports from outside the project
     """
 
     lines: tuple[Line, ...]
     files: Mapping[str, int]
+    scopes: Mapping[str, tuple[str, ...]]
     left: tuple[str, ...]
 
 
@@ -74,11 +90,14 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
     lines: dict[str, Line] = {}
     files: dict[str, int] = {}
     left: list[str] = []
-    unfollowed: list[str] = []
-    for shown, raw in _texts(root, named, unfollowed):
+    unread: list[str] = []
+    scopes: dict[str, tuple[str, ...]] = {}
+    for shown, raw in _texts(root, named, unread):
         text = raw.decode("utf-8-sig", "replace")
         loaded = load_markdown(text, every=True)
-        files[shown] = context_tokens(text)
+        files[shown] = context_tokens(_without_comments(text))
+        if scope := scope_of(text):
+            scopes[shown] = scope
         left += [f"{shown}: {one.removeprefix('left out: ')}" for one in loaded.notes]
         for bullet in sorted(loaded.bullets, key=lambda one: _number(loaded.places[one.name])):
             if what := advice_fault(bullet.text):
@@ -89,7 +108,8 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
             first = lines.setdefault(same_words(bullet.text), line)
             if first is not line and first.file == line.file:
                 left.append(f"{shown}: line {line.number} repeats line {first.number}")
-    return Advice(tuple(lines.values()), files, (*left, *(f"not followed: {one}" for one in unfollowed)))
+    unread += [] if named else _elsewhere(root)
+    return Advice(tuple(lines.values()), files, scopes, (*left, *unread))
 
 
 def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
@@ -104,44 +124,96 @@ def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
 
 
 def _in_a_row(text: str) -> str:
-    return " ".join(["", *re.findall(r"\w+", text.lower()), ""])
+    return " ".join(["", *words(text), ""])
 
 
 def _number(place: str) -> int:
     return int(place.split()[1])
 
 
-def _texts(root: Path, named: Sequence[Path], unfollowed: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield (path as it is shown, content) of each file and of what it imports, each once."""
+def _texts(root: Path, named: Sequence[Path], left: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield (path as it is shown, content) of each file and of what it imports, each once; note what is left out."""
     inside = [root.resolve(), *(Path(one).resolve() for one in agent_folders())]
     seen: set[Path] = set()
-    wanted = [(path.absolute(), 0, "") for path in named]
+    wanted = deque((path.absolute(), 0, "") for path in named)
     if not named:
         found = [root / name for name in AGENT_FILES] + sorted(path for one in _RULES for path in root.glob(one))
-        wanted = [(path, 0, "?") for path in found if path.exists()]
+        wanted.extend((path, 0, "?") for path in found if path.exists())
     while wanted:
-        path, hops, by = wanted.pop(0)
+        path, hops, by = wanted.popleft()
         real = path.resolve()
         if real in seen:
             continue
         shown = _shown(path, root)
         if by and not any(real.is_relative_to(one) for one in (inside[:1] if by == "?" else inside)):
-            unfollowed.append(f"{shown}, a link" if by == "?" else f"@{shown} in {by}")
+            left.append(f"not followed: {shown}, a link" if by == "?" else f"not followed: @{shown} in {by}")
             continue
         try:
             raw = read_bounded(real, _MOST_BYTES)
-        except OSError:
+        except OSError as error:
             if not by:
                 raise
-            if by != "?":
-                unfollowed.append(f"@{shown} in {by}, which cannot be read")
+            if by == "?":
+                left.append(f"not read: {shown} {error.strerror}")
+            else:
+                left.append(f"not followed: @{shown} in {by}, which cannot be read")
             continue
         seen.add(real)
         yield shown, raw
         if hops < _HOPS:
-            plain = _CODE.sub("", raw.decode("utf-8", "replace"))
-            with suppress(RuntimeError):  # there is no home
-                wanted += [(path.parent / Path(one).expanduser(), hops + 1, shown) for one in _IMPORT.findall(plain)]
+            wanted.extend((one, hops + 1, shown) for one in _imports(path, raw.decode("utf-8", "replace")))
+
+
+def _imports(path: Path, text: str) -> Iterator[Path]:
+    """Yield the files that a file imports. `@name` without an ending is one if it is there: `@alice` is a person."""
+    for found in dict.fromkeys(_IMPORT.findall(_CODE.sub("", text))):
+        name = found.partition("#")[0].replace("\\ ", " ")
+        for one in dict.fromkeys((name, name.rstrip(_BEHIND))):
+            with suppress(OSError, RuntimeError, ValueError):  # a name that is too long, no home, a NUL
+                target = path.parent / Path(one).expanduser()
+                if target.is_file():
+                    yield target
+                    break
+        else:
+            if "." in name.rstrip(_BEHIND).rpartition("/")[2][1:-1]:
+                with suppress(RuntimeError):
+                    yield path.parent / Path(name.rstrip(_BEHIND)).expanduser()
+
+
+def _elsewhere(root: Path) -> Iterator[str]:
+    """Yield what agents load as well, and is not looked at: files of sub-folders, and the person's own."""
+    for folder, folders, names in islice(os.walk(root), _MOST_FOLDERS):
+        folders[:] = sorted(name for name in folders if name not in _NO_ADVICE and not name.startswith("."))
+        if Path(folder) != root:
+            for name in sorted(_NESTED.intersection(names)):
+                shown = _shown(Path(folder) / name, root)
+                yield f"not read: {shown}, which agents load when they work there; see: reflector check {quote(shown)}"
+    if (nested := root / ".claude/AGENTS.md").is_file():
+        yield f"not read: {_shown(nested, root)}; see: reflector check .claude/AGENTS.md"
+    own = Path(agent_folder()).expanduser()
+    with suppress(OSError):
+        for path in [own / "CLAUDE.md", *sorted(own.glob("rules/**/*.md"))]:
+            if path.is_file() and not path.resolve().is_relative_to(root.resolve()):
+                yield f"not read: {path}, which is loaded in every project; see: reflector check {quote(str(path))}"
+
+
+def scope_of(text: str) -> tuple[str, ...]:
+    """Return the patterns of the files at which an agent loads a rule; none for one that it loads at each start."""
+    front = _FRONT.match(text)
+    found = _SCOPE.search(front[1]) if front else None
+    if found is None:
+        return ()
+    patterns = [one.strip(" \t\"'[]-") for one in re.split(r"[,\n]", found[1])]
+    return tuple(one for one in patterns if one) if not {"**", "**/*"} & {*patterns} else ()
+
+
+def _without_comments(text: str) -> str:
+    """Return a text without its HTML comments, which no agent is shown."""
+    kept, at = [], 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
+        kept.append(text[at:start])
+        at = end + 3
+    return "".join([*kept, text[at:]])
 
 
 def _shown(path: Path, root: Path) -> str:
@@ -221,4 +293,5 @@ def _files(ledger: Ledger) -> dict[str, str]:
 
 
 def _like(line: Line, row: BulletRow) -> float:
-    return SequenceMatcher(None, same_words(row.text).split(), same_words(line.text).split(), autojunk=False).ratio()
+    first, second = terms(same_words(row.text)), terms(same_words(line.text))
+    return SequenceMatcher(None, first, second, autojunk=False).ratio()

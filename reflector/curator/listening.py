@@ -34,6 +34,7 @@ from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike
 from reflector.reflection.window import is_retracted, keys_of, own_messages
 from reflector.text.secrets import found as secrets_in
+from reflector.text.words import count
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
@@ -112,7 +113,7 @@ _MOMENTARY: Final = re.compile(
 )
 _QUOTED: Final = re.compile(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
 _FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|^[ \t]*(?:```|~~~).*\Z", re.MULTILINE | re.DOTALL)
-_SENTENCE: Final = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|\n+")
+_SENTENCE: Final = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|(?<=[。！？])|\n+")
 
 
 def hear(
@@ -278,7 +279,7 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
     """Return the form and the text of a wish; None if the sentence is not one."""
     if len(sentence) > _MOST_SENTENCE:  # of a long one the first clause may be a wish
         sentence = sentence.partition(", ")[0]
-    if len(sentence) > _MOST_SENTENCE or sentence.endswith(("?", ":")):
+    if len(sentence) > _MOST_SENTENCE or sentence.endswith(("?", ":", "？", "：")):
         return None
     for form in FORMS:
         match = form.expression.fullmatch(sentence.rstrip())
@@ -286,9 +287,8 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
             continue
         if form.id == "no-use" and not _CORRECTS.match(sentence):
             continue
-        wish = match["wish"].strip(" .!,;\"'")
-        words = wish.split()
-        if len(words) < _FEWEST_WORDS or _POINTS.search(" ".join(words[:6])) or _MOMENTARY.search(wish):
+        wish = match["wish"].strip(" .!,;\"'。！、，")
+        if count(wish) < _FEWEST_WORDS or _POINTS.search(" ".join(wish.split()[:6])) or _MOMENTARY.search(wish):
             return None
         text = f"{form.before} {wish}" if form.before else wish[0].upper() + wish[1:]
         text += "." if text[-1].isalnum() or text[-1] in "`\"')" else ""

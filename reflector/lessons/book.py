@@ -31,6 +31,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake, check_share, check_whole
 from reflector.quality.signals import rounded
+from reflector.text.words import is_unspaced, words
 
 State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
 
@@ -335,7 +336,9 @@ def _dispute(lessons: Iterable[Lesson]) -> None:
     one_sided: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
     for one in lessons:
         if one.state != "retracted" and (one.successes == 0) != (one.failures == 0):
-            one_sided[one.kind, strategy_key(one.text)].append(one)
+            # A strategy key is made of ASCII: of a script without spaces it holds nothing.
+            key = " ".join(words(one.text)) if is_unspaced(one.text) else strategy_key(one.text)
+            one_sided[one.kind, key].append(one)
     for group in one_sided.values():
         if len({one.successes > 0 for one in group}) == 2:
             for one in group:

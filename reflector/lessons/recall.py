@@ -8,7 +8,6 @@ behind by a redaction. Where nothing fits well enough, the answer is empty.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from reflector.ledger.store import Ledger
 from reflector.lessons.book import BACKGROUND, lesson_book
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.project import Project, find_project
+from reflector.text.words import searchable, sought, words
 
-_WORD: Final = re.compile(r"\w+")
 #: The least part of a query's words, weighted by how rare each is, that a text must hold.
 LEAST_WORDS: Final = 0.3
 _MAX_QUERY: Final = 2_000
@@ -80,7 +79,7 @@ def documents(of: Ledger | Past) -> list[Document]:
 def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
     """Return the bullets that fit a query by their words, the best first; all of them for a query without words."""
     ranked = sorted(bullets, key=best_first)
-    if not _WORD.search(query):
+    if not words(query):
         return ranked
     among = [Document("bullet", one.name, one.text, f"{one.name} {one.text}") for one in ranked]
     named = {one.name: one for one in ranked}
@@ -90,9 +89,9 @@ def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
 def search(among: Sequence[Document], query: str, k: int = 5) -> list[Found]:
     """Return the `k` documents that fit a query best, the best first; [] where none fits well enough."""
     query = query[:_MAX_QUERY].encode("utf-8", "replace").decode()
-    words, said = _by_words(among, query), _WORD.findall(query.casefold())
-    equal = {n: 1.0 for n, one in enumerate(among) if said and _WORD.findall(one.text.casefold()) == said}
-    found = [Found(among[n], score, words.get(n), equal.get(n)) for n, score in {**equal, **words, **equal}.items()]
+    shares, said = _by_words(among, query), words(query)
+    equal = {n: 1.0 for n, one in enumerate(among) if said and words(one.text) == said}
+    found = [Found(among[n], score, shares.get(n), equal.get(n)) for n, score in {**equal, **shares, **equal}.items()]
     return found[: max(0, k)]
 
 
@@ -101,18 +100,22 @@ def _by_words(among: Sequence[Document], query: str) -> dict[int, float]:
 
     A word weighs as much as it is rare, and one that no document holds as much as the rarest.
     """
-    words = list(dict.fromkeys(_WORD.findall(query.casefold())))
-    if not words or not among:
+    asked = sought(query)
+    if not asked or not among:
         return {}
     with closing(sqlite_module().connect(":memory:")) as index:
         index.execute("CREATE VIRTUAL TABLE text USING fts5(body, tokenize = 'porter unicode61 remove_diacritics 2')")
-        rows = ((number, one.searched) for number, one in enumerate(among, start=1))
+        rows = ((number, searchable(one.searched)) for number, one in enumerate(among, start=1))
         index.executemany("INSERT INTO text (rowid, body) VALUES (?, ?)", rows)
         match = "SELECT rowid FROM text WHERE text MATCH ?"
-        holding = {word: {row[0] for row in index.execute(match, (f'"{word}"',))} for word in words}
-        weights = {word: math.log(1 + len(among) / (len(held) or 1)) for word, held in holding.items()}
-        either = " OR ".join(f'"{word}"' for word in words)
+        holding = {one: {row[0] for row in index.execute(match, (_either(one.any_of),))} for one in asked}
+        weights = {one: math.log(1 + len(among) / (len(held) or 1)) / one.parts for one, held in holding.items()}
+        either = _either(dict.fromkeys(word for one in asked for word in one.any_of))
         ranked = index.execute(f"{match} ORDER BY bm25(text), rowid", (either,)).fetchall()
     whole = math.fsum(weights.values())
-    shares = {n: math.fsum(weights[w] for w in words if n in holding[w]) / whole for (n,) in ranked}
+    shares = {n: math.fsum(weights[one] for one in asked if n in holding[one]) / whole for (n,) in ranked}
     return {number - 1: round(share, 6) for number, share in shares.items() if share >= LEAST_WORDS}
+
+
+def _either(words: Iterable[str]) -> str:
+    return " OR ".join(f'"{word}"' for word in words)

@@ -22,13 +22,15 @@ _REFUSED = (
 )
 
 #: Characters without width. A joiner stays where writing needs it: between two letters or pictures of a script that has
-#: joiners, which are all behind the Armenian one. Two variation selectors in a row select nothing.
+#: joiners, which are all behind the Armenian one. So does a space without width between two letters of Thai, Lao,
+#: Tibetan, Burmese or Khmer. Two variation selectors in a row select nothing.
 _HIDDEN = (
-    "[\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    "[\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0080-\U000e0fff]|[\u200c\u200d]{2}|[\ufe00-\ufe0f]{2}"
     "|(?<![^\x00-\u058f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\u058f])"
+    "|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b|\u200b(?![\u0e00-\u109f\u1780-\u17ff])"
 )
-_EDGES = " \t\n.,;:!…\"'`*_-"
+_EDGES = " \t\n.,;:!…\"'`*_-。、「」『』・។៕၊။"
 
 
 def text_fault(text: object) -> str | None:

@@ -37,11 +37,6 @@ class Bullet:
         return f"[{self.name}] helpful={self.helpful} harmful={self.harmful} :: {' '.join(self.text.split())}"
 
 
-def context_tokens(text: str) -> int:
-    """Return about how many tokens of context a text takes: of English, four characters are one."""
-    return -(-len(text) // 4)
-
-
 def best_first(bullet: Bullet) -> tuple[float, int, str]:
     """Sort key: Laplace's rule of succession (helpful+1)/(all+2), then more helpful, then name.
 

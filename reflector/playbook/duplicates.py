@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
+from reflector.text.words import clusters, is_unspaced
 
 Kind = Literal["exact", "normalised", "near", "contradiction"]
 
@@ -25,6 +28,8 @@ Kind = Literal["exact", "normalised", "near", "contradiction"]
 _WORDS_A_MORE: Final = 12
 #: Shorter texts are duplicates only where nothing but their writing differs.
 _LEAST_WORDS: Final = 3
+#: The most texts that one is compared with for a word of its own.
+_MOST_MEETINGS: Final = 50
 
 _PHRASES: Final = (
     (r"important:|note:|remember:", " "),
@@ -42,6 +47,37 @@ _PHRASES: Final = (
     (r"adheres? to|adhering to|stick to|sticking to|conforms? to|comply with", " follow "),
 )
 _REWRITES: Final = tuple((re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"), new) for old, new in _PHRASES)
+
+#: The same of scripts without spaces. What may be left out, that need not be done, and words that limit stay.
+_UNSPACED_PHRASES: Final = (
+    # Japanese says by two negations that something has to be done.
+    (r"し?(?:なければ|ないと)(?:なりません|ならない|いけません|いけない)", " "),
+    (r"し?(?:ないでください|ないで下さい|ないこと|てはいけません|てはいけない|てはならない|てはなりません)", " not "),
+    (r"(?:す|する)?べきでは(?:ない|ありません)|べからず|し?ません|(?<!少)し?ない|禁止(?:する|です)?", " not "),
+    (r"し?てください|し?て下さい|(?:する|す)?べき(?:です)?|し?ましょう|すること|します|する|です|ます|こと", " "),
+    (r"必ず|常に|いつも|すべて|全て|を|は|の(?=[前後])", " "),
+    (r"利用|用いて|使って", "用"),
+    # Chinese
+    (r"不要|不得|不可以?|不能|不应该?|不應該?|不应当|不應當|不许|不許|切勿|请勿|請勿|严禁|嚴禁|避免|勿", " not "),
+    (r"(?<![类類级級区區分特性个個])[别別](?![名的人])", " not "),
+    (r"请(?!求)|請(?!求)|必须|必須|务必|務必|一定要|应该|應該|应当|應當|(?<!不)需要|始终|始終|总是|總是|一律", " "),
+    (r"所有|全部|每[个個次]|每一[个個次]|(?<![只主重必不])要(?![求么麼])|的|了|吧", " "),
+    (r"[之以]前", "前"),
+    (r"[之以](?:后|後)", "后"),
+    (r"使用|采用|採用", "用"),
+    (r"执行|執行|運行", "运行"),
+    # Thai
+    (r"ห้าม|อย่า|ไม่ควร|ไม่(?!ต้อง|จำเป็น)", " not "),
+    (r"กรุณา|โปรด|ควรจะ|ควร|จะต้อง|(?<!ไม่)(?<!จำเป็น)ต้อง|เสมอ|ทุกครั้ง|ทั้งหมด|ทุก|ครับ|ค่ะ|นะคะ", " "),
+    (r"ใช้งาน", "ใช้"),
+    # Lao
+    (r"ຫ້າມ|ຢ່າ|ບໍ່ຄວນ|ບໍ່(?!ຕ້ອງ|ຈຳເປັນ)", " not "),
+    (r"ກະລຸນາ|ຄວນຈະ|ຄວນ|ຈະຕ້ອງ|(?<!ບໍ່)(?<!ຈຳເປັນ)ຕ້ອງ|ສະເໝີ|ທຸກຄັ້ງ|ທັງໝົດ|ທຸກ|ເດີ້", " "),
+    # Khmer
+    (r"កុំ|ហាម|មិនត្រូវ|មិនគួរ|មិន(?!ចាំបាច់)", " not "),
+    (r"សូម|ត្រូវតែ|ត្រូវ|គួរតែ|គួរ|ជានិច្ច|ទាំងអស់|គ្រប់|នូវ", " "),
+)
+_UNSPACED_REWRITES: Final = tuple((unicodedata.normalize("NFKC", old), new) for old, new in _UNSPACED_PHRASES)
 
 _NOT: Final = frozenset("not no never avoid without none nothing neither nor cannot".split())
 #: Words that carry no advice of their own.
@@ -92,13 +128,13 @@ _QUOTED: Final = re.compile(r"`+([^`\n]+)`+|\"([^\"\n]+)\"|(?<!\w)'([^'\n]+)'(?!
 _TYPOGRAPHY: Final = str.maketrans(
     {"’": "'", "‘": "'", "“": '"', "”": '"', "–": " - ", "—": " - ", "…": " ", "→": "->"}
 )
-_EDGES: Final = ".,;:!?()[]{}\"'*`"
+_EDGES: Final = ".,;:!?()[]{}\"'*`。、「」『』《》〈〉【】・។៕၊။"
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
 #: A condition in front of what it limits.
 _FRONTED: Final = re.compile(
     r"^\W*((?:before|when|whenever|after|if|while|once|until|unless)\b[^,]*),\s*(?:then\s+)?(.+?)\W*$", re.S
 )
-_SEPARATOR: Final = re.compile(r"(,(?=\s)|\s(?:and|or|&)\s)")
+_SEPARATOR: Final = re.compile(r"(,(?=\s)|、|\s(?:and|or|&)\s)")
 _CAPITALISED: Final = re.compile(r"(?<=[\w,] )[A-Z]\w+")
 _NO: Final = "¬"
 
@@ -145,6 +181,10 @@ class _Read(NamedTuple):
     def affirmed(self) -> tuple[str, ...]:
         return tuple(word for word in self.words if word != _NO)
 
+    @property
+    def in_any_order(self) -> tuple[str, ...]:
+        return tuple(sorted(_without_use(self.affirmed) or self.written))
+
 
 def duplicates(bullets: Iterable[Bullet], kept: Collection[frozenset[str]] = ()) -> list[Pair]:
     """Return the pairs that may be the same advice, and those that contradict each other, in the order of the bullets.
@@ -170,15 +210,25 @@ def alike(text: str, bullet: Bullet) -> bool:
 
 
 def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of numbers that are worth a comparison: one holds the rarest word of the other."""
+    """Yield pairs of numbers that are worth a comparison: one holds the rarest word of the other.
+
+    Where too many texts hold that, as those of one template do, it meets the next ones with all of its words.
+    """
     holding: dict[str, list[int]] = defaultdict(list)
+    made_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, read in enumerate(reads):
+        made_of[read.in_any_order].append(number)
         for word in set(read.affirmed or read.written):
             holding[word].append(number)
     seen: set[tuple[int, int]] = set()
     for number, read in enumerate(reads):
         rarest = min(set(read.affirmed or read.written), key=lambda word: (len(holding[word]), word), default=None)
-        for other in holding[rarest] if rarest is not None else ():
+        others = holding[rarest] if rarest is not None else []
+        if len(others) > _MOST_MEETINGS:
+            others = made_of[read.in_any_order]
+            begin = bisect_right(others, number)
+            others = others[begin : begin + _MOST_MEETINGS]
+        for other in others:
             is_near = bullets[other].section == bullets[number].section or reads[other].written == read.written
             if other != number and is_near:
                 seen.add((min(number, other), max(number, other)))
@@ -224,7 +274,8 @@ def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, st
     if not 0 < more <= len(short.words) // _WORDS_A_MORE or not _is_within(short.words, long.words):
         return None, ""
     added = Counter(long.words) - Counter(short.words)
-    if any(word in _LIMITED or word in long.names or word in long.proper for word in added):
+    # Of a script without spaces, nobody knows whether a cluster more is a word of its own or makes another one.
+    if any(word in _LIMITED or word in long.names or word in long.proper or is_unspaced(word) for word in added):
         return None, ""
     return "near", _difference(a, b)
 
@@ -257,9 +308,21 @@ def _is_within(short: tuple[str, ...], long: tuple[str, ...]) -> bool:
 
 
 def _difference(a: _Read, b: _Read) -> str:
-    only = (Counter(one.written) - Counter(other.written) for one, other in ((a, b), (b, a)))
-    differ = sorted(word for counter in only for word in counter)
+    if any(map(is_unspaced, (*a.written, *b.written))):
+        differ = _stretches(a.written, b.written)
+    else:
+        only = (Counter(one.written) - Counter(other.written) for one, other in ((a, b), (b, a)))
+        differ = sorted(word for counter in only for word in counter)
     return f"the same words but for: {', '.join(differ)}" if differ else "the same words in another order"
+
+
+def _stretches(a: tuple[str, ...], b: tuple[str, ...]) -> list[str]:
+    """Return what one of two texts without spaces has and the other has not, each stretch once."""
+    found: list[str] = []
+    for kind, start_a, end_a, start_b, end_b in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if kind != "equal":
+            found += filter(None, ("".join(a[start_a:end_a]), "".join(b[start_b:end_b])))
+    return sorted(set(found))
 
 
 @lru_cache(maxsize=4096)
@@ -269,9 +332,10 @@ def _read(text: str) -> _Read:
     names: dict[str, set[str]] = defaultdict(set)
     for match in _QUOTED.finditer(plain):
         for token in _tokens(next(filter(None, match.groups()))):
-            names[token.casefold()].add(token)
+            if not is_unspaced(token):
+                names[token.casefold()].add(token)
     for token in _tokens(plain):
-        is_word = token[0] != "-" and token.replace("-", "").replace("'", "").isalpha()
+        is_word = is_unspaced(token) or (token[0] != "-" and token.replace("-", "").replace("'", "").isalpha())
         if not is_word or (token[1:] != token[1:].lower() and not token.isupper()):
             names[token.casefold()].add(token)
     folded = plain.casefold()
@@ -283,6 +347,8 @@ def _read(text: str) -> _Read:
         moved = f"{fronted[2]} {fronted[1]}" if fronted else sentence
         for pattern, new in _REWRITES:
             moved = pattern.sub(new, moved)
+        for old, new in _UNSPACED_REWRITES if is_unspaced(moved) else ():
+            moved = re.sub(old, new, moved)
         for number, part in enumerate(_SEPARATOR.split(moved)):
             if number % 2 and words and words[-1] != ",":
                 words.append(",")
@@ -294,12 +360,19 @@ def _read(text: str) -> _Read:
 
 def _tokens(text: str) -> Iterator[str]:
     for piece in text.split():
-        token = piece.lstrip("([{\"'*`").rstrip(_EDGES).removesuffix("'s").rstrip("/").replace("`", "").replace('"', "")
-        if not any(map(str.isalnum, token)):
-            token = token.strip("-_.,;:'")
-        if token:
-            is_joined = token.replace("-", "").isalpha() and token[0] != "-"
-            yield from filter(None, token.split("-")) if is_joined else (token,)
+        parts = clusters(piece)
+        for part in parts:
+            yield from _divided(part if len(parts) == 1 else part.lstrip(_EDGES.replace(".", "")))
+
+
+def _divided(piece: str) -> Iterator[str]:
+    """Yield the tokens of what is between white space, without its punctuation."""
+    token = piece.lstrip("([{\"'*`").rstrip(_EDGES).removesuffix("'s").rstrip("/").replace("`", "").replace('"', "")
+    if not any(map(str.isalnum, token)):
+        token = token.strip("-_.,;:'")
+    if token:
+        is_joined = token.replace("-", "").isalpha() and token[0] != "-"
+        yield from filter(None, token.split("-")) if is_joined else (token,)
 
 
 def _add(words: list[str], token: str, is_name: bool) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import shorten
 from typing import TYPE_CHECKING, Final
+
+from reflector.text.words import count, is_unspaced
 
 from .admissible import MAX_TEXT
 from .document import Loaded, Parser, load
@@ -33,19 +34,55 @@ _BOX: Final = re.compile(r"\[[ xX]\] ")
 _ONLY_A_LINK: Final = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
 #: The section that a title of somebody else's means, by its words; the first that fits.
 _GUESSES: Final = (
-    ("mis", re.compile(r"mistake|avoid|don.?t|do not|never|pitfall|gotcha|warning|caution|anti.?pattern", re.I)),
-    ("pref", re.compile(r"prefer|style|convention|tone|format|naming|communicat", re.I)),
-    ("ctx", re.compile(r"context|architect|overview|about|structure|setup|environment|command|layout|stack", re.I)),
-    ("pat", re.compile(r"pattern|approach|practice|strateg|workflow|guideline|rule|test|how to|process", re.I)),
+    (
+        "mis",
+        re.compile(
+            r"mistake|avoid|don.?t|do not|never|pitfall|gotcha|warning|caution|anti.?pattern"
+            r"|避免|禁止|错误|錯誤|注意|陷阱|間違い|ห้าม|ระวัง|ຫ້າມ|ລະວັງ|ហាម|ប្រយ័ត្ន",
+            re.I,
+        ),
+    ),
+    (
+        "pref",
+        re.compile(
+            r"prefer|style|convention|tone|format|naming|communicat"
+            r"|风格|風格|格式|命名|偏好|规约|規約|スタイル|รูปแบบ|สไตล์|ຮູບແບບ|រចនាបថ",
+            re.I,
+        ),
+    ),
+    (
+        "ctx",
+        re.compile(
+            r"context|architect|overview|about|structure|setup|environment|command|layout|stack"
+            r"|架构|架構|结构|結構|背景|概述|概要|环境|環境|命令|構成|コマンド|โครงสร้าง|ภาพรวม|คำสั่ง|ໂຄງສ້າງ|ຄຳສັ່ງ|រចនាសម្ព័ន្ធ|ពាក្យបញ្ជា",
+            re.I,
+        ),
+    ),
+    (
+        "pat",
+        re.compile(
+            r"pattern|approach|practice|strateg|workflow|guideline|rule|test|how to|process"
+            r"|规则|規則|规范|規範|测试|測試|流程|指南|ルール|テスト|手順|กฎ|ทดสอบ|ขั้นตอน|ກົດ|ທົດສອບ|ຂັ້ນຕອນ|វិធាន|ច្បាប់|សាកល្បង",
+            re.I,
+        ),
+    ),
 )
 #: The section of each type of Claude Code's memory files.
 _OF_MEMORY: Final = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
 #: Titles of numbered lists whose items are no steps of one way to work.
-_NO_STEPS: Final = re.compile(r"rule|guideline|principle|convention", re.I)
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])")
+_NO_STEPS: Final = re.compile(
+    r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់", re.I
+)
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])|(?<=[。！？។])\s*(?=.)")
 #: What tells to do something: a word that binds, or a verb in front.
 _BINDS: Final = re.compile(
     r"\b(?:must|should|shall|always|never|do not|don['’]t|avoid|prefer|make sure|ensure|have to|has to|only)\b", re.I
+)
+#: The same of scripts without spaces.
+_BINDS_UNSPACED: Final = (
+    "必须|必須|务必|務必|应该|應該|应当|應當|不要|不得|不能|不可|禁止|避免|切勿|请勿|請勿|始终|始終|总是|總是"
+    "|しない|すること|ください|べき|必ず|なければならない|禁止|常に"
+    "|ต้อง|ห้าม|อย่า|ควร|เสมอ|โปรด|กรุณา|ຕ້ອງ|ຫ້າມ|ຢ່າ|ຄວນ|ສະເໝີ|ກະລຸນາ|ត្រូវ|កុំ|ហាម|គួរ|ជានិច្ច|សូម"
 )
 _ASKS: Final = re.compile(
     r"\W*(?:please )?(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|do|be|look|"
@@ -148,14 +185,17 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
                 else:
                     left.setdefault("sentences", []).append((line, sentence))
         elif token.level == 0 and (what := _LEFT_OUT.get(token.type)):
-            left.setdefault(what, []).append((line, next((one.content for one in tokens[at:] if one.content), "")))
+            left.setdefault(what, []).append((line, _first_words(tokens, at)))
         at += 1
     for what, lines in left.items():
         _note_left(parser, what, lines)
 
 
 def _tells(sentence: str) -> bool:
-    return len(sentence.split()) > 2 and bool(_BINDS.search(sentence) or _ASKS.match(sentence))
+    if count(sentence) <= 2:
+        return False
+    is_told = _BINDS.search(sentence) or _ASKS.match(sentence)
+    return bool(is_told or (is_unspaced(sentence) and re.search(_BINDS_UNSPACED, sentence)))
 
 
 _LEFT_OUT: Final = {
@@ -165,6 +205,11 @@ _LEFT_OUT: Final = {
     "table_open": "tables",
     "blockquote_open": "quotations",
 }
+
+
+def _first_words(tokens: list[Token], start: int) -> str:
+    """Return the first text in the block that begins at `start`, "" for an empty one."""
+    return next((tokens[at].content for at in range(start, _end_of(tokens, start) + 1) if tokens[at].content), "")
 
 
 def _end_of(tokens: list[Token], start: int) -> int:
@@ -214,7 +259,7 @@ def _take(parser: Parser, line: int, text: str, section: str, left: dict[str, li
     named = _NAMED.fullmatch(text)
     if named is not None and is_name(named[1]):
         parser.entry(f"line {line}", section, {"name": named[1], "text": named[2]})
-    elif len(text.split()) < 2 or _ONLY_A_LINK.fullmatch(text):
+    elif count(text) < 2 or _ONLY_A_LINK.fullmatch(text):
         left.setdefault("single words and links", []).append((line, text))
     else:
         parser.entry(f"line {line}", section, {"text": text})
@@ -226,8 +271,17 @@ def section_meant(title: str) -> str | None:
     return section_of(plain) or next((slug for slug, words in _GUESSES if words.search(plain)), None)
 
 
+def _shortened(text: str) -> str:
+    """Return the first words of a text; of a long one without spaces its first characters."""
+    line = " ".join(text.split())
+    if len(line) <= _MOST_WORDS:
+        return line
+    end = line.rfind(" ", 0, _MOST_WORDS - 1)
+    return f"{line[:end]} …" if end > 0 else f"{line[: _MOST_WORDS - 1]}…"
+
+
 def _note_left(parser: Parser, what: str, lines: Sequence[tuple[int, str]]) -> None:
     if lines:
-        shown = [f'line {number} "{shorten(text, _MOST_WORDS, placeholder=" …")}"' for number, text in lines]
+        shown = [f'line {number} "{_shortened(text)}"' for number, text in lines]
         more = f", and {len(lines) - _MOST_LINES:,} more" if len(lines) > _MOST_LINES else ""
         parser.notes.append(f"left out: {what} ({', '.join(shown[:_MOST_LINES])}{more})")

@@ -27,7 +27,7 @@ from reflector.events.event import Event
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
-from reflector.transcripts.citations import CITED, FOLLOWED
+from reflector.transcripts.citations import CITED, FOLLOWED, separated
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
@@ -328,4 +328,5 @@ def _without_brackets(message: Message, live: Collection[str], judged: Collectio
     def kept(match: re.Match[str]) -> str:
         return match[0] if match[1] in judged or match[1] not in live else match[0].translate(_NO_BRACKETS)
 
-    return message._replace(text=CITED.sub(kept, message.text), thinking=CITED.sub(kept, message.thinking))
+    said, thought = separated(message.text), separated(message.thinking)
+    return message._replace(text=CITED.sub(kept, said), thinking=CITED.sub(kept, thought))

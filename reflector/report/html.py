@@ -23,7 +23,7 @@ from markupsafe import Markup
 from reflector.playbook.evidence import HARMS
 from reflector.playbook.names import SECTIONS
 from reflector.report import pictures
-from reflector.report.page import MOST_ROWS, Page
+from reflector.report.page import MOST_BULLETS, MOST_LINKS, MOST_ROWS, Page
 from reflector.text.secrets import quote
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -59,7 +59,7 @@ def page_html(page: Page, begun: Popen[str], *, share: bool = False) -> str:
     )
     environment.filters |= {"number": _number, "day": _day, "percent": _percent, "cut": cut}
     style, script = (_TEMPLATES.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    rows = sum(len(one.newest) for one in page.bullets)
+    rows = sum(len(one.newest) for one in page.shown)
     return environment.get_template("page.html").render(
         page=page,
         share=share,
@@ -68,6 +68,8 @@ def page_html(page: Page, begun: Popen[str], *, share: bool = False) -> str:
         most=max((one.row.helpful + one.row.harmful for one in page.bullets), default=0),
         room=max(80, min(300, _ROOM // (2 * rows + 1))),
         rows=MOST_ROWS,
+        bullets=MOST_BULLETS,
+        most_links=MOST_LINKS,
         harms=HARMS,
         titles=SECTIONS,
         kinds={"helpful": "good", "harmful": "bad"},

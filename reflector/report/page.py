@@ -21,8 +21,8 @@ from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.ledger.usage import usage_at
 from reflector.lessons.book import lesson_book
-from reflector.playbook.bullet import context_tokens
 from reflector.playbook.evidence import HARMS, against
+from reflector.text.words import context_tokens
 from reflector.trials.trial import standing, trial_place
 
 if TYPE_CHECKING:
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
-#: Counts of a bullet, and rows of a table, that the page has; what is more is one line with a command.
+#: Counts of a bullet, and rows of a table, that the page has. What is more is one line with a command.
 MOST_COUNTS: Final = 20
 MOST_ROWS: Final = 30
+#: Bullets that a reader may open, and those of each list that leads to them.
+MOST_BULLETS: Final = 1_000
+MOST_LINKS: Final = 8
 _DAYS: Final = 7
 
 #: A command as a person types it, of its words.
@@ -85,6 +88,7 @@ class Page:
     harming    the bullets that harm, the most harmful first
     told       the bullets that sessions were told, what filled most of the context first; `idle` those that no session
                cited; `useful` what a check found of each that was followed or helped; `wasted` the other idle ones
+    shown      the bullets that the page has: the first ones, and those that its lists lead to; `anchors` their names
     months     what judging took by month, the days of `stats` added up, the oldest first
     """
 
@@ -142,6 +146,10 @@ class Page:
         self.told = sorted(told, key=lambda one: (-one.context, one.row.name))
         self.idle = [one for one in self.told if not one.cited]
         self.wasted = [one for one in self.idle if one.row.name not in self.useful]
+        linked = [*self.contested[:MOST_LINKS], *self.harming[:MOST_LINKS], *self.wasted[:MOST_LINKS]]
+        linked += [one for one in self.idle if one.row.name in self.useful]
+        self.anchors = {one.row.name for one in [*self.bullets[:MOST_BULLETS], *linked]}
+        self.shown = [one for one in self.bullets if one.row.name in self.anchors]
         months: dict[str, Group] = {}
         for day in self.stats.groups["day"]:
             months.setdefault(day.key[:7], Group(day.key[:7])).add(day)

@@ -13,12 +13,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
 from markupsafe import Markup, escape
+
+from reflector.text.bounds import clean
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
@@ -38,6 +40,8 @@ _DRAWN: Final = frozenset(
 )
 #: Models that have a colour of their own; the others share one.
 _MOST_MODELS: Final = 5
+#: Bullets in the picture of those that were told.
+_MOST_POINTS: Final = 2_000
 _INK, _LINE, _TITLE = "var(--muted)", "var(--line)", {"fontSize": 12, "fontWeight": "normal", "anchor": "start"}
 _AXIS: Final = dict.fromkeys(("labelColor", "titleColor"), _INK) | dict.fromkeys(("labelFontSize", "titleFontSize"), 12)
 _AXIS.update(dict.fromkeys(("gridColor", "domainColor", "tickColor"), _LINE), titleFontWeight="normal")
@@ -59,7 +63,8 @@ _OWN: Final = {"field": "c", "type": "nominal", "scale": None}
 def begin() -> Iterator[subprocess.Popen[str]]:
     """Run the process that draws: its engine takes a second to be ready, while the ledger is asked."""
     command = [sys.executable, "-I", "-X", "utf8", "-c", _DRAWS]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as begun:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, **pipes, encoding="utf-8", errors="replace") as begun:
         try:
             yield begun
         finally:
@@ -77,18 +82,28 @@ def ask(begun: subprocess.Popen[str], page: Page, shown: Callable[[str], str]) -
         wanted += [("spent", _spent(page, width, shown))] if page.stats.whole.tokens else []
         wanted += [("told", _told(page, width))] if page.told else []
     assert begun.stdin is not None  # a pipe, as stdout
-    with begun.stdin as asked:
+    # A process that ended says why in `drawn`; the error of its pipe would look like that of our own reader.
+    with suppress(BrokenPipeError), begun.stdin as asked:
         json.dump([{"config": _CONFIG, **spec} for _, spec in wanted], asked)
 
     @cache
     def drawn() -> list[Markup]:
         assert begun.stdout is not None
+        assert begun.stderr is not None
         answer = begun.stdout.read()
         if begun.wait():
-            raise OSError(f"the pictures could not be drawn: Vega-Lite ended with {begun.returncode}")
+            raise OSError(f"the pictures could not be drawn: {_reason(begun.stderr.read(), begun.returncode)}")
         return [Markup(_plain(ElementTree.fromstring(svg))) for svg in json.loads(answer)]
 
     return lambda section: [svg for (name, _), svg in zip(wanted, drawn(), strict=True) if name == section]
+
+
+def _reason(printed: str, code: int) -> str:
+    """Return why the process that draws ended, by what it printed."""
+    if "Too many open files" in printed:
+        return "too many open files; raise the limit (`ulimit -n`), then run the same command again"
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    return f"Vega-Lite ended with {code}" + (f" ({clean(lines[-1], 200)})" if lines else "")
 
 
 def _plain(node: ElementTree.Element) -> str:
@@ -171,7 +186,7 @@ def _told(page: Page, width: int) -> dict[str, Any]:
     """Each bullet by the sessions that were told it and those that cited it."""
     wasted = {one.row.name for one in page.wasted}
     rows = [(one.row.told_sessions, one.cited, f"var(--{'bad' if one.row.name in wasted else 'good'})")
-            for one in page.told]  # fmt: skip
+            for one in page.told[:_MOST_POINTS]]  # fmt: skip
     place = {"type": "quantitative", "scale": {"type": "sqrt"}}
     axis: dict[str, Any] = {**_NUMBERS, "tickCount": 4}
     x = {**place, "field": "told", "axis": {**axis, "title": "sessions that were told the bullet"}}

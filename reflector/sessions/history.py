@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +35,7 @@ from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import Pipeline, ask_model, open_pipeline
 from reflector.sessions.intake import Source
+from reflector.text.words import SPACED, grams
 from reflector.transcripts.building import fields, whole
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import UnknownTranscript, scan
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 25
 #: The file in the state folder of transcripts in which nothing was new: no event names them.
 _COPIES = "copies"
-_WORD = re.compile(r"[\w./-]*\w", re.U)
+#: A word, a path or a command with what may follow it; of scripts without spaces none.
+_WORD = rf"(?:{SPACED}|[./-])+"
 _LEAST_WORD = 4
 _CHUNK = 8 << 20
 #: Words by which no line is recognised.
@@ -56,6 +59,16 @@ _COMMON = frozenset(
     "write keep each every into your have does don use used using instead prefer avoid where which what also than "
     "then there will would please ensure without over under here just more most other some such very".split()
 )
+#: Particles and endings are written in it.
+_HIRAGANA = "[\u3041-\u3096]"
+_COMMON_UNSPACED = """
+    必须 务必 不要 不得 不能 不可 禁止 请勿 使用 应该 应当 需要 始终 总是 所有 全部 每个 之前 之后 以前 以后 必須 應該
+    總是 一个 这个 那个 我们 你们 可以 如果 或者 以及 時候 时候
+    場合 必ず 常に 使う 使い 全て
+    ต้อง จะต้อง ห้าม อย่า ควร เสมอ ทุกครั้ง ทั้งหมด ก่อน หลัง และ หรือ ให้ การ ความ เป็น ไม่ ใช้ ของ ที่ ว่า จาก กับ
+    ຕ້ອງ ຫ້າມ ຢ່າ ຄວນ ສະເໝີ ທຸກຄັ້ງ ກ່ອນ ຫຼັງ ແລະ ໃຫ້ ການ ຄວາມ ເປັນ ບໍ່ ໃຊ້ ຂອງ ທີ່ ຈາກ ກັບ
+    ត្រូវ កុំ ហាម គួរ ជានិច្ច មុន ក្រោយ និង ការ ជា មិន ប្រើ របស់ ដែល ពី នៅ
+"""
 #: How far into a file its folder and its first time are looked for. A first prompt with images has megabytes.
 _HEAD_BYTES = 8 * 1024 * 1024
 _HEAD_LINES = 200
@@ -220,22 +233,27 @@ def recorded(project: Project, ledger: Ledger) -> dict[tuple[str, int], str]:
 
 
 def sessions_of(
-    root: Path, folders: Iterable[tuple[Path, str]], known: Mapping[tuple[str, int], str], since: float
+    root: Path,
+    folders: Iterable[tuple[Path, str]],
+    known: Mapping[tuple[str, int], str],
+    since: float,
+    each: Callable[[Iterable[Found]], Iterable[Found]] = iter,
 ) -> list[Found]:
     """Return the transcripts in the agents' folders, newest first.
 
     folders  with the pattern of the files in it; `known` as for `find_transcripts`
     since    a time before which a file was not written any more
+    each     passes on what is found, and may say how much that is
     The files of subagents are left out: their sessions tell what they were for.
     """
     hashes = {project_hash(root): str(root)}
     found: list[tuple[float, Found]] = []
-    for folder, pattern in folders:
-        for one in find_transcripts(folder, pattern, known) if folder.is_dir() else ():
-            with suppress(OSError):
-                at = one.path.stat().st_mtime
-                if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
-                    found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
+    there = ((folder, pattern) for folder, pattern in folders if folder.is_dir())
+    for one in each(one for folder, pattern in there for one in find_transcripts(folder, pattern, known)):
+        with suppress(OSError):
+            at = one.path.stat().st_mtime
+            if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
+                found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
     return [one for _, one in sorted(found, key=lambda pair: (-pair[0], str(pair[1].path)))]
 
 
@@ -244,8 +262,7 @@ def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[
     folder, which says nothing. A file that cannot be read counts as empty."""
     own, left = str(root).lower().encode(), dict[str, set[bytes]]()
     for text in texts:
-        words = {word for word in _WORD.findall(text.lower()) if len(word) >= _LEAST_WORD}
-        left[text] = {word.encode() for word in words - _COMMON or words}
+        left[text] = {form for word in _telling(text) for form in _forms(word)}
     for path in files:
         with suppress(OSError), path.open("rb") as file:
             before = b""
@@ -254,6 +271,30 @@ def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[
                 left = {text: said for text, said in left.items() if not any(word in read for word in said)}
                 before = read[-200:]
     return set(left)
+
+
+def _telling(text: str) -> set[str]:
+    """Return the words by which a text is recognised: the longer and rarer ones, if it has any."""
+    of_spaces = {word.rstrip("./-") for word in re.findall(_WORD, text.lower())} - {""}
+    of_none = {gram for gram in grams(text) if len(gram) > 1 and not re.match(_HIRAGANA, gram)}
+    longer = {word for word in of_spaces if len(word) >= _LEAST_WORD} | of_none
+    return longer - _COMMON - _common_grams() or longer or of_spaces | grams(text)
+
+
+@cache
+def _common_grams() -> frozenset[str]:
+    """Return the grams by which no line is recognised."""
+    return frozenset(gram for word in _COMMON_UNSPACED.split() for gram in grams(word))
+
+
+def _forms(word: str) -> Iterator[bytes]:
+    """Yield how a record may hold a word of lower case, if only its ASCII is in lower case: as it is, or escaped."""
+    if word.isascii():
+        yield word.encode()
+        return
+    for form in {word, word.capitalize(), word.upper()}:
+        yield form.encode("utf-8", "replace").lower()
+        yield json.dumps(form)[1:-1].encode().lower()
 
 
 def questions(

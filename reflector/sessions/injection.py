@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from reflector import handover
 from reflector.files import error_words, open_ours, read_ours, write_durably
 from reflector.locate import own_folder, user_folder
+from reflector.playbook.admissible import same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
@@ -196,11 +197,14 @@ def write_injection(
     stamp = handover.injection_stamp(os.fspath(project), told.state)
     bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
     names = {bullet.name for bullet in bullets}
+    texts_told = {same_words(bullet.text) for bullet in bullets}
     try:
         if folder != users:
             path = str(users / ".claude" / "playbook.json")
             beside = _told(users, path, USER_FIRST)
-            bullets += [bullet for bullet in beside.bullets if bullet.name not in names]
+            # Told twice, a text would have two names, and its evidence would be divided by chance.
+            others = (bullet for bullet in beside.bullets if same_words(bullet.text) not in texts_told)
+            bullets += [bullet for bullet in others if bullet.name not in names]
             troubles += beside.troubles
             files.append(path)
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""Text from outside: bounded, and with its secrets taken out."""
+"""Text from outside: bounded, with its secrets taken out, and divided into words."""

@@ -179,8 +179,8 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
             end = text.find("\n", at, min(last, at + _ERROR_LINE))
             if end < 0:
                 end = whole_end(text, min(last, at + _ERROR_LINE), start)
-            # A long line without a space is not a message: the word is part of a key, a digest or an address.
-            if end - start <= _ERROR_WORD or text.find(" ", start, end) >= 0:
+            # A long line of ASCII without a space is not a message: the word is part of a key, a digest or an address.
+            if end - start <= _ERROR_WORD or text.find(" ", start, end) >= 0 or not text[start:end].isascii():
                 spans.add((start, end))
             at = max(end, at + len(word))
     return sorted(spans)

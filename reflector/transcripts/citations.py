@@ -2,9 +2,9 @@
 
 Invariant: a citation is written by the model, in its own words. `extract_cited_ids` is the plain
 contract of the classic reflector; the ledger asks `citations_of`, which leaves out code, links and
-a playbook that is merely repeated, and reads `[pat-001 wrong: why]`, too. What was told is read only from what the
-agent's own records call a hook's output, or its own instructions: the same lines in a person's words, in a tool's
-answer or in the model's are nobody's telling.
+a playbook that is merely repeated, and reads `[pat-001 wrong: why]`, `[pat-001, mis-001]` and `[pat-001: why]`, too.
+What was told is read only from what the agent's own records call a hook's output, or its own instructions: the same
+lines in a person's words, in a tool's answer or in the model's are nobody's telling.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
 CITED = re.compile(
     r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)(?:\]| +wrong\b((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\])", re.ASCII
 )
+
+_NAME = r"(?:(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
+#: Several names in one bracket, and a name with a remark behind a colon: brackets in it are in pairs.
+_JOINED = r"[ \t]{0,4}(?:[,;/&+、，；]|,?[ \t]and(?=[ \t]))[ \t]{0,4}"
+_LISTED = re.compile(rf"\[({_NAME}(?:{_JOINED}{_NAME})+)\](?!\()", re.ASCII)
+_REMARKED = re.compile(rf"\[({_NAME})[:：](?![ \t]*why\])(?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+\](?!\()", re.ASCII)
 
 #: A citation is judged by so many records of its session after it, and by what the checks said in so many before it.
 FOLLOWED, BEFORE = 700, 100
@@ -84,6 +90,13 @@ def cited_names(text: str, form: re.Pattern[str] = CITED) -> list[str]:
     return list(dict.fromkeys(match[1] for match in _citations(text, form)))
 
 
+def separated(text: str) -> str:
+    """Return a text with a bracket for each name: `[pat-001, mis-001]` cites both, `[pat-001: tests first]` one."""
+    if "[" not in text:
+        return text
+    return _REMARKED.sub(r"[\1]", _LISTED.sub(lambda match: re.sub(_NAME, r"[\g<0>]", match[1]), text))
+
+
 def _of_model(message: Message) -> Iterator[re.Match[str]]:
     if message.origin == "model":
         yield from _citations(message.thinking, CITED)
@@ -93,7 +106,10 @@ def _of_model(message: Message) -> Iterator[re.Match[str]]:
 def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """Yield the citations in prose, inline code included. Left out are fenced code (to the end, where the fence is
     never closed), links whose text is a name, and lines that repeat a bullet with its counters."""
-    if "[" not in text or form.search(text) is None:
+    if "[" not in text:
+        return
+    text = separated(text)
+    if form.search(text) is None:
         return
     fence = ""
     for line in text.splitlines():

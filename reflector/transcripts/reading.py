@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import stat
 import sys
 from array import array
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 #: Parsed, a document needs about three times its size in memory.
 DOCUMENT_LIMIT = 128 * 1024 * 1024
 #: How far to look for a record that is recognised. A first prompt with images has megabytes.
+#: How a JSON document of messages begins that no agent resumes from.
+_LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[\s*\{")
 _SNIFF_LINES = 200
 _SNIFF_BYTES = 64 * 1024 * 1024
 _BUFFER = 1024 * 1024
@@ -272,7 +275,7 @@ def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
     is_strange = False
     is_document: bool | None = None
     buffered = BufferedReader(file, _BUFFER // 16)
-    head = buffered.peek(16)[:16]
+    head = buffered.peek(64)[:64]
     try:
         for _, line in read_lines(buffered, _SNIFF_BYTES, tally):
             records = parse_line(line, tally)
@@ -299,6 +302,12 @@ def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
         for record in _document(file, Tally()):
             if (format := _format_of(record)) and format is not ClaudeCode:
                 return format, True
+    if _LIST.match(head):
+        raise UnknownTranscript(
+            f"{str(file.name)!r} is not a transcript but a list of messages, as Claude Code's GitHub Action and "
+            "`claude -p --output-format json` write it; the session's transcript is below ~/.claude/projects on the "
+            "machine that ran it"
+        )
     may_go_on = head.lstrip(_BLANKS)[:1] in (b"", b"{")
     raise UnknownTranscript(f"{str(file.name)!r} {_refusal(tally, may_go_on=may_go_on)}")
 

@@ -314,3 +314,34 @@ def test_what_is_against_a_line_stands_first_and_what_nobody_saw_before_what_is_
     results = ("harmful 13 of 14", 14, 78.0), ("followed 19 of 20", 20, 2496.6), ("not seen in 9 sessions", 0, 0.0)
     unclear, *rest = reversed(wanted := [line(*one) for one in (*results, (TOO_FEW, 2, 1.0))])
     assert sorted([unclear, *rest], key=_order) == wanted
+
+
+def test_file_that_is_too_long_is_named(agent: Agent) -> None:
+    (agent.project / "CLAUDE.md").write_text("- Run the tests first\n" * 60_000)
+    err = agent.call("check", "--dry-run", code=1).err
+    assert "not read: CLAUDE.md has more than 1,048,576 bytes" in err
+    assert "none is there" not in err
+
+
+def test_link_as_only_file_is_named(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("- Run the tests first\n")
+    (agent.project / "CLAUDE.md").symlink_to(tmp_path / "other.md")
+    assert "not followed: CLAUDE.md, a link" in agent.call("check", "--dry-run", code=1).err
+
+
+def test_rule_for_some_files_is_not_counted_at_each_start(agent: Agent) -> None:
+    (agent.claude / "rules").mkdir(parents=True)
+    (agent.claude / "rules/ts.md").write_text("---\npaths: src/**/*.ts\n---\n- Prefer const over let\n")
+    ran = agent.call("check", "--dry-run")
+    assert re.search(r"rules/ts.md: 1 line, about \d+ tokens only for src/\*\*/\*.ts", ran.err)
+    assert agent.json("check", "--dry-run")["scopes"] == {".claude/rules/ts.md": ["src/**/*.ts"]}
+
+
+def test_progress_is_shown_in_a_pipe(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reflector.cli.output._FIRST_NOTE", -1.0)
+    (agent.project / "CLAUDE.md").write_text("- Run the tests first\n")
+    folder = agent.home / ".claude/projects/p"
+    for number in range(3):
+        Session(f"s-{number}").user("Fix the total.").write(folder / f"{number}.jsonl")
+    assert "looking at your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
+    assert "1 so far" in agent.call("import-history", "--dry-run").err

@@ -1,11 +1,15 @@
 """What a person already has: the advice of a project's files, which lead nowhere else, and its sessions."""
 
+import json
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from reflector.curation.watching import advice_of
+from reflector.curation.watching import advice_of, exempt, watch, watching
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.markdown import load_markdown
 from reflector.sessions.history import sessions_of, unmentioned
 from tests.road.sessions import Session
@@ -41,6 +45,77 @@ def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone
     assert gone == "not followed: @gone.md in CLAUDE.md, which cannot be read"
     assert links == ["not followed: AGENTS.md, a link", "not followed: CLAUDE.local.md, a link"]
     assert [line.text for line in advice_of(root, [root / "AGENTS.md"]).lines] == ["Never tell this to anybody"]
+
+
+def test_imports_without_an_ending_are_followed(root: Path) -> None:
+    (root / "README").write_text("- Keep each module below four hundred lines\n")
+    (root / "docs/my notes.txt").write_text("- Prefer composition here\n")
+    write(root, CLAUDE="@README\n@docs/my\\ notes.txt\nAsk @alice about @types/node and @decorators, see @README.\n")
+    found = advice_of(root)
+    assert {line.file for line in found.lines} == {"README", "docs/my notes.txt"}
+    assert not [one for one in found.left if one.startswith("not followed: ")]
+
+
+def test_imports_outside_are_named_with_and_without_an_ending(root: Path) -> None:
+    (root.parent / "SECRET").write_text("- Never tell this to anybody\n")
+    write(root, CLAUDE="- Run the tests first\n\n@../SECRET and @gone/file.md#part, please.\n")
+    found = advice_of(root)
+    assert [line.file for line in found.lines] == ["CLAUDE.md"]
+    outside, gone = (one for one in found.left if one.startswith("not followed: "))
+    assert outside.endswith("SECRET in CLAUDE.md")
+    assert gone == "not followed: @gone/file.md in CLAUDE.md, which cannot be read"
+
+
+def test_rules_for_some_files_have_their_patterns(root: Path) -> None:
+    (root / ".claude/rules").mkdir(parents=True)
+    (root / ".github/instructions").mkdir(parents=True)
+    texts = {
+        ".claude/rules/ts.md": '---\npaths:\n  - "src/**/*.ts"\n  - lib/*.ts\n---\n- Prefer const in TypeScript\n',
+        ".claude/rules/all.md": "---\nname: all\n---\n- Keep functions small\n",
+        ".github/instructions/py.instructions.md": '---\napplyTo: "**/*.py"\n---\n- Use type hints\n',
+        ".github/instructions/any.instructions.md": '---\napplyTo: "**"\n---\n- Be brief here\n',
+    }
+    for name, text in texts.items():
+        (root / name).write_text(text)
+    scopes = advice_of(root).scopes
+    assert scopes == {
+        ".claude/rules/ts.md": ("src/**/*.ts", "lib/*.ts"),
+        ".github/instructions/py.instructions.md": ("**/*.py",),
+    }
+
+
+def test_files_that_are_not_read_are_named(root: Path) -> None:
+    for name in ("packages/web", "node_modules/x", ".claude"):
+        (root / name).mkdir(parents=True)
+    own = root.parent / "home/.claude/CLAUDE.md"
+    for path in (root / "packages/web/CLAUDE.md", root / "node_modules/x/CLAUDE.md", root / ".claude/AGENTS.md", own):
+        path.write_text("- Never use inline styles\n")
+    write(root, CLAUDE="- Run the tests first\n", GEMINI="- x y\n" * 300_000)
+    found = advice_of(root)
+    assert [line.file for line in found.lines] == ["CLAUDE.md"]
+    unread = [one.removeprefix("not read: ").split(",")[0].split(";")[0] for one in found.left]
+    assert unread == ["GEMINI.md has more than 1", "packages/web/CLAUDE.md", ".claude/AGENTS.md", str(own)]
+    assert all("reflector check" in one or "make it smaller" in one for one in found.left)
+
+
+def test_comments_take_no_tokens(root: Path) -> None:
+    write(root, CLAUDE="- Run the tests first\n", AGENTS="- Run the tests first\n<!-- " + "note " * 100 + "-->")
+    files = advice_of(root).files
+    assert files["AGENTS.md"] == files["CLAUDE.md"]
+
+
+@pytest.mark.parametrize(
+    "unit", ["```\n", "~~~\n", "> a\n\n", "|a|\n|-|\n\n", "<!-- ", "@a/b.md\n", "-" + " ." * 50 + "\n"]
+)
+def test_time_grows_with_the_file(root: Path, unit: str) -> None:
+    """Four times the text takes about four times as long; a quadratic rule takes sixteen times."""
+    times = []
+    for size in (60_000, 240_000):
+        write(root, CLAUDE=(unit * (size // len(unit) + 1)) + "\n- Run the tests first\n")
+        began = time.process_time()
+        advice_of(root)
+        times.append(time.process_time() - began)
+    assert times[1] < 8 * times[0] + 0.3
 
 
 @pytest.mark.parametrize(
@@ -88,3 +163,48 @@ def test_a_line_is_unmentioned_where_none_of_its_words_stands_in_a_session_but_i
     file.write_text(f'{{"cwd": "{root}/invoices", "text": "Run MYPY on src/cart.py"}}\n')
     texts = {"Always run mypy": 0, "Never touch src/cart.py": 0, "Keep the zebra tidy": 1, f"Look into {root.name}s": 1}
     assert unmentioned(texts, [file, root / "gone"], root) == {text for text, gone in texts.items() if gone}
+
+
+_MENTIONS = [
+    ("合并前更新依赖", "请更新依赖", "缓存要清空"),
+    ("用 缓存 always before", "清空缓存", "更新依赖"),
+    ("マージ前にキャッシュを消す", "キャッシュは大きい", "リストを使うこと"),
+    ("รวมสาขาหลังอัปเดตแพ็กเกจ", "แพ็กเกจนี้เก่า", "ต้องเขียนโค้ดก่อนเสมอ"),
+    ("ລວມສາຂາຫຼັງອັບເດດແພັກເກດ", "ແພັກເກດນີ້ເກົ່າ", "ຕ້ອງຂຽນໂຄ້ດກ່ອນສະເໝີ"),
+    ("បញ្ចូលសាខាក្រោយកញ្ចប់", "កញ្ចប់នេះចាស់", "ត្រូវសរសេរកូដ"),
+    ("Обнови Пакеты", "где Пакеты", "проверь список"),
+]
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+@pytest.mark.parametrize(("line", "mentions", "other"), _MENTIONS)
+def test_words_without_spaces_are_mentioned(root: Path, line: str, mentions: str, other: str, escaped: bool) -> None:
+    file = root.parent / "s.jsonl"
+    for text, unseen in ((mentions, set()), (other, {line})):
+        file.write_text(json.dumps({"text": text}, ensure_ascii=escaped), "utf-8")
+        assert unmentioned([line], [file], root) == unseen
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("合并分支前必须先更新全部依赖", "合并分支前必须先更新全部的依赖"),
+        ("マージの前に依存関係を更新する", "マージ前に必ず依存関係を更新すること"),
+        ("อัปเดตแพ็กเกจก่อนรวมสาขา", "ต้องอัปเดตแพ็กเกจก่อนรวมสาขา"),
+        ("ອັບເດດແພັກເກດກ່ອນລວມສາຂາ", "ຕ້ອງອັບເດດແພັກເກດກ່ອນລວມສາຂາ"),
+        ("ធ្វើបច្ចុប្បន្នភាពកញ្ចប់មុនពេលបញ្ចូលសាខា", "ត្រូវធ្វើបច្ចុប្បន្នភាពកញ្ចប់មុនពេលបញ្ចូលសាខា"),
+    ],
+)
+def test_reworded_line_without_spaces_keeps_its_name(root: Path, before: str, after: str) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        write(root, CLAUDE=f"- {before}\n- 回答要简短，别写客套话\n")
+        watch(ledger, watching(ledger, advice_of(root).lines))
+        write(root, CLAUDE=f"- {after}\n- 回答要简短，别写客套话\n")
+        changes = [change for change, _ in watching(ledger, advice_of(root).lines).changes]
+    assert [(one.kind, one.text) for one in changes] == [("revise", after)]
+
+
+def test_withheld_bullet_is_found_between_letters(root: Path) -> None:
+    write(root, CLAUDE="注意：合并前必须更新依赖，然后通知大家\n")
+    bullets = [Bullet("pat-001", "pat", "必须更新依赖"), Bullet("pat-002", "pat", "更新缓存依赖")]
+    assert exempt(bullets, root) == {"pat-001": "CLAUDE.md"}

@@ -162,6 +162,8 @@ def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:
         ("Next time, run `make demo` first", ("standing", "pref", "Run `make demo` first.")),
         ("I prefer short answers without headings", ("standing", "pref", "Prefer short answers without headings.")),
         ("No, use pnpm instead of npm.", ("correction", "pref", "Use pnpm instead of npm.")),
+        ("Always 合并前更新依赖。", ("standing", "pat", "Always 合并前更新依赖.")),
+        ("先看代码。Never 直接修改生成的文件！", ("standing", "mis", "Never 直接修改生成的文件.")),
         ("Wrong: run make check before anything", ("correction", "pref", "Run make check before anything.")),
     ],
 )

@@ -92,3 +92,26 @@ def test_the_command_prints_what_fits(agent: Agent) -> None:
     assert (found["kind"], found["id"], found["words"]) == ("mistake", id, 1.0)
     assert agent.json("lessons", "recall", "kubernetes") == []
     assert "Nothing that was learned fits" in agent.call("lessons", "recall", "kubernetes").err
+
+
+_UNSPACED = {
+    "合并分支前必须更新依赖": ("更新依赖", "依赖", "怎么更新依赖"),
+    "マージ前に依存関係を更新する": ("依存関係", "依存関係の更新", "マージ"),
+    "อัปเดตแพ็กเกจก่อนรวมสาขา": ("แพ็กเกจ", "รวมสาขา", "อัปเดตแพ็กเกจ"),
+    "ອັບເດດແພັກເກດກ່ອນລວມສາຂາ": ("ແພັກເກດ", "ລວມສາຂາ", "ອັບເດດແພັກເກດ"),
+    "ធ្វើបច្ចុប្បន្នភាពកញ្ចប់មុនពេលបញ្ចូលសាខា": ("កញ្ចប់", "បញ្ចូលសាខា", "បច្ចុប្បន្នភាពកញ្ចប់"),
+}
+
+
+@pytest.mark.parametrize("text", _UNSPACED)
+def test_text_without_spaces_is_found(text: str) -> None:
+    others = [*TEXTS, *_UNSPACED]
+    documents = [Document("bullet", one, one, one) for one in others]
+    for query in _UNSPACED[text]:
+        assert search(documents, query)[0].document.id == text
+    assert search(documents, text)[0].cosine == 1.0
+
+
+@pytest.mark.parametrize("query", ["缓存策略", "キャッシュ", "ฐานข้อมูล", "ຖານຂໍ້ມູນ", "មូលដ្ឋានទិន្នន័យ"])
+def test_other_words_without_spaces_find_nothing(query: str) -> None:
+    assert search([Document("bullet", one, one, one) for one in _UNSPACED], query) == []

@@ -1,5 +1,9 @@
 """Duplicates: what is proposed is the same advice, and nothing that differs in a fact ever is."""
 
+import random
+import time
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,3 +110,59 @@ def test_a_number_a_name_or_a_negation_more_is_never_overlooked(text: str, added
     for place in range(1, len(words) + 1):
         changed = " ".join([*words[:place], added, *words[place:]])
         assert pair(text, changed) in ("", "contradiction"), changed
+
+
+_UNSPACED = [
+    tuple(line.split("\t"))
+    for line in (Path(__file__).parent / "unspaced_pairs.tsv").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+]
+
+
+@pytest.mark.parametrize("row", _UNSPACED, ids=" ".join)
+def test_pairs_without_spaces_are_told_apart(row: tuple[str, ...]) -> None:
+    _, kind, first, second = row
+    for a, b in ((first, second), (second, first)):
+        assert (pair(a, b) in ("near", "normalised")) == (kind == "same")
+
+
+def test_pairs_without_spaces_are_forty() -> None:
+    numbers = Counter((language, kind) for language, kind, *_ in _UNSPACED)
+    assert numbers == {(language, kind): 4 for language in ("zh", "ja", "th", "lo", "km") for kind in ("same", "apart")}
+
+
+@pytest.mark.parametrize("added", ["不", "只", "子", "7", "`x_y`", "--force"])
+def test_cluster_more_is_never_overlooked(added: str) -> None:
+    text = "合并分支之前更新依赖并检查变更日志里的条目再通知值班的同事确认发布窗口"
+    for place in range(1, len(text)):
+        changed = f"{text[:place]}{added}{text[place:]}"
+        assert pair(text, changed) in ("", "contradiction"), changed
+
+
+def test_pair_without_spaces_names_its_difference() -> None:
+    (found,) = duplicates(
+        [Bullet("pat-001", "pat", "切勿把密钥写进日志"), Bullet("pat-002", "pat", "不要把密钥写进日志")]
+    )
+    assert found.why == "the same words but for: 不要, 切勿"
+
+
+def test_negation_without_spaces_contradicts() -> None:
+    assert pair("不要修改生成的文件", "修改生成的文件") == "contradiction"
+    assert pair("生成ファイルを編集しない", "生成ファイルを編集する") == "contradiction"
+    assert pair("อย่าลบไฟล์ชั่วคราว", "ลบไฟล์ชั่วคราว") == "contradiction"
+
+
+def test_lines_of_one_template_meet_in_bounded_time() -> None:
+    """Compared with each other, these would take minutes."""
+    words = "run the failing tests before you commit code to main branch today".split()
+    order = random.Random(1)
+    texts = {" ".join(order.sample(words, len(words))) for _ in range(3_000)}
+    bullets = [Bullet(f"pat-{number:04}", "pat", text) for number, text in enumerate(sorted(texts))]
+    bullets += [
+        Bullet("pat-9998", "pat", "Close the big files"),
+        Bullet("pat-9999", "pat", "Always close the big files"),
+    ]
+    began = time.process_time()
+    found = duplicates(bullets)
+    assert frozenset({"pat-9998", "pat-9999"}) in {one.names for one in found}
+    assert time.process_time() - began < 30

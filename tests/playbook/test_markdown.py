@@ -86,3 +86,44 @@ def test_what_export_prints_is_read_back_with_texts_sections_and_counters(raw: b
 )
 def test_a_title_means_a_section_by_its_words(title: str, section: str | None) -> None:
     assert section_meant(title) == section
+
+
+@pytest.mark.parametrize(
+    ("title", "section", "items", "word"),
+    [
+        ("规则", "pat", ["合并前必须更新依赖", "用中文回答"], "缓存"),
+        ("ルール", "pat", ["マージの前に依存関係を更新する", "日本語で答える"], "キャッシュ"),
+        ("กฎ", "pat", ["อัปเดตแพ็กเกจก่อนรวมสาขา", "ตอบเป็นภาษาไทย"], "แคช"),
+        ("ກົດ", "pat", ["ອັບເດດແພັກເກດກ່ອນລວມສາຂາ", "ຕອບເປັນພາສາລາວ"], "ແຄດ"),
+        ("វិធាន", "pat", ["ធ្វើបច្ចុប្បន្នភាពកញ្ចប់មុនពេលបញ្ចូលសាខា", "ឆ្លើយជាភាសាខ្មែរ"], "កូដ"),
+    ],
+)
+def test_items_without_spaces_are_advice(title: str, section: str, items: list[str], word: str) -> None:
+    loaded = load_markdown("\n".join([f"# {title}", "", *(f"- {item}" for item in (*items, word))]))
+    assert [(one.section, one.text) for one in loaded.bullets] == [(section, item) for item in items]
+    assert loaded.notes == (f'left out: single words and links (line {3 + len(items)} "{word}")',)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "合并前必须更新依赖。",
+        "マージ前に依存関係を更新してください。",
+        "ต้องอัปเดตแพ็กเกจก่อนรวมสาขา",
+        "ຕ້ອງອັບເດດແພັກເກດ",
+        "ត្រូវធ្វើបច្ចុប្បន្នភាពកញ្ចប់។",
+    ],
+)
+def test_told_sentence_without_spaces_is_advice(told: str) -> None:
+    assert [one.text for one in load_markdown(f"{told}\n", every=True).bullets] == [told]
+
+
+def test_sentences_end_without_spaces_too() -> None:
+    loaded = load_markdown("商店卖茶。合并前必须更新依赖。\n", every=True)
+    assert [one.text for one in loaded.bullets] == ["合并前必须更新依赖。"]
+    assert loaded.notes == ('left out: sentences (line 1 "商店卖茶。")',)
+
+
+def test_long_text_without_spaces_shows_its_beginning() -> None:
+    (note,) = load_markdown("- 用中文回答\n\n" + "商店卖茶" * 40).notes
+    assert note == f'left out: paragraphs (line 3 "{("商店卖茶" * 15)[:59]}…")'

@@ -3,7 +3,9 @@
 import json
 import random
 import re
+import resource
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -16,17 +18,20 @@ from uuid import UUID
 
 import pytest
 
+from reflector.audit.blame import blames
 from reflector.audit.checked import checked
 from reflector.curation.proposals import propose
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys
 from reflector.ledger import append
+from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Verdict
 from reflector.playbook.change import Change
 from reflector.reflection import standing
 from reflector.report import pictures
+from reflector.report.page import MOST_BULLETS
 from reflector.trials.trial import standing as trial_standing
 from reflector.trials.trial import start
 from tests.ledger.events import changed, lesson, merged, outcome, told
@@ -260,7 +265,7 @@ def report(agent: Agent, *options: str, drawn: bool = False) -> str:
     path, key = agent.project.parent / "report.html", (str(agent.project), *options)
     if drawn or key not in _WRITTEN:
         with nullcontext() if drawn else undrawn():
-            assert agent.call("report", "--out", path, *options).err == f"wrote {path}\n"
+            assert agent.call("report", "--out", path, *options).err.endswith(f"wrote {path}\n")
         _WRITTEN[key] = path.read_text("utf-8")
     return _WRITTEN[key]
 
@@ -377,6 +382,50 @@ def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pyte
 def test_an_empty_playbook_has_a_page(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
     assert Reader(report(agent)).bullets == {}
+
+
+def test_page_of_many_bullets_is_bounded(tmp_path: Path) -> None:
+    agent = Agent.in_folder(
+        tmp_path, {"PATTERNS & APPROACHES": [f"Run step {n} first" for n in range(MOST_BULLETS + 50)]}
+    )
+    page = report(agent)
+    assert len(Reader(page).bullets) == MOST_BULLETS
+    assert "50 more: <code>reflector list</code>" in page
+
+
+def test_blames_grow_with_the_playbook(tmp_path: Path) -> None:
+    """Four times the imported bullets take about four times as long; each of them read its whole import once."""
+    times = []
+    for number in (1_500, 6_000):
+        texts = [f"Run step {step}" for step in range(number)]
+        agent = Agent.in_folder(tmp_path / str(number), {"PATTERNS & APPROACHES": texts})
+        agent.call("list")
+        with agent.open_ledger() as ledger:
+            then = Past(ledger)
+            began = time.process_time()
+            assert len(blames(ledger, [*then.entries], then)) == number
+            times.append(time.process_time() - began)
+    assert times[1] < 8 * times[0] + 0.2
+
+
+def test_reason_is_given_where_nothing_draws(agent: Agent, tmp_path: Path) -> None:
+    dies = 'import sys; sys.exit("thread main panicked: Too many open files")'
+    with patch.object(pictures, "_DRAWS", dies):
+        err = agent.call("report", "--out", tmp_path / "page.html", code=1).err
+    assert "the pictures could not be drawn: too many open files; raise the limit (`ulimit -n`)" in err
+    assert "panicked" not in err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_few_descriptors_give_one_message(agent: Agent, tmp_path: Path) -> None:
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12))
+
+    ran = agent.run("report", "--out", tmp_path / "page.html", code=None, preexec_fn=few)
+    lines = [line for line in ran.err.splitlines() if not line.startswith("asking ")]
+    assert ran.code == 1
+    assert len(lines) == 1
+    assert "ulimit -n" in lines[0]
 
 
 def test_a_moment_that_is_not_known_is_one_error_and_whoever_draws_is_silent(agent: Agent) -> None:

@@ -50,6 +50,13 @@ def other_project(agent: Agent, name: str = "other") -> Agent:
     return other
 
 
+def test_text_of_both_playbooks_is_told_once(agent: Agent) -> None:
+    agent.call("add", "pref", BRITISH.upper())
+    assert told(agent) == ["pat-002", "pat-001", "mis-001", "pref-001"]
+    agent.call("remove", "pref-001")
+    assert told(agent)[-1] == "pref-9001"
+
+
 def test_both_playbooks_are_told_at_a_start_as_they_are_by_then(agent: Agent) -> None:
     other = other_project(agent)
     assert (told(agent), told(other)) == (["pat-002", "pat-001", "mis-001", "pref-9001"], ["pref-9001"])

@@ -86,6 +86,15 @@ def test_odd_entries_are_ignored_and_never_raise(entries: list[Any]) -> None:
         ("", []),
         ("[pat-001 wrong: list[int] fails here] and [pat-002 wrong]", ["pat-001", "pat-002"]),
         ("[pat-001 wrong: as [mis-001] says][mis-002]", ["pat-001", "mis-002"]),
+        ("Per [pat-001, mis-002] I test first.", ["pat-001", "mis-002"]),
+        (
+            "[pat-001; mis-002]; [ctx-1 and oth-2]; [pat-3, pat-4, and pat-5]; [pref-1 / kpt_2]、[pat-6、pat-7]",
+            ["pat-001", "mis-002", "ctx-1", "oth-2", "pat-3", "pat-4", "pat-5", "pref-1", "kpt_2", "pat-6", "pat-7"],
+        ),
+        ("[pat-001: tests first] and [mis-002: see arr[0]] apply", ["pat-001", "mis-002"]),
+        ("[pat-001, mis-002](x) [pat-001: a](x)", []),
+        ("[pat-001, foo] [pat-001,] [, pat-001] [pat-001: [x] [pat-001 pat-002] [pat-001:\nwhy]", []),
+        ("```\n[pat-001, pat-002]\n```", []),
         ("[pat-001 wrongly] [pat-001 not wrong] [pat-001 wrong: arr[0] [pat-001 wrong:\nwhy]", []),
     ],
 )

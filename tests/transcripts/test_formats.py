@@ -273,6 +273,8 @@ def test_lines_that_are_no_records_are_passed_over(begin: Callable[..., Session]
         (b'{\n  "a": 1\n}\n', "not a transcript"),
         (b"SQLite format 3\0\n" + bytes(200), "not a transcript.*Unpack a compressed file.*opencode export"),
         (b"{" * 100_000 + b"\n", "not a whole JSON document"),
+        (b'[{"type":"system","subtype":"init"},{"type":"result"}]', "a list of messages.*below ~/.claude/projects"),
+        (b'\n[\n  {"type": "system"}\n]\n', "a list of messages"),
     ],
 )
 def test_what_is_no_transcript_is_refused_by_name(tmp_path: Path, content: bytes, said: str) -> None:
