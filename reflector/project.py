@@ -139,13 +139,16 @@ class Project:
             return True
         return entries.copied(self.root).position > 0
 
-    def open_ledger(self, *, mends: bool = False) -> Ledger:
+    def open_ledger(self, *, mends: bool = False, walks: bool = True) -> Ledger:
         """Open the project's ledger; create it on first use. One who `mends` it is not kept from it by a table that
-        says that a newer version wrote it. Raises a LedgerError."""
+        says that a newer version wrote it. Without `walks`, a file that has to be proved first is refused.
+
+        Raises a LedgerError.
+        """
         if self.config.ledger_url:
             return Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
         self.make_state_dir()
-        entries.admit(self.place)
+        entries.admit(self.place, walks=walks, mends=mends)
         try:
             ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
         except LedgerCorrupt as error:
@@ -157,8 +160,7 @@ class Project:
     @property
     def place(self) -> entries.Place:
         """Where the ledger lies, as a person's own folder knows it."""
-        is_listed = self.is_users or self.config.lists(self.root)
-        return entries.Place(self.root, self.ledger_file, self.config.playbook, is_listed)
+        return entries.Place(self.root, self.ledger_file, self.config.playbook)
 
     def _keep(self, ledger: Ledger) -> None:
         with suppress(OSError, LedgerError):  # `doctor` says what is wrong with the copy

@@ -98,6 +98,8 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     elif _has_events(place):
         with place.changing() as ledger, _lines(file, "reading") as lines:
             answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
+        if not place.project().config.ledger_url:
+            entries.brought_back(place.project().place, file)
     else:
         answer = _load(place, file)
     if as_json:
