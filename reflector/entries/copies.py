@@ -132,8 +132,8 @@ def keep_aside(place: Place, end: End) -> None:
 
 
 def _missing(aside: Path, position: int) -> Finding:
-    what = f"the ledger lacks events that this home had before, up to position {position}"
-    return Finding("head", None, what, f"`reflector import {quote(str(aside))}` brings them back")
+    what = f"the ledger lacks events that you had here before, up to position {position}"
+    return Finding("head", None, what, f"`reflector import --rename {quote(str(aside))}` brings them back")
 
 
 def kept(root: Path) -> list[Path]:

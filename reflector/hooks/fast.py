@@ -251,7 +251,7 @@ def line_of(project: str, playbook: bytes) -> str:
         parts.append(waiting)
     if lacked := lacked_file(project):
         command = "reflector --user import" if project == locate.user_folder() else "reflector import"
-        parts.append(f"the ledger lacks events that you had: {command} {lacked}".encode("utf-8", "replace"))
+        parts.append(f"the ledger lacks events that you had: {command} --rename {lacked}".encode("utf-8", "replace"))
     line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
