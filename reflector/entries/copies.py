@@ -8,7 +8,6 @@ anew. A copy whose end the ledger lacks is kept as an export, under a name of it
 
 from __future__ import annotations
 
-import filecmp
 import json
 import os
 from contextlib import suppress
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     from reflector.files import Folder
     from reflector.ledger.store import Ledger
 
-#: Seconds that a process waits before it leaves the copy to the next one.
+#: Seconds that a process waits before it leaves the copy to the next one, and the projects of which it did so.
 _PATIENCE: Final = 1.0
+_left: Final[set[Path]] = set()
 
 
 class NotTheSame(LedgerError):
@@ -55,11 +55,14 @@ def keep(ledger: Ledger, place: Place) -> None:
     if entry.origin == head.origin and notes.copied(place.root)[:2] == (head.position, head.chain):
         return
     try:
-        with notes.locked(place.root, _PATIENCE):
+        with notes.locked(place.root, 0.0 if place.root in _left else _PATIENCE):
             entry = notes.entry_of(place.root)
             if entry is not None and entry.file == there:
                 _keep(ledger, place, entry)
     except LedgerLocked as error:
+        if place.root in _left:
+            return
+        _left.add(place.root)
         ledgers.tell(f"the copy of the ledger was not brought up to date, the next command does it: {error}")
 
 
@@ -144,16 +147,23 @@ def kept(root: Path) -> list[Path]:
 def brought_back(place: Place, file: Path) -> None:
     """Remove an export whose events were just imported, and its spare beside the ledger. Raises OSError."""
     for aside in kept(place.root):
-        if filecmp.cmp(file, aside, shallow=False):
+        if _is_same(file, aside):
             _drop(place, aside)
 
 
 def _drop(place: Place, aside: Path) -> None:
     stem, suffix = LACKED[0] + aside.stem.removeprefix(LACKED[0]), LACKED[1]
     for spare in place.file.parent.glob(f"{stem}*{suffix}"):
-        if not spare.is_symlink() and spare.is_file() and filecmp.cmp(spare, aside, shallow=False):
+        if not spare.is_symlink() and _is_same(spare, aside):
             spare.unlink()
     aside.unlink()
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether two files have the same bytes."""
+    from filecmp import cmp  # what most questions need not load
+
+    return cmp(one, other, shallow=False)
 
 
 def lacking(root: Path, ledger: Ledger) -> Finding | None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from reflector.events.event import EVENT_REDACTED
-from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
 from reflector.ledger.errors import LedgerStrange, LedgerUnavailable, is_out_of_reach
 from reflector.ledger.rows import Stored
 from reflector.ledger.sqlite_file import sqlite_module
@@ -73,6 +71,10 @@ class Look:
 
         Computes the hash of each event's data and meta, and the chain, from the first event to the head.
         """
+        from hashlib import sha256  # OpenSSL's library, which most questions need not load
+
+        from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
+
         erased = {row[0] for row in self._run(_ERASED, EVENT_REDACTED)}
         link = bytes.fromhex(genesis(self._playbook, self.origin).removeprefix(PREFIX))
         position, meta_before, meta_hash = 0, "{}", digest("{}")
