@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ class Project:
         except LedgerCorrupt as error:
             back = entries.way_back(self.root, self.ledger_file)
             raise type(error)(f"{error}; {back}") if back else error from error
-        ledger.on_close = self._keep
+        ledger.on_close = partial(self._keep, opened=entries.identity(self.ledger_file))
         return ledger
 
     @property
@@ -162,9 +163,9 @@ class Project:
         """Where the ledger lies, as a person's own folder knows it."""
         return entries.Place(self.root, self.ledger_file, self.config.playbook)
 
-    def _keep(self, ledger: Ledger) -> None:
+    def _keep(self, ledger: Ledger, opened: tuple[int, int]) -> None:
         with suppress(OSError, LedgerError):  # `doctor` says what is wrong with the copy
-            entries.keep(ledger, self.place)
+            entries.keep(ledger, self.place, opened)
 
 
 def _is_users(root: Path) -> bool:

@@ -212,7 +212,8 @@ def _problems(project: Project) -> Iterator[str]:
             yield os_error_words(error)
         else:
             yield from (f"{path}: {problem}" for problem in (load(raw).problems if raw is not None else ()))
-    yield from (of_another(project.playbook_json, kept) for kept in kept_of_others(project))
+    if not entries.kept(project.root):  # a command that brings their events back is shown instead
+        yield from (of_another(project.playbook_json, kept) for kept in kept_of_others(project))
     if not project.config.ledger_url and (reason := locks.why_none(project.state_dir)):
         yield f"{reason}; see `reflector doctor`"
 

@@ -29,7 +29,14 @@ from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
 from reflector.curation.edits import under_free_names
 from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
-from reflector.curation.playbook_file import PlaybookRefused, import_bullets, new_bullets, settle, without_known
+from reflector.curation.playbook_file import (
+    PlaybookRefused,
+    drop_known,
+    import_bullets,
+    new_bullets,
+    settle,
+    without_known,
+)
 from reflector.curation.watching import adopting
 from reflector.events.event import Appended, Event
 from reflector.exchange.merge import Merged, merge
@@ -98,6 +105,7 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     elif _has_events(place):
         with place.changing() as ledger, _lines(file, "reading") as lines:
             answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
+            drop_known(ledger, place.project())
         if not place.project().config.ledger_url:
             entries.brought_back(place.project().place, file)
     else:

@@ -505,6 +505,16 @@ def kept_of_others(project: Project) -> list[Path]:
     return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
 
 
+def drop_known(ledger: Ledger, project: Project) -> None:
+    """Remove the copies of playbook.json that another ledger had written, if the ledger has all of their bullets by
+    now. Raises OSError, LedgerError."""
+    texts = {row.text for row in ledger.rows()}
+    for kept in kept_of_others(project):
+        loaded = load(read_ours(kept, MAX_BYTES))
+        if not loaded.problems and texts.issuperset(bullet.text for bullet in loaded.bullets):
+            kept.unlink()
+
+
 def of_another(path: Path, kept: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (

@@ -12,7 +12,18 @@ from __future__ import annotations
 
 from reflector.entries.admission import admit, take
 from reflector.entries.copies import brought_back, keep, kept, lacking, put_back
-from reflector.entries.notes import End, Entry, Place, copied, entries, entry_in_force, entry_of, forget, way_back
+from reflector.entries.notes import (
+    End,
+    Entry,
+    Place,
+    copied,
+    entries,
+    entry_in_force,
+    entry_of,
+    forget,
+    identity,
+    way_back,
+)
 from reflector.entries.strangers import Seen, look
 
 __all__ = [
@@ -27,6 +38,7 @@ __all__ = [
     "entry_in_force",
     "entry_of",
     "forget",
+    "identity",
     "keep",
     "kept",
     "lacking",

@@ -25,12 +25,15 @@ from reflector.files import error_words, folder_of, read_bounded
 from reflector.git import repository
 from reflector.handover import LACKED
 from reflector.ledger.errors import LedgerError, LedgerLocked, LedgerUnavailable
+from reflector.ledger.rows import Anchor
 from reflector.ledger.sqlite_file import file_lock
 from reflector.ledger.url import sqlite_url, url_of
 from reflector.locate import own_folder
 from reflector.mistakes import Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from reflector.files import Folder
     from reflector.ledger.store import Ledger
 
@@ -43,27 +46,39 @@ class NotTheSame(LedgerError):
     """Nothing shows that a folder still is the project whose ledger a copy is of."""
 
 
-def keep(ledger: Ledger, place: Place) -> None:
+def keep(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
     """Bring the copy of a noted ledger up to date; the next process does it where another one is at it.
 
+    `opened` is the file that the ledger was opened from: it may be gone by now, or another one be in its place.
     Raises OSError, LedgerError.
     """
-    there, entry = notes.identity(place.file), notes.entry_of(place.root)
-    if entry is None or there == NOWHERE or entry.file != there:  # what came in its place was not admitted
+    entry, head = notes.entry_of(place.root), ledger.head()
+    if entry is None or opened == NOWHERE:
         return
-    head = ledger.head()
-    if entry.origin == head.origin and notes.copied(place.root)[:2] == (head.position, head.chain):
+    is_copied = notes.copied(place.root)[:2] == (head.position, head.chain)
+    if is_copied and entry.origin == head.origin and entry.file == opened:
         return
     try:
         with notes.locked(place.root, 0.0 if place.root in _left else _PATIENCE):
             entry = notes.entry_of(place.root)
-            if entry is not None and entry.file == there:
+            if entry is not None and entry.file == opened:
                 _keep(ledger, place, entry)
+            elif entry is not None and entry.origin == head.origin:
+                _keep_lost(ledger, place)
     except LedgerLocked as error:
         if place.root in _left:
             return
         _left.add(place.root)
         ledgers.tell(f"the copy of the ledger was not brought up to date, the next command does it: {error}")
+
+
+def _keep_lost(ledger: Ledger, place: Place) -> None:
+    """Keep the events of a ledger whose file was replaced while it was open, unless the copy has them."""
+    head = ledger.head()
+    if head.position and chain_at(place.root, head.position) != head.chain:
+        from reflector.exchange.transfer import exported
+
+        _keep_export(place, Anchor(head.position, head.chain), exported(ledger))
 
 
 def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
@@ -110,27 +125,33 @@ def chain_at(root: Path, position: int) -> str:
 
 
 def keep_aside(place: Place, end: End) -> None:
-    """Keep a copy whose end the ledger lacks as an export, and say so: in the person's folder, and beside the ledger,
-    because a container's home goes with it. Raises OSError."""
+    """Keep a copy whose end the ledger lacks as an export, and say so. Raises OSError."""
     from reflector.exchange.transfer import Header, header_line
 
+    entry = notes.entry_of(place.root)
+    playbook = entry.playbook if entry is not None else place.playbook
+    header = header_line(Header(playbook, end.origin, end.position, end.chain))
+    with Path(own_folder(str(place.root)), COPY).open("rb") as lines:
+        events = (line.decode("utf-8").rstrip("\n") for line in islice(lines, end.position))
+        _keep_export(place, Anchor(end.position, end.chain), chain([header], events))
+
+
+def _keep_export(place: Place, end: Anchor, lines: Iterable[str]) -> None:
+    """Keep an export of what the ledger lacks, and say so: in the person's folder, and beside the ledger, because a
+    container's home goes with it. Raises OSError."""
     own = Path(own_folder(str(place.root)))
     aside = own / f"{LACKED[0]}{end.position}-{end.chain[-12:]}{LACKED[1]}"
     if aside.exists():
         return
-    entry = notes.entry_of(place.root)
-    playbook = entry.playbook if entry is not None else place.playbook
-    header = header_line(Header(playbook, end.origin, end.position, end.chain))
     target = aside.with_name(f".{aside.name}.tmp")
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with (own / COPY).open("rb") as lines, os.fdopen(fd, "wb") as to:
-        to.writelines(chain([f"{header}\n".encode()], islice(lines, end.position)))
+    with os.fdopen(fd, "wb") as to:
+        to.writelines(f"{line}\n".encode() for line in lines)
         to.flush()
         os.fsync(to.fileno())
     target.rename(aside)
     with suppress(OSError), folder_of(place.file) as folder:
-        spare = free_name(place.file.with_name(aside.name))
-        _copy_into(folder, aside, spare.name)
+        _copy_into(folder, aside, free_name(place.file.with_name(aside.name)).name)
     ledgers.tell("{0.message}; {0.remedy}".format(_missing(aside, end.position)))
 
 
