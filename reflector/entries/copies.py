@@ -168,7 +168,7 @@ def kept(root: Path) -> list[Path]:
 def brought_back(place: Place, file: Path) -> None:
     """Remove an export whose events were just imported, and its spare beside the ledger. Raises OSError."""
     for aside in kept(place.root):
-        if _is_same(file, aside):
+        if file.exists() and _is_same(file, aside):  # one whose very history the ledger has now is gone already
             _drop(place, aside)
 
 
