@@ -111,7 +111,7 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
             _begin(place)
         return True
     refuse_journal(place.file)
-    if entry is not None and not entry.origin and entry.file == there:
+    if entry is not None and entry.file == there and _is_new(place, entry):
         _go_on_making(place, entry, mends=mends)
         return True
     if entry is not None and notes.copied(place.root).position:
@@ -121,6 +121,16 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
         raise _strange(place)
     _arrive(place, original, mends=mends)
     return True
+
+
+def _is_new(place: Place, entry: Entry) -> bool:
+    """Return whether a noted file is one whose making, or whose filling by an import, was cut off before its copy."""
+    if not entry.origin:
+        return True
+    if notes.copied(place.root).position:
+        return False
+    with looking(place.file, entry.playbook) as found:
+        return _has_mark(found, entry)
 
 
 def _begin(place: Place) -> None:
@@ -216,24 +226,31 @@ def _restored(place: Place, entry: Entry, aside: Path | None = None) -> bool:
 
 
 def _original(place: Place) -> Entry | None:
-    """Return the noted ledger of another folder that the file is, or has all events of: that folder was moved or
-    copied. Events that this home never saw come from somebody else, so a file with more of them is not one."""
+    """Return the noted ledger of another folder that the file is, or has events of alone; None if its history is not
+    what was appended. Events that this home never saw come from somebody else."""
     there = notes.identity(place.file)
     with looking(place.file, place.playbook) as found:
-        for entry in notes.entries():
-            if entry.origin != found.origin or entry.playbook != place.playbook or entry.root == str(place.root):
-                continue
-            is_file = entry.file == there and _has_mark(found, entry)
-            if is_file or (found.position and copies.chain_at(Path(entry.root), found.position) == found.chain):
-                return entry if not found.fault() else None
-    return None
+
+        def nearness(entry: Entry) -> int:
+            """Return 3 for the very file, 2 for all events of a copy, 1 for the first ones, 0 for a stranger."""
+            if (entry.origin, entry.playbook) != (found.origin, place.playbook) or entry.root == str(place.root):
+                return 0
+            if entry.file == there and _has_mark(found, entry):
+                return 3
+            end = notes.copied(Path(entry.root))
+            if found.position and (end.position, end.chain) == (found.position, found.chain):
+                return 2
+            return int(bool(found.position) and copies.chain_at(Path(entry.root), found.position) == found.chain)
+
+        nearest = max(notes.entries(), key=nearness, default=None)
+        return nearest if nearest is not None and nearness(nearest) and not found.fault() else None
 
 
 def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
-    """Accept a ledger that came along with a project that was moved or copied."""
-    moved = notes.identity(Path(original.root) / place.file.relative_to(place.root)) != original.file
+    """Accept a ledger that came along with a project that was moved or copied: of one that was moved, the notes move
+    as well."""
     entry = None
-    if moved:
+    if notes.identity(Path(original.root) / place.file.relative_to(place.root)) != original.file:
         with suppress(OSError):
             rmtree(own_folder(str(place.root)), ignore_errors=True)
             os.rename(own_folder(original.root), own_folder(str(place.root)))  # noqa: PTH104

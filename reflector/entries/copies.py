@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 #: Seconds that a process waits before it leaves the copy to the next one, and the projects of which it did so.
 _PATIENCE: Final = 1.0
 _left: Final[set[Path]] = set()
+#: Events that are looked up at once.
+_PAGE: Final = 1000
 
 
 class NotTheSame(LedgerError):
@@ -84,15 +86,16 @@ def _keep_lost(ledger: Ledger, place: Place) -> None:
 def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
     from reflector.exchange.transfer import exported  # what most questions need not load
 
-    head = ledger.head()
-    if not entry.origin:  # it was made just now
+    head, end = ledger.head(), notes.copied(place.root)
+    is_loaded = entry.origin != head.origin and not end.position  # an import gives an empty ledger another origin
+    if not entry.origin or is_loaded:  # it was made just now
         ledger.set_checkpoint(notes.mark_name(entry.mark), 0, entry.mark)
         notes.write_note(place, head.origin, entry.mark)
     elif entry.playbook != head.playbook:
         return  # another playbook in the same file
     elif not entry.commits and repository(place.root)[1] is not None:  # a repository may have had no commit yet
         notes.write_note(place, head.origin, entry.mark)
-    copy, end = Path(own_folder(str(place.root)), COPY), notes.copied(place.root)
+    copy = Path(own_folder(str(place.root)), COPY)
     if end.position and not _has(ledger, end):
         keep_aside(place, end)
         end = End()
@@ -105,13 +108,31 @@ def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
         file.writelines(f"{line}\n".encode() for line in exported(ledger, after=end.position))
     target.rename(copy)
     for aside in kept(place.root):
-        if _has(ledger, notes.copied(place.root, aside.name)):  # the ledger that lacked it is gone again
+        if not _lacks(ledger, place.root, aside):
             _drop(place, aside)
 
 
 def _has(ledger: Ledger, end: End) -> bool:
     """Return whether a ledger has the very history that ends there."""
     return any(one.chain == end.chain for one in ledger.at([end.position]))
+
+
+def _lacks(ledger: Ledger, root: Path, aside: Path) -> bool:
+    """Return whether a ledger lacks an event of an export. It may have each under its own position: sessions that are
+    recorded again are the same events."""
+    end = notes.copied(root, aside.name)
+    if _has(ledger, end):
+        return False
+    if not ledger.having([end.event_id]):  # most often the last one shows it
+        return True
+    with aside.open("rb") as lines:
+        next(lines, None)  # the header
+        while page := list(islice(lines, _PAGE)):
+            wanted = {(one["id"], one["datahash"]) for one in map(json.loads, page)}
+            found = ledger.having([event_id for event_id, _ in wanted])
+            if not wanted.issubset((event.event_id, event.data_hash) for event in found):
+                return True
+    return False
 
 
 def chain_at(root: Path, position: int) -> str:
@@ -192,7 +213,7 @@ def lacking(root: Path, ledger: Ledger) -> Finding | None:
     origin = ledger.head().origin
     for aside in kept(root):
         end = notes.copied(root, aside.name)
-        if end.origin == origin and not _has(ledger, end):
+        if end.origin == origin and _lacks(ledger, root, aside):
             return _missing(aside, end.position)
     return None
 
