@@ -111,11 +111,13 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
             _begin(place)
         return True
     refuse_journal(place.file)
-    if entry is not None and entry.file == there and _is_new(place, entry):
-        _go_on_making(place, entry, mends=mends)
-        return True
-    if entry is not None and notes.copied(place.root).position:
-        return _is_own(place, entry, mends=mends)
+    if entry is not None:  # one command may ask about another playbook in the same file
+        noted = place._replace(playbook=entry.playbook)
+        if entry.file == there and _is_new(noted, entry):
+            _go_on_making(noted, entry, mends=mends)
+            return True
+        if notes.copied(place.root).position:
+            return _is_own(noted, entry, mends=mends)
     original = _original(place)
     if original is None:
         raise _strange(place)

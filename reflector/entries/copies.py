@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 #: Seconds that a process waits before it leaves the copy to the next one, and the projects of which it did so.
 _PATIENCE: Final = 1.0
 _left: Final[set[Path]] = set()
-#: Events that are looked up at once.
+#: Events that are looked up at once, and bytes that are copied at once.
 _PAGE: Final = 1000
+_CHUNK: Final = 1 << 20
+#: How an event's chain begins in its line.
+_CHAIN: Final = b'"chain":"'
 
 
 class NotTheSame(LedgerError):
@@ -80,7 +83,8 @@ def _keep_lost(ledger: Ledger, place: Place) -> None:
     if head.position and chain_at(place.root, head.position) != head.chain:
         from reflector.exchange.transfer import exported
 
-        _keep_export(place, Anchor(head.position, head.chain), exported(ledger))
+        lines = (f"{line}\n".encode() for line in exported(ledger))
+        _keep_export(place, Anchor(head.position, head.chain), lines)
 
 
 def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
@@ -98,7 +102,7 @@ def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
     copy = Path(own_folder(str(place.root)), COPY)
     if end.position and not _has(ledger, end):
         keep_aside(place, end)
-        end = End()
+        end = _common(ledger, copy)
     if next(ledger.events(types=[EVENT_REDACTED], after=end.position), None) is not None:
         end = End()
     target = copy if end.position else copy.with_name(f".{COPY}.tmp")
@@ -110,6 +114,19 @@ def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
     for aside in kept(place.root):
         if not _lacks(ledger, place.root, aside):
             _drop(place, aside)
+
+
+def _common(ledger: Ledger, copy: Path) -> End:
+    """Return the end of the history that a ledger and a copy have in common."""
+    end = End()
+    with ledger.asking() as sql, copy.open("rb") as lines:
+        chains = sql.run("SELECT chain FROM event WHERE playbook_id = ? ORDER BY position")
+        for position, ((known,), line) in enumerate(zip(chains, lines, strict=False), 1):
+            at = line.find(_CHAIN) + len(_CHAIN)
+            if line[at : at + len(known)] != known.encode():
+                break
+            end = End(position, known, end.size + len(line))
+    return end
 
 
 def _has(ledger: Ledger, end: End) -> bool:
@@ -152,12 +169,12 @@ def keep_aside(place: Place, end: End) -> None:
     entry = notes.entry_of(place.root)
     playbook = entry.playbook if entry is not None else place.playbook
     header = header_line(Header(playbook, end.origin, end.position, end.chain))
-    with Path(own_folder(str(place.root)), COPY).open("rb") as lines:
-        events = (line.decode("utf-8").rstrip("\n") for line in islice(lines, end.position))
-        _keep_export(place, Anchor(end.position, end.chain), chain([header], events))
+    with Path(own_folder(str(place.root)), COPY).open("rb") as copy:
+        sizes = (min(_CHUNK, end.size - at) for at in range(0, end.size, _CHUNK))
+        _keep_export(place, Anchor(end.position, end.chain), chain([f"{header}\n".encode()], map(copy.read, sizes)))
 
 
-def _keep_export(place: Place, end: Anchor, lines: Iterable[str]) -> None:
+def _keep_export(place: Place, end: Anchor, content: Iterable[bytes]) -> None:
     """Keep an export of what the ledger lacks, and say so: in the person's folder, and beside the ledger, because a
     container's home goes with it. Raises OSError."""
     own = Path(own_folder(str(place.root)))
@@ -167,7 +184,7 @@ def _keep_export(place: Place, end: Anchor, lines: Iterable[str]) -> None:
     target = aside.with_name(f".{aside.name}.tmp")
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "wb") as to:
-        to.writelines(f"{line}\n".encode() for line in lines)
+        to.writelines(content)
         to.flush()
         os.fsync(to.fileno())
     target.rename(aside)
