@@ -168,7 +168,6 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in list(os.environ):
         if name.startswith(("REFLECTOR_", "CLAUDE_", "ANTHROPIC_", "XDG_")):
             monkeypatch.delenv(name)
-    (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 

@@ -98,7 +98,7 @@ def test_rebuild(agent: Agent) -> None:
 
 def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:
     demo = Agent(tmp_path / "demo", tmp_path / "home")
-    demo.home.mkdir(exist_ok=True)
+    demo.home.mkdir()
     demo.call("demo", "--keep", demo.project)
 
     def exports() -> list[str]:

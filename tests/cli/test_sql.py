@@ -24,7 +24,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     folder = tmp_path_factory.mktemp("demo")
     agent = Agent(folder / "demo", folder / "home")
-    agent.home.mkdir(exist_ok=True)
+    agent.home.mkdir()
     agent.call("demo", "--keep", agent.project)
     return agent
 

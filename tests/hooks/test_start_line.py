@@ -165,7 +165,7 @@ def done(detail: str = "", session: str | None = "s-1", outcome: Any = "complete
     ],
 )
 def test_what_all_windows_of_one_brought_is_said(tmp_path: Path, rounds: list[list[Reflected]], said: str) -> None:
-    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home").mkdir()
     for reflected in rounds:
         leave_last_session(tmp_path, reflected)
     assert Path(own_folder(str(tmp_path)), "last-session.txt").read_text().splitlines()[0] == said

@@ -177,7 +177,7 @@ def test_sixty_hostile_texts_run_nothing_and_load_nothing(chromium: Any, attacke
 def test_the_picture_of_the_demo(chromium: Any, tmp_path: Path) -> None:
     """With PICTURES in the environment, the picture of README is drawn anew."""
     agent = Agent(tmp_path / "shop", tmp_path / "home")
-    agent.home.mkdir(exist_ok=True)
+    agent.home.mkdir()
     agent.call("demo", "--keep", agent.project)
     report(agent, drawn=True)
     with shown(chromium, tmp_path / "report.html", 1000, device_scale_factor=1.25) as page:
