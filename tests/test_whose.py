@@ -17,6 +17,7 @@ import pytest
 from reflector import entries
 from reflector.events.event import SESSION_RECORDED, NewEvent
 from reflector.ledger.store import Ledger
+from tests.ledger.events import added
 from tests.road.agent import PATIENCE, Agent
 
 
@@ -271,8 +272,6 @@ def test_events_of_a_swept_file_are_not_lost(mine: Agent) -> None:
     ledger = mine.open_ledger()
     shutil.rmtree(mine.state)
     mine.call("list")
-    from tests.ledger.events import added
-
     ledger.append([added("oth-001", "Said into a file that is gone.")])
     ledger.close()
     (problem,) = mine.json("status", code=1)["problems"]
@@ -326,7 +325,6 @@ def test_a_stopped_holder_is_named(
     monkeypatch.setattr("reflector.sessions.locks.PATIENCE", 0.2)
     monkeypatch.setattr("reflector.ledger.sqlite_file.BUSY_TIMEOUT_MS", 200)
     monkeypatch.setattr("reflector.entries.notes.PATIENCE", 0.2)
-    monkeypatch.setattr("reflector.entries.notes.locked.__wrapped__.__defaults__", (0.2,))
     holder = stopped((mine.own if name == "lock" else mine.state) / name)
     if name == "lock":
         shutil.copyfile(mine.ledger, mine.state / "new")

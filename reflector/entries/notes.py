@@ -30,7 +30,7 @@ COPY: Final = "events.ndjson"
 #: The number of a file that is not there.
 NOWHERE: Final = (0, 0)
 #: Seconds that a process waits for the notes, where it cannot do without them.
-PATIENCE: Final = 30.0
+PATIENCE = 30.0
 _MOST_ENTRY: Final = 1 << 20
 
 
@@ -166,11 +166,12 @@ def forget(root: Path) -> None:
 
 
 @contextmanager
-def locked(root: Path, seconds: float = PATIENCE) -> Iterator[None]:
+def locked(root: Path, seconds: float | None = None) -> Iterator[None]:
     """Keep other processes of this person from a project's notes; without a home there are none.
 
-    Raises LedgerLocked if another process has them for longer.
+    Raises LedgerLocked if another process has them for longer than `seconds`, `PATIENCE` by default.
     """
+    seconds = PATIENCE if seconds is None else seconds
     try:
         path = f"{open_own(str(root))}/lock"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
