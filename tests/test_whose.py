@@ -334,8 +334,23 @@ def test_a_stopped_holder_is_named(
     assert f"`kill -CONT {holder}`" in refused
 
 
-def test_a_full_disk_is_not_answered_by_moving_the_ledger(mine: Agent) -> None:
+LEFT_OPEN = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("CREATE TABLE more (a)")
+connection.execute("DROP TABLE more")
+connection.commit()
+os.remove(sys.argv[1] + "-shm")
+os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+def test_a_full_disk_is_not_answered_by_moving_the_ledger(mine: Agent, *, has_log: bool) -> None:
     mine.loses_its_copy()
+    if has_log:
+        subprocess.run([sys.executable, "-c", LEFT_OPEN, mine.ledger], check=False)
+        assert mine.ledger.with_name("ledger.db-wal").exists()
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, 8 << 10))
