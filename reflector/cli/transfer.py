@@ -103,11 +103,14 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
     if not is_export:
         answer = _adopt(place, file, rename=rename, dry_run=dry_run)
     elif _has_events(place):
+        project = place.project()
+        is_own = not project.config.ledger_url and entries.is_kept(project.root, file)
         with place.changing() as ledger, _lines(file, "reading") as lines:
-            answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
-            drop_known(ledger, place.project())
-        if not place.project().config.ledger_url:
-            entries.brought_back(place.project().place, file)
+            answer = merge(ledger, lines, rename=rename, first=project.first_number)
+            if is_own:
+                drop_known(ledger, project)
+        if is_own:
+            entries.brought_back(project.place, file)
     else:
         answer = _load(place, file)
     if as_json:

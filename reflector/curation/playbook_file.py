@@ -506,8 +506,8 @@ def kept_of_others(project: Project) -> list[Path]:
 
 
 def drop_known(ledger: Ledger, project: Project) -> None:
-    """Remove the copies of playbook.json that another ledger had written, if the ledger has all of their bullets by
-    now. Raises OSError, LedgerError."""
+    """Remove the copies of playbook.json that an earlier history of this ledger had written, if it has all of their
+    bullets by now. Raises OSError, LedgerError."""
     texts = {row.text for row in ledger.rows()}
     for kept in kept_of_others(project):
         loaded = load(read_ours(kept, MAX_BYTES))

@@ -11,7 +11,7 @@ a file may be opened, and `copies` keeps the copy of the events and puts a ledge
 from __future__ import annotations
 
 from reflector.entries.admission import admit, take
-from reflector.entries.copies import brought_back, keep, kept, lacking, put_back
+from reflector.entries.copies import brought_back, is_kept, keep, kept, lacking, put_back
 from reflector.entries.notes import (
     End,
     Entry,
@@ -39,6 +39,7 @@ __all__ = [
     "entry_of",
     "forget",
     "identity",
+    "is_kept",
     "keep",
     "kept",
     "lacking",

@@ -203,6 +203,11 @@ def kept(root: Path) -> list[Path]:
     return sorted(Path(own_folder(str(root))).glob("*".join(LACKED)))
 
 
+def is_kept(root: Path, file: Path) -> bool:
+    """Return whether a file has the bytes of an export that is kept of a project's ledger. Raises OSError."""
+    return any(_is_same(file, aside) for aside in kept(root))
+
+
 def brought_back(place: Place, file: Path) -> None:
     """Remove an export whose events were just imported, and its spare beside the ledger. Raises OSError."""
     for aside in kept(place.root):
