@@ -20,7 +20,10 @@ STOPS = ("Stop", "AfterAgent")
 #: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
 #: changes: texts rendered by an older version are then rendered afresh.
 INJECTION_FORM = b"reflector-injection/5"
-#: In a person's own folder of the project: what each session was told by its start hook, a line each; its most bytes.
+#: In a person's own folder of the project: the note of its ledger, and how the export begins and ends whose events the
+#: ledger lacks.
+ENTRY, LACKED = "entry.json", ("events-", ".ndjson")
+#: There: what each session was told by its start hook, a line each; its most bytes.
 TOLD, MAX_TOLD = "told.txt", 1 << 17
 #: There, while a trial runs: its key, share and end, and the bullets that are withheld; the text that the sessions get
 #: that go without; and the heads that were noted meanwhile.

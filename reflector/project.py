@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +152,13 @@ class Project:
             return True
         return entries.copied(self.root).position > 0
 
-    def open_ledger(self, *, mends: bool = False) -> Ledger:
+    def open_ledger(self, *, mends: bool = False, walks: bool = True) -> Ledger:
         """Open the project's ledger; create it on first use. Of one that cannot be written a copy is opened, which
         refuses to append. One who `mends` it is not kept from it by a table that says that a newer version wrote it.
-        Raises a LedgerError."""
+        Without `walks`, a file that has to be proved first is refused.
+
+        Raises a LedgerError.
+        """
         if self.config.ledger_url:
             shared = Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
             shared.draw = authorship.draw
@@ -162,26 +166,27 @@ class Project:
         is_asked = self.is_only_read and self.ledger_file.exists()
         if not is_asked:
             self.make_state_dir()
-        entries.admit(self.place)
-        open_ = Ledger.open_copy if is_asked else Ledger.open_file
+        is_noted = entries.admit(self.place, walks=walks, mends=mends, writes=not is_asked)
         try:
-            ledger = open_(self.ledger_file, self.config.playbook, mends=mends)
+            if is_asked:
+                ledger = Ledger.open_copy(self.ledger_file, self.config.playbook, mends=mends, rebuilds=not is_noted)
+            else:
+                ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
         except LedgerCorrupt as error:
             back = entries.way_back(self.root, self.ledger_file)
             raise type(error)(f"{error}; {back}") if back else error from error
-        ledger.on_close = self._keep
+        ledger.on_close = partial(self._keep, opened=entries.identity(self.ledger_file))
         ledger.draw = authorship.draw
         return ledger
 
     @property
     def place(self) -> entries.Place:
         """Where the ledger lies, as a person's own folder knows it."""
-        is_listed = self.is_users or self.config.lists(self.root)
-        return entries.Place(self.root, self.ledger_file, self.config.playbook, is_listed)
+        return entries.Place(self.root, self.ledger_file, self.config.playbook)
 
-    def _keep(self, ledger: Ledger) -> None:
+    def _keep(self, ledger: Ledger, opened: tuple[int, int]) -> None:
         with suppress(OSError, LedgerError):  # `doctor` says what is wrong with the copy
-            entries.keep(ledger, self.place)
+            entries.keep(ledger, self.place, opened)
 
 
 def _is_users(root: Path) -> bool:

@@ -25,6 +25,7 @@ _LAYERS = {
     "ledger": {"playbook", "events"},
     "proof": {"playbook", "events", "ledger"},
     "exchange": {"playbook", "events", "ledger", "proof"},
+    "entries": {"playbook", "events", "ledger", "proof", "exchange"},
     "quality": set(),
     "reflection": {"text", "playbook", "transcripts", "events", "ledger", "quality"},
     "trials": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection"},
@@ -34,20 +35,20 @@ _LAYERS = {
     "curation": {"text", "playbook", "events", "ledger"},
     "lessons": {"text", "playbook", "events", "ledger", "proof", "quality"},
     "curator": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},
-    "sessions": {*"text playbook transcripts events ledger reflection curation curator lessons trials".split()},
+    "sessions": {*"text playbook transcripts events ledger entries reflection curation curator lessons trials".split()},
     "audit": {"text", "playbook", "events", "ledger", "proof", "quality", "reflection"},
     "report": {"text", "playbook", "events", "ledger", "reflection", "lessons", "curation", "audit", "trials"},
     "demo": set(),  # bundled sessions, no code
-    "hooks": {*"text playbook transcripts events ledger proof reflection curation sessions trials".split()},
+    "hooks": {*"text playbook transcripts events ledger proof entries reflection curation sessions trials".split()},
 }
 _LAYERS["cli"] = set(_LAYERS)
 #: Modules of the package itself that any layer may use: they know of no layer above the exchange of ledgers.
 _SHARED = {
     f"reflector.{name}"
-    for name in "authorship files git handover resources config entries locate mistakes prices project".split()
+    for name in "authorship config files git handover locate mistakes prices project resources waiting".split()
 }
 _SHARED_BY = {
-    "ledger": {"reflector.files", "reflector.prices", "reflector.resources"},
+    "ledger": {"reflector.files", "reflector.prices", "reflector.resources", "reflector.waiting"},
     "playbook": {"reflector.mistakes"},
     "transcripts": set(),
     "events": set(),

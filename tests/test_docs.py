@@ -197,6 +197,12 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def home() -> None:
+    """Who follows a page has a home."""
+    Path.home().mkdir(exist_ok=True)
+
+
 @pytest.fixture
 def you(tmp_path: Path) -> Agent:
     """A person with an empty home, and a project that is not there yet."""

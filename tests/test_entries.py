@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from reflector import entries
+from reflector.entries import notes
 from reflector.project import Project
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -98,17 +99,17 @@ def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(a
 
 
 def test_a_ledger_that_another_process_puts_back_meanwhile_keeps_what_that_appended(agent: Agent) -> None:
-    locked = entries._locked
+    locked = notes.locked
 
     @contextmanager
-    def late(root: Path) -> Iterator[None]:
-        with patch.object(entries, "_locked", locked):
+    def late(root: Path, *seconds: float) -> Iterator[None]:
+        with patch.object(notes, "locked", locked):
             agent.call("add", "pat", "Said meanwhile.")
-        with locked(root):
+        with locked(root, *seconds):
             yield
 
     shutil.rmtree(agent.state)
-    with patch.object(entries, "_locked", late):
+    with patch.object(notes, "locked", late):
         agent.call("status", code=None)
     assert "Said meanwhile." in agent.call("list").out
 
@@ -186,16 +187,12 @@ def test_a_project_that_goes_elsewhere_takes_its_ledger_along(agent: Agent, tmp_
             subprocess.run(["umount", there], check=True)
 
 
-def test_a_home_that_is_new_knows_a_ledger_by_a_transcript_of_its_own_and_not_by_another(agent: Agent) -> None:
+def test_no_transcript_vouches_for_a_ledger(agent: Agent) -> None:
     before = said(agent)
     agent.loses_its_copy()
-    assert said(agent) == before
-    for ours in list(agent.home.rglob("entry.json")):
-        shutil.rmtree(ours.parent)
-    transcript = agent.home / ".claude" / "projects" / "x" / "s-1.jsonl"
-    for path in transcript.parent.iterdir():
-        path.write_bytes(path.read_bytes().replace(b"coupon", b"cupons"))
     assert "is not known to be yours" in agent.call("list", code=1).err
+    agent.call("ledger", "take", "--yes")
+    assert said(agent) == before
 
 
 def test_a_copy_of_a_project_that_went_on_by_itself_comes_in_its_place_and_nothing_of_either_is_lost(
@@ -258,9 +255,9 @@ def test_an_older_state_of_a_ledger_is_used_and_verify_says_how_its_events_come_
     agent.call("add", "mis", "On tuesday.")
     assert "pat-003" not in {one["name"] for one in agent.json("list")}
     (aside,) = agent.own.glob("events-*.ndjson")
-    assert "lacks events that it had before" in agent.call("verify", code=1).out
+    assert "lacks events that you had here before" in agent.call("verify", code=1).out
     for question in ("doctor", "status"):
-        assert f"reflector import {aside}" in agent.call(question, code=1).out
+        assert f"reflector import --rename {aside}" in agent.call(question, code=1).out
     assert str(aside) in agent.call("redact", "--where", "After monday", "--why", "a name", "--yes", code=1).err
     agent.call("import", aside)
     assert "pat-003" in {one["name"] for one in agent.json("list")}
@@ -306,7 +303,9 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, s
             shutil.rmtree(agent.state)
         else:
             agent.loses_its_copy()
-        killed = agent.killed_at(step, "list")
+        killed = agent.killed_at(step, *(["list"] if what == "restore" else ["ledger", "take", "--yes"]))
+        if what != "restore":
+            agent.call("ledger", "take", "--yes")
         assert said(agent) == before, step
         assert (agent.own / "events.ndjson").read_text("utf-8").count("\n") == len(before[2])
         if not killed:
@@ -330,10 +329,9 @@ def test_a_ledger_whose_making_was_killed_before_it_had_a_table_is_made(tmp_path
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
 def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alone(agent: Agent) -> None:
-    agent.loses_its_copy()
-    agent.own.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "small", agent.own.parent], check=True)
     try:
+        agent.call("ledger", "take", "--yes")
         for number in range(20):
             agent.call("add", "pat", f"Advice number {number}, which takes some room on a disk.")
         whole = json.dumps(agent.events())
@@ -345,7 +343,19 @@ def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alo
     assert agent.call("verify").out == ""
 
 
-def test_an_agent_that_never_had_a_home_keeps_counting(agent: Agent) -> None:
-    agent.environ["HOME"] = "/nowhere"
-    agent.call("add", "pat", "Without a home.")
+@pytest.mark.parametrize("home", ["/nowhere", "relative"])
+def test_without_a_home_no_ledger_is_trusted(agent: Agent, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pwd.getpwuid", lambda _: NoHome())
+    agent.environ["HOME"] = home
+    for words in (["list"], ["add", "pat", "Without a home."]):
+        refused = agent.call(*words, code=1).err
+        assert "set HOME to a folder of yours" in refused
     assert "no copy of the ledger is kept" in agent.call("doctor", code=None).out
+    agent.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{agent.ledger}"
+    agent.call("list")
+
+
+class NoHome:
+    """A user of the system without a folder."""
+
+    pw_dir = "/nonexistent"

@@ -394,12 +394,13 @@ def restore(place: Place, file: Path, force: bool) -> None:
 def take(place: Place, yes: bool) -> None:
     """Accept a ledger that came with the project as yours, or put one that is gone back from its copy.
 
-    Looks at the file without trusting it, says whose history it has, and asks. A project's ledger is yours by itself
-    where you made it, moved it or copied it, and where one of its sessions is a transcript in your agent's folder.
+    Looks at the file without trusting it, shows whose history it has, and asks. Then it computes the hashes of all
+    events again, and fills the tables again from the events. A ledger that you made, moved or copied with its project
+    needs no `take`.
     """
     project = place.project()
     of, file = project.place, project.ledger_file
-    entry, end = entries.entry_of(project.root), entries.copied(project.root)
+    entry, end = entries.entry_in_force(of), entries.copied(project.root)
     if file.exists():
         seen = entries.look(file, of.playbook)
         said = f"{file}: origin {seen.origin}, {counted(seen.position, 'event')}, {seen.first[:10]} to {seen.last[:10]}"
@@ -414,8 +415,8 @@ def take(place: Place, yes: bool) -> None:
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):
         if file.exists():
             entries.take(of)
-        elif entry is not None:
-            entries.put_back(of, entry)
+        elif entry is not None and not entries.put_back(of, entry):
+            raise click.ClickException(f"another process made {file} meanwhile; run the same command again")
     _take_trial(place, project)
 
 

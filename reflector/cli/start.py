@@ -229,7 +229,8 @@ def _problems(project: Project) -> Iterator[str]:
             # What the ledger thinks of a file that is no playbook is known where it is open.
             if loaded is not None and loaded.format != "foreign":
                 yield from (f"{path}: {problem}" for problem in loaded.problems)
-    yield from (of_another(project.playbook_json, kept) for kept in kept_of_others(project))
+    if not entries.kept(project.root):  # a command that brings their events back is shown instead
+        yield from (of_another(project.playbook_json, kept) for kept in kept_of_others(project))
     if not project.config.ledger_url and (reason := locks.why_none(project.state_dir)):
         yield f"{reason}; see `reflector doctor`"
 

@@ -31,7 +31,14 @@ from reflector.curation.changes import planned as changing
 from reflector.curation.edits import under_free_names
 from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
 from reflector.curation.mirrors import mirrors
-from reflector.curation.playbook_file import PlaybookRefused, import_bullets, new_bullets, settle, without_known
+from reflector.curation.playbook_file import (
+    PlaybookRefused,
+    drop_known,
+    import_bullets,
+    new_bullets,
+    settle,
+    without_known,
+)
 from reflector.curation.watching import adopting
 from reflector.events.event import TRIAL_OPENED, Appended, Event
 from reflector.exchange.merge import Merged, merge
@@ -110,10 +117,16 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
         already = answer.notes[len(answer.notes) - known :]
         _name(already, "… and {:,} more that bullets say already; --json lists them")
     elif _has_events(place):
+        project = place.project()
+        is_own = not project.config.ledger_url and entries.is_kept(project.root, file)
         with place.changing() as ledger, _lines(file, "reading") as lines:
             before = ledger.head().position
-            answer = merge(ledger, lines, rename=rename, first=place.project().first_number)
+            answer = merge(ledger, lines, rename=rename, first=project.first_number)
             trials = _trials_elsewhere(place, ledger, before, is_moved=answer.forward)
+            if is_own:
+                drop_known(ledger, project)
+        if is_own:
+            entries.brought_back(project.place, file)
     else:
         answer, trials = _load(place, file)
     if as_json:
@@ -411,10 +424,11 @@ def _places(ledger: Ledger, project: Project) -> _Places:
 def _copied_again(ledger: Ledger, project: Project) -> str:
     """Bring the copy in the person's own folder up to date; return what keeps it from that, "" for nothing."""
     try:
-        entries.keep(ledger, project.place)
+        entries.keep(ledger, project.place, entries.identity(project.ledger_file))
     except (OSError, LedgerError) as error:
         return error_words(error)
-    return ""
+    is_behind = 0 < entries.copied(project.root).position < ledger.head().position
+    return "another process keeps it locked" if is_behind else ""
 
 
 def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:

@@ -551,6 +551,16 @@ def foreign_note(project: Project) -> str:
     return FOREIGN.format(path=project.playbook_json) if raw is not None and load(raw).format == "foreign" else ""
 
 
+def drop_known(ledger: Ledger, project: Project) -> None:
+    """Remove the copies of playbook.json that an earlier history of this ledger had written, if it has all of their
+    bullets by now. Raises OSError, LedgerError."""
+    texts = {row.text for row in ledger.rows()}
+    for kept in kept_of_others(project):
+        loaded = load(read_ours(kept, MAX_BYTES))
+        if not loaded.problems and texts.issuperset(bullet.text for bullet in loaded.bullets):
+            kept.unlink()
+
+
 def of_another(path: Path, kept: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (

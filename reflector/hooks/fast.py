@@ -148,18 +148,42 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
     trial = handover.read_own(keeper, handover.TRIAL, MAX_INJECTION)
     name = handover.WITHOUT if trial and goes_without(keeper, payload, trial) else handover.INJECTION
     content = handover.read_own(keeper, name, MAX_INJECTION)
-    if not content.startswith(stamp + b"\n") or content.count(b"\n") < 4:
-        try:
+    try:
+        if is_strange(keeper):
+            content = kept_text(keeper, content)
+        elif not content.startswith(stamp + b"\n") or content.count(b"\n") < 4:
             from reflector.sessions.injection import write_injection
 
-            content = write_injection(keeper, name=name)
-        except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
-            handover.complain(f"the playbook is not shown: {files.error_words(error)}")
-            return f"playbook: not shown: {files.error_words(error)}".encode("utf-8", "replace"), b"", b"", b""
+            content = write_injection(keeper, name=name, kept=lambda: kept_text(keeper, content))
+    except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
+        handover.complain(f"the playbook is not shown: {files.error_words(error)}")
+        return f"playbook: not shown: {files.error_words(error)}".encode("utf-8", "replace"), b"", b"", b""
     _, line, told, as_json, text = content.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
     is_sound = not (as_json or text) or (as_json.startswith(SUBAGENT) and text[:1] != b"{")
     return (line, told, as_json, text) if is_sound else (b"", b"", b"", b"")
+
+
+def is_strange(project: str) -> bool:
+    """Return whether the file in a ledger's place is not the one that this home noted. A command or the drain proves it
+    or asks whose it is; the hook does not wait for that."""
+    try:
+        found = system.lstat(files.state_folder(project) + "/ledger.db")
+    except OSError:  # there is none; the next command puts one back that is gone
+        return False
+    note = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
+    if b'"file": [%d, %d]' % (found.st_dev, found.st_ino) in note:
+        return False
+    return not locate.setting("ledger_url", locate.user_config())
+
+
+def kept_text(project: str, content: bytes) -> bytes:
+    """Return what was rendered from this person's own ledger before. Raises ValueError where there is nothing."""
+    if content.startswith(handover.INJECTION_FORM + b" ") and content.count(b"\n") >= 4:
+        return content
+    place = " --user" if project == locate.user_folder() else ""
+    command = "status" if handover.read_own(project, handover.ENTRY, MAX_INJECTION) else "ledger take"
+    raise ValueError(f"the ledger here is not known to be yours; run `reflector{place} {command}`")
 
 
 def goes_without(keeper: str, payload: dict[str, object], trial: bytes) -> bool:
@@ -227,8 +251,30 @@ def line_of(project: str, playbook: bytes) -> str:
         parts.append(b"last session: " + last)
     if waiting := left(handover.WAITING):
         parts.append(waiting)
+    if lacked := lacked_file(project):
+        command = "reflector --user import" if project == locate.user_folder() else "reflector import"
+        parts.append(f"the ledger lacks events that you had: {command} --rename {lacked}".encode("utf-8", "replace"))
     line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+
+
+def lacked_file(project: str) -> str:
+    """Return the export of the events that the ledger lacks and this home had, as a shell takes it; "" for none."""
+    begins, ends = handover.LACKED
+    folder = locate.own_folder(project)
+    try:
+        names = [name for name in system.listdir(folder) if name.startswith(begins) and name.endswith(ends)]
+    except OSError:
+        return ""
+    note = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
+    for name in sorted(names):
+        header = handover.read_own(project, name, 1000)
+        origin = header.partition(b'"origin":"')[2].partition(b'"')[0]
+        if origin and b'"origin": "%s"' % origin in note:  # a ledger that was taken in place of this one lacks nothing
+            path = f"{folder}/{name}"
+            is_plain = handover.PLAIN.union("/.").issuperset(path)
+            return path if is_plain else "'" + path.replace("'", "'\\''") + "'"
+    return ""
 
 
 def has_delivery(folder: str) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from reflector import files
 from reflector.hooks import fast
+from reflector.waiting import wait_for
 
 T = TypeVar("T")
 
@@ -39,6 +40,8 @@ _SCRIPTS = ("/reflector/hooks/__main__.py", "/reflector/hooks/fast.py")
 _BLANKS = " \t\r\n\ufeff"
 _CALLS_US = re.compile(r"\breflector[\"']?\s+hook\b|\breflector/hooks/(?:fast|__main__)\.py\b")
 
+#: Seconds that a process waits for another one that changes the same settings.
+_PATIENCE = 30.0
 _OUR_MODULE = "// Written by `reflector install`"
 _MODULES_COMMAND = re.compile(r'^const command = (".*")$', re.MULTILINE)
 
@@ -431,10 +434,10 @@ def _changing(path: Path, project: Path | None, *, makes: bool = False) -> Itera
     if makes:
         path.parent.mkdir(mode=0o700 if project is None else 0o777, parents=True, exist_ok=True)
     with ExitStack() as stack:
-        # A folder may be missing, a link lead nowhere, and a file system lock nothing; the file is compared before it
-        # is replaced.
+        # A folder may be missing, a link lead nowhere, a file system lock nothing, and a holder be stopped; the file is
+        # compared before it is replaced.
         with suppress(OSError):
-            files.lock(stack.enter_context(files.Folder(str(real.parent))).fd, wait=True)
+            wait_for(stack.enter_context(files.Folder(str(real.parent))).fd, _PATIENCE)
         try:
             yield
         except MalformedSettings as error:

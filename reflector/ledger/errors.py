@@ -48,6 +48,10 @@ class LedgerUnavailable(LedgerError):
     """The database cannot be opened, read or written: missing, read-only, full, not a database, not this person's."""
 
 
+class LedgerStrange(LedgerUnavailable):
+    """A file in a ledger's place that this person's home has not noted, so nothing is answered from it."""
+
+
 class LedgerAway(LedgerUnavailable):
     """The server of a ledger cannot be reached or takes no writes: after a failover it is back by itself."""
 
@@ -87,6 +91,15 @@ def translated(where: str) -> Iterator[None]:
 
 
 _DRIVERS = frozenset({"sqlite3", "pysqlite3", "psycopg"})
+
+
+#: SQLite's codes of what passes, or is the machine's: busy, locked, no memory, read-only, I/O, full, cannot open.
+_PASSES: Final = frozenset({3, 5, 6, 7, 8, 10, 13, 14})
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Return whether SQLite's error says that a file could not be reached, and nothing of what the file holds."""
+    return ((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF) in _PASSES
 
 
 def _package(error: BaseException) -> str:

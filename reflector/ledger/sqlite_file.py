@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.files import Folder, folder_of, lock
 from reflector.ledger.errors import LedgerGone, LedgerLocked, LedgerUnavailable
+from reflector.waiting import holder_of, wait_for
 
 if TYPE_CHECKING:
     from reflector.ledger.url import Url
@@ -180,10 +180,8 @@ def _writers_kept_out(folder: Folder, path: Path, until: float) -> Iterator[None
     try:
         while not _locked_shared(handle):
             if time.monotonic() >= until:
-                seconds = BUSY_TIMEOUT_MS / 1000
-                raise LedgerLocked(
-                    f"another process holds the ledger {path} for {seconds:g} s; see which one hangs, and try again"
-                )
+                who = holder_of(handle, f"{path}.lock")
+                raise LedgerLocked(f"the ledger {path} is locked for {BUSY_TIMEOUT_MS / 1000:g} s by {who}")
             time.sleep(0.02)
         yield
     finally:
@@ -220,31 +218,9 @@ def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
 
 
 def _take(database: str, handle: int, seconds: float) -> None:
-    if not lock(handle, wait=False) and not (seconds and _wait(handle, seconds)):
-        raise LedgerLocked(
-            f"another process holds the ledger {database} for {seconds:g} s; see which one hangs, and try again"
-        )
-
-
-def _wait(handle: int, seconds: float) -> bool:
-    """Wait for the lock, and return whether it came in time.
-
-    The system gives it to those who wait, in turn. Asking again and again comes too late: whoever lets go of it wants
-    it back within a millisecond. Only a thread can be left waiting, and a lock that comes too late ends with its own
-    descriptor.
-    """
-    own = os.dup(handle)
-
-    def wait() -> None:
-        try:
-            lock(own, wait=True)
-        finally:
-            os.close(own)
-
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return not thread.is_alive() and lock(handle, wait=False)
+    if not wait_for(handle, seconds):
+        who = holder_of(handle, f"{database}.lock")
+        raise LedgerLocked(f"the ledger {database} is locked for {seconds:g} s by {who}")
 
 
 def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:

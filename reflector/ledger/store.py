@@ -137,14 +137,19 @@ class Ledger(Reader):
         return cls.open(sqlite_url(path), playbook, mends=mends, keeps_copy=keeps_copy)
 
     @classmethod
-    def open_copy(cls, path: Path, playbook: str = "default", *, mends: bool = False) -> Self:
+    def open_copy(cls, path: Path, playbook: str = "default", *, mends: bool = False, rebuilds: bool = False) -> Self:
         """Open a copy of the SQLite ledger in a file that cannot be written, to ask it and nothing more; the copy is
-        this process's own and goes when it is closed. Raises as `open` does."""
+        this process's own and goes when it is closed. With `rebuilds`, its tables are filled again from the events,
+        because only these were proved. Raises as `open` does.
+        """
         from tempfile import TemporaryDirectory
 
         folder = TemporaryDirectory(prefix="reflector-ledger-")
         try:
             ledger = cls.open(sqlite_url(copy_of(path, Path(folder.name))), playbook, mends=mends)
+            if rebuilds:
+                ledger.mend_triggers()
+                ledger.rebuild()
         except OSError as error:
             folder.cleanup()
             raise LedgerUnavailable(

@@ -30,7 +30,7 @@ from reflector.curation.proposals import proposals, sweep
 from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
-from reflector.locate import agent_folder, own_folder, user_folder
+from reflector.locate import home_folder, own_folder, user_folder
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import keep_ranks, leave_last_session, leave_waiting, told_by_hook, write_injection
@@ -386,10 +386,13 @@ class Users:
             raise ValueError(f"the user's playbook recorded nothing: {error}") from error
 
     def _may_have_come_along(self, transcript: Path) -> bool:
-        """Return whether a transcript lies in the project, as one of an archive would, and the person's agent keeps its
-        own elsewhere."""
-        root, transcripts = self._project.project.root.resolve(), Path(agent_folder()).expanduser() / "projects"
-        return transcript.resolve().is_relative_to(root) and not transcripts.resolve().is_relative_to(root)
+        """Return whether a transcript is in the project, as one of an archive would be.
+
+        An agent's folder there may have come along as well, unless the project is the person's home folder.
+        """
+        root, path = self._project.project.root.resolve(), transcript.resolve()
+        own = Path(home_folder() or "/nowhere", ".claude", "projects").resolve()
+        return path.is_relative_to(root) and not path.is_relative_to(own)
 
     def finish(self, retry: Retry) -> None:
         """Judge what waits and write playbook.json. What fails becomes a note."""

@@ -179,20 +179,31 @@ def _cost(text: str) -> int:
 
 
 def write_injection(
-    project: str | os.PathLike[str], ask: Callable[[], Known | None] | None = None, name: str = handover.INJECTION
+    project: str | os.PathLike[str],
+    ask: Callable[[], Known | None] | None = None,
+    name: str = handover.INJECTION,
+    kept: Callable[[], bytes] | None = None,
 ) -> bytes:
     """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of the file
     `name`: injection.txt or, while a trial runs, that for the sessions that go without.
 
-    `ask` says what the project's ledger knows, where it is open. Entries that are no bullets, or have no name
+    `ask` says what the project's ledger knows, where it is open; `kept` gives the bytes where the ledger must be proved
+    first, for which no start waits. Entries that are no bullets, or have no name
     yet that could be cited, are passed over: the import says why. A playbook of the user's that cannot be opened does
     not keep the project's from being shown.
     Raises OSError where there is no playbook.json, ValueError where the template is unusable.
     A folder that cannot be written is not an error: the text is rendered again at the next start.
     """
+    from reflector.ledger.errors import LedgerStrange
+
     folder = Path(project)
     users = Path(user_folder())
-    told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ask)
+    try:
+        told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ask)
+    except LedgerStrange as error:
+        if kept is None:
+            raise ValueError(str(error)) from error
+        return kept()
     # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
     stamp = handover.injection_stamp(os.fspath(project), told.state)
     bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
@@ -209,7 +220,7 @@ def write_injection(
             files.append(path)
     except FileNotFoundError:
         pass
-    except OSError as error:
+    except (OSError, LedgerStrange) as error:
         handover.complain(f"the user's playbook is not shown: {error_words(error)}")
     standing, lessons = kept_standing(folder, users)
     bullets += lessons
@@ -323,15 +334,17 @@ def _of_ledger(folder: Path) -> Known | None:
         site.main()
     from reflector.config import ConfigError, is_server
     from reflector.curation.playbook_file import PlaybookRefused, known
-    from reflector.ledger.errors import LedgerError
+    from reflector.ledger.errors import LedgerError, LedgerStrange
     from reflector.project import Project
 
     try:
         project = Project.at(folder)
         if is_server(project.config.ledger_url) or not project.has_ledger():
             return None
-        with project.open_ledger() as ledger:
+        with project.open_ledger(walks=False) as ledger:
             return known(ledger, project)
+    except LedgerStrange:  # the hook then prints what was rendered before
+        raise
     except PlaybookRefused:  # the next command says why
         return None
     except (ConfigError, LedgerError) as error:

@@ -1,6 +1,7 @@
 """The locks of a project, and the stand-ins for its state folder where that cannot be written or has no locks.
 
-Invariant: a lock is the kernel's, so a process that dies lets go of it. On a file system without locks (some that come
+Invariant: a lock is the kernel's, so a process that dies lets go of it, and one that is stopped keeps others waiting
+for a bounded time. On a file system without locks (some that come
 over a network) a temporary file of this machine is locked instead of the project's. It does not exclude processes of
 other machines: a delivery may then be read twice, and is still recorded once.
 
@@ -18,11 +19,18 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
+import reflector.ledger as ledgers
 from reflector import files
 from reflector.files import lock
 from reflector.handover import keep
+from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.sqlite_file import NO_LOCKS
 from reflector.locate import environment, user_state
+from reflector.waiting import holder, holder_of, wait_for
+
+#: Seconds that a process waits for a lock whose holder is stopped or not seen, and for one whose holder is at work.
+PATIENCE = 30.0
+MOST_PATIENCE = 600.0
 
 
 @contextmanager
@@ -32,22 +40,37 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     Under `drain.lock` the spool is processed and playbook.json is written, under `model.lock` a model is asked. Who
     does not wait may leave at once when the lock is taken, provided that the holder looks for work once more after
     it let go: a delivery is on disk before its drain asks for the lock.
+
+    Raises LedgerLocked if another process keeps the lock from one who waits.
     """
     state_dir.parent.mkdir(parents=True, exist_ok=True)
     fd = _open(files.private_folder(str(state_dir)), name)
     try:
         try:
-            held = lock(fd, wait=wait)
+            held = _take(fd, f"{state_dir}/{name}", wait=wait)
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
             os.close(fd)
             which = sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]
             fd = _open(open_temporary(), f"{which}.{name}")
-            held = lock(fd, wait=wait)
+            held = _take(fd, f"{_temporary()}/{which}.{name}", wait=wait)
         yield held
     finally:
         os.close(fd)
+
+
+def _take(fd: int, path: str, *, wait: bool) -> bool:
+    if not wait:
+        return lock(fd, wait=False)
+    waited = 0.0
+    while not wait_for(fd, PATIENCE):
+        waited += PATIENCE
+        found = holder(fd)
+        if found is None or found.is_stopped or waited >= MOST_PATIENCE:
+            raise LedgerLocked(f"{path} is locked for {waited:g} s by {holder_of(fd, path)}")
+        ledgers.tell(f"waiting for process {found.process} ({found.command}), which is at work on this playbook")
+    return True
 
 
 def why_none(folder: Path) -> str:

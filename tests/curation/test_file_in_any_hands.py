@@ -85,6 +85,7 @@ class InAnyHands(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.open = ExitStack()
+        Path.home().mkdir(exist_ok=True)
         root = Path(self.open.enter_context(TemporaryDirectory()))
         git(root, "init", "-q")
         self.project = Project.at(root)

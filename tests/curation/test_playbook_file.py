@@ -27,6 +27,12 @@ PAT, MIS = "PATTERNS & APPROACHES", "MISTAKES TO AVOID"
 FIRST = "Write the failing test first."
 
 
+@pytest.fixture(autouse=True)
+def home() -> None:
+    """A person has a home, and their ledgers are noted there."""
+    Path.home().mkdir(exist_ok=True)
+
+
 @pytest.fixture
 def agent(agent: Agent) -> Agent:
     """An agent whose playbook the ledger knows."""

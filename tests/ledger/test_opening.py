@@ -175,7 +175,7 @@ def test_tables_of_a_newer_version_are_refused_and_older_ones_rebuilt(ledger: Le
 def _file_locked(ledger: Ledger) -> Iterator[str]:
     holder = os.open(f"{ledger.engine.url.database}.lock", os.O_RDWR)
     fcntl.flock(holder, fcntl.LOCK_EX)
-    yield f"another process holds the ledger {ledger.engine.url.database}"
+    yield f"the ledger {ledger.engine.url.database} is locked for"
     os.close(holder)
 
 

@@ -216,8 +216,15 @@ def test_a_projects_transcript_counts_for_its_user_if_told(agent: Agent, tmp_pat
     assert users_counters(agent) != {"pref-9001": (0, 0)}
 
 
-def test_an_agent_that_keeps_its_transcripts_in_the_project_counts_as_ever(agent: Agent) -> None:
-    folder = agent.project / "home" / "projects"
-    agent.environ = {"CLAUDE_CONFIG_DIR": str(folder.parent)}
-    agent.hands("SessionEnd", Session("s-1").cites("pref-9001").write(folder / "s-1.jsonl"), drain=True)
-    assert users_counters(agent) == {"pref-9001": (1, 0)}
+@pytest.mark.parametrize(("variable", "counted"), [("CLAUDE_CONFIG_DIR", 0), ("HOME", 1)])
+def test_no_agent_folder_of_a_project_is_trusted(agent: Agent, variable: str, counted: int) -> None:
+    """It may have come with the project, as a variable may that names it; only a person's home is theirs."""
+    folder = agent.project / ".claude"
+    agent.environ = {"CLAUDE_CONFIG_DIR": str(folder)}
+    if variable == "HOME":
+        agent.home.rename(agent.home.with_name("before"))
+        agent = Agent(agent.project, agent.project)
+        agent.call("--user", "add", "pref", "Say it in short.")
+    agent.hands("SessionEnd", Session("s-1").cites("pref-9001").write(folder / "projects" / "x" / "s-1.jsonl"))
+    agent.call("drain")
+    assert users_counters(agent) == {"pref-9001": (counted, 0)}

@@ -1,0 +1,331 @@
+"""Keeps a copy of the events of a person's ledger outside of the project, and puts the ledger back from it.
+
+Invariant: what this home had acknowledged stays in its folder until the ledger has it. The lines are appended when a
+process closes the ledger, so a process that is killed leaves the copy behind by what it wrote, for the next one to
+add. The copy is not synced: what a crash of the system takes from its end is written again, too. A redaction writes it
+anew. A copy whose end the ledger lacks is kept as an export, under a name of its own, until it is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from itertools import chain, count, islice
+from pathlib import Path
+from shlex import quote
+from shutil import copyfileobj
+from typing import TYPE_CHECKING, Final
+
+import reflector.ledger as ledgers
+from reflector.entries import notes
+from reflector.entries.notes import COPY, NOWHERE, End, Entry, Place
+from reflector.events.event import EVENT_REDACTED
+from reflector.files import error_words, folder_of, read_bounded
+from reflector.git import repository
+from reflector.handover import LACKED
+from reflector.ledger.errors import LedgerError, LedgerLocked, LedgerUnavailable
+from reflector.ledger.rows import Anchor
+from reflector.ledger.sqlite_file import file_lock
+from reflector.ledger.url import sqlite_url, url_of
+from reflector.locate import own_folder
+from reflector.mistakes import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reflector.files import Folder
+    from reflector.ledger.store import Ledger
+
+#: Seconds that a process waits before it leaves the copy to the next one, and the projects of which it did so.
+_PATIENCE: Final = 1.0
+_left: Final[set[Path]] = set()
+#: Events that are looked up at once, and bytes that are copied at once.
+_PAGE: Final = 1000
+_CHUNK: Final = 1 << 20
+#: How an event's chain begins in its line.
+_CHAIN: Final = b'"chain":"'
+
+
+class NotTheSame(LedgerError):
+    """Nothing shows that a folder still is the project whose ledger a copy is of."""
+
+
+def keep(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
+    """Bring the copy of a noted ledger up to date; the next process does it where another one is at it.
+
+    `opened` is the file that the ledger was opened from: it may be gone by now, or another one be in its place.
+    Raises OSError, LedgerError.
+    """
+    entry, head = notes.entry_of(place.root), ledger.head()
+    if entry is None or opened == NOWHERE:
+        return
+    is_copied = notes.copied(place.root)[:2] == (head.position, head.chain)
+    if is_copied and entry.origin == head.origin and entry.file == opened:
+        return
+    try:
+        with notes.locked(place.root, 0.0 if place.root in _left else _PATIENCE):
+            entry = notes.entry_of(place.root)
+            if entry is not None and entry.file == opened:
+                _keep(ledger, place, entry)
+            elif entry is not None and entry.origin == head.origin:
+                _keep_lost(ledger, place)
+    except LedgerLocked as error:
+        if place.root in _left:
+            return
+        _left.add(place.root)
+        ledgers.tell(f"the copy of the ledger was not brought up to date, the next command does it: {error}")
+
+
+def _keep_lost(ledger: Ledger, place: Place) -> None:
+    """Keep the events of a ledger whose file was replaced while it was open, unless the copy has them."""
+    head = ledger.head()
+    if head.position and chain_at(place.root, head.position) != head.chain:
+        from reflector.exchange.transfer import exported
+
+        lines = (f"{line}\n".encode() for line in exported(ledger))
+        _keep_export(place, Anchor(head.position, head.chain), lines)
+
+
+def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
+    from reflector.exchange.transfer import exported  # what most questions need not load
+
+    head, end = ledger.head(), notes.copied(place.root)
+    is_loaded = entry.origin != head.origin and not end.position  # an import gives an empty ledger another origin
+    if not entry.origin or is_loaded:  # it was made just now
+        ledger.set_checkpoint(notes.mark_name(entry.mark), 0, entry.mark)
+        notes.write_note(place, head.origin, entry.mark)
+    elif entry.playbook != head.playbook:
+        return  # another playbook in the same file
+    elif not entry.commits and repository(place.root)[1] is not None:  # a repository may have had no commit yet
+        notes.write_note(place, head.origin, entry.mark)
+    copy = Path(own_folder(str(place.root)), COPY)
+    if end.position and not _has(ledger, end):
+        keep_aside(place, end)
+        end = _common(ledger, copy)
+    if next(ledger.events(types=[EVENT_REDACTED], after=end.position), None) is not None:
+        end = End()
+    target = copy if end.position else copy.with_name(f".{COPY}.tmp")
+    with os.fdopen(os.open(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b") as file:
+        file.truncate(end.size)
+        file.seek(end.size)
+        file.writelines(f"{line}\n".encode() for line in exported(ledger, after=end.position))
+    target.rename(copy)
+    for aside in kept(place.root):
+        if not _lacks(ledger, place.root, aside):
+            _drop(place, aside)
+
+
+def _common(ledger: Ledger, copy: Path) -> End:
+    """Return the end of the history that a ledger and a copy have in common."""
+    end = End()
+    with ledger.asking() as sql, copy.open("rb") as lines:
+        chains = sql.run("SELECT chain FROM event WHERE playbook_id = ? ORDER BY position")
+        for position, ((known,), line) in enumerate(zip(chains, lines, strict=False), 1):
+            at = line.find(_CHAIN) + len(_CHAIN)
+            if line[at : at + len(known)] != known.encode():
+                break
+            end = End(position, known, end.size + len(line))
+    return end
+
+
+def _has(ledger: Ledger, end: End) -> bool:
+    """Return whether a ledger has the very history that ends there."""
+    return any(one.chain == end.chain for one in ledger.at([end.position]))
+
+
+def _lacks(ledger: Ledger, root: Path, aside: Path) -> bool:
+    """Return whether a ledger lacks an event of an export. It may have each under its own position: sessions that are
+    recorded again are the same events."""
+    end = notes.copied(root, aside.name)
+    if _has(ledger, end):
+        return False
+    if not ledger.having([end.event_id]):  # most often the last one shows it
+        return True
+    with aside.open("rb") as lines:
+        next(lines, None)  # the header
+        while page := list(islice(lines, _PAGE)):
+            wanted = {(one["id"], one["datahash"]) for one in map(json.loads, page)}
+            found = ledger.having([event_id for event_id, _ in wanted])
+            if not wanted.issubset((event.event_id, event.data_hash) for event in found):
+                return True
+    return False
+
+
+def chain_at(root: Path, position: int) -> str:
+    """Return the chain at a position of a project's copy, "" if the copy does not go so far."""
+    try:
+        with Path(own_folder(str(root)), COPY).open("rb") as lines:
+            line = json.loads(next(islice(lines, position - 1, None), b""))
+        return str(line["chain"]) if line["position"] == position else ""
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+
+
+def keep_aside(place: Place, end: End) -> None:
+    """Keep a copy whose end the ledger lacks as an export, and say so. Raises OSError."""
+    from reflector.exchange.transfer import Header, header_line
+
+    entry = notes.entry_of(place.root)
+    playbook = entry.playbook if entry is not None else place.playbook
+    header = header_line(Header(playbook, end.origin, end.position, end.chain))
+    with Path(own_folder(str(place.root)), COPY).open("rb") as copy:
+        sizes = (min(_CHUNK, end.size - at) for at in range(0, end.size, _CHUNK))
+        _keep_export(place, Anchor(end.position, end.chain), chain([f"{header}\n".encode()], map(copy.read, sizes)))
+
+
+def _keep_export(place: Place, end: Anchor, content: Iterable[bytes]) -> None:
+    """Keep an export of what the ledger lacks, and say so: in the person's folder, and beside the ledger, because a
+    container's home goes with it. Raises OSError."""
+    own = Path(own_folder(str(place.root)))
+    aside = own / f"{LACKED[0]}{end.position}-{end.chain[-12:]}{LACKED[1]}"
+    if aside.exists():
+        return
+    target = aside.with_name(f".{aside.name}.tmp")
+    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as to:
+        to.writelines(content)
+        to.flush()
+        os.fsync(to.fileno())
+    target.rename(aside)
+    with suppress(OSError), folder_of(place.file) as folder:
+        _copy_into(folder, aside, free_name(place.file.with_name(aside.name)).name)
+    ledgers.tell("{0.message}; {0.remedy}".format(_missing(aside, end.position)))
+
+
+def _missing(aside: Path, position: int) -> Finding:
+    what = f"the ledger lacks events that you had here before, up to position {position}"
+    return Finding("head", None, what, f"`reflector import --rename {quote(str(aside))}` brings them back")
+
+
+def kept(root: Path) -> list[Path]:
+    """Return the exports of what a project's ledger had before an older state or another history came in its place."""
+    return sorted(Path(own_folder(str(root))).glob("*".join(LACKED)))
+
+
+def is_kept(root: Path, file: Path) -> bool:
+    """Return whether a file has the bytes of an export that is kept of a project's ledger. Raises OSError."""
+    return any(_is_same(file, aside) for aside in kept(root))
+
+
+def brought_back(place: Place, file: Path) -> None:
+    """Remove an export whose events were just imported, and its spare beside the ledger. Raises OSError."""
+    for aside in kept(place.root):
+        if file.exists() and _is_same(file, aside):  # one whose very history the ledger has now is gone already
+            _drop(place, aside)
+
+
+def _drop(place: Place, aside: Path) -> None:
+    stem, suffix = LACKED[0] + aside.stem.removeprefix(LACKED[0]), LACKED[1]
+    for spare in place.file.parent.glob(f"{stem}*{suffix}"):
+        if not spare.is_symlink() and _is_same(spare, aside):
+            spare.unlink()
+    aside.unlink()
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether two files have the same bytes."""
+    from filecmp import cmp  # what most questions need not load
+
+    return cmp(one, other, shallow=False)
+
+
+def lacking(root: Path, ledger: Ledger) -> Finding | None:
+    """Return what is wrong if a project's ledger lacks what this home had. Raises LedgerError."""
+    origin = ledger.head().origin
+    for aside in kept(root):
+        end = notes.copied(root, aside.name)
+        if end.origin == origin and _lacks(ledger, root, aside):
+            return _missing(aside, end.position)
+    return None
+
+
+def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: bool = True) -> bool:
+    """Write a ledger from its copy: beside its place, then under its name, whose file is renamed to `aside`.
+
+    Returns False if a file came there meanwhile, or went. Raises NotTheSame if nobody is `sure` that the project is
+    the same and playbook.json does not show it, LedgerError, OSError.
+    """
+    from tempfile import TemporaryDirectory
+
+    from reflector.exchange.transfer import Header, header_line, load
+    from reflector.ledger.store import Ledger
+
+    end, own = notes.copied(place.root), Path(own_folder(str(place.root)))
+    mark = entry.mark or notes.new_mark()
+    with TemporaryDirectory(dir=own) as folder:
+        staged = Path(folder, "ledger.db")
+        with Ledger.open_file(staged, entry.playbook) as ledger, (own / COPY).open("rb") as lines:
+            head = Header(entry.playbook, entry.origin, end.position, end.chain)
+            load(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
+            if not sure and not _wrote(ledger, place.root / ".claude" / "playbook.json"):
+                raise NotTheSame(f"nothing shows that {place.root} is the project of this copy")
+            ledger.set_checkpoint(notes.mark_name(mark), 0, mark)
+        if not _put(staged, place.file, aside):
+            return False
+    notes.write_note(place._replace(playbook=entry.playbook), entry.origin, mark)
+    return True
+
+
+def _put(staged: Path, file: Path, aside: Path | None) -> bool:
+    """Put a file in a ledger's place, through its folder: no link below a `.claude` leads elsewhere. Returns False if
+    what is there is not what the caller saw: another home, whose notes have a lock of their own, was faster."""
+    beside = f".{file.name}.restored"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with file_lock(url_of(sqlite_url(file))), folder_of(file) as folder:
+            if os.path.lexists(file) is (aside is None):
+                return False
+            folder.remove(beside, missing_ok=True)
+            _copy_into(folder, staged, beside)
+            for suffix in ("-wal", "") if aside is not None else ():
+                with suppress(FileNotFoundError):  # the log has what is not in the file yet
+                    folder.replace(f"{file.name}{suffix}", f"{aside.name if aside else ''}{suffix}")
+            for suffix in ("-wal", "-shm"):
+                folder.remove(f"{file.name}{suffix}", missing_ok=True)
+            return _named(folder, beside, file.name)
+    except OSError as error:
+        raise LedgerUnavailable(f"{file} cannot be put back ({error_words(error)}); check its folder") from error
+
+
+def _named(folder: Folder, beside: str, name: str) -> bool:
+    """Give a file its name, unless another file has it by now."""
+    try:
+        os.link(beside, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without a second name for a file
+        folder.replace(beside, name)
+        return True
+    folder.remove(beside)
+    folder.sync()
+    return True
+
+
+def _copy_into(folder: Folder, source: Path, name: str) -> None:
+    """Copy a file into a folder under a new name, whole and on disk. Raises OSError."""
+    fd = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with source.open("rb") as read, os.fdopen(fd, "wb") as target:
+        copyfileobj(read, target)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def free_name(path: Path) -> Path:
+    """Return the path, or one with a number that no file has."""
+    names = chain([path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2)))
+    return next(one for one in names if not os.path.lexists(one))
+
+
+def _wrote(ledger: Ledger, file: Path) -> bool:
+    """Return whether a playbook.json has the bytes that the ledger wrote at some moment: what shows that a folder
+    without commits is the same project."""
+    from reflector.ledger.as_of import Past
+    from reflector.playbook.document import MAX_BYTES, dump, load
+
+    try:
+        raw = read_bounded(file, MAX_BYTES)
+    except OSError:
+        return False
+    moment = load(raw).last_updated
+    return moment is not None and raw == dump(Past(ledger, ledger.position_at(moment)).bullets(), moment)

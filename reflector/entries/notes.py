@@ -1,0 +1,187 @@
+"""What a person's own folder notes of each of their ledgers, and the lock of these notes.
+
+Invariant: a note is in the person's home, so nothing that brings a project brings one. A file is the noted one if it
+has the noted number, and in it the mark that was drawn when it was noted: a file system gives the number of a file
+that is gone to the next one.
+
+Each project has a folder outside of itself (`locate.own_folder`), with `entry.json` and `events.ndjson`: the lines of
+an export without their header.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from shlex import quote
+from shutil import rmtree
+from typing import Final, NamedTuple
+
+from reflector.files import read_bounded, write_durably
+from reflector.git import git_says
+from reflector.handover import ENTRY, open_own
+from reflector.ledger.errors import LedgerLocked
+from reflector.locate import own_folder, person_folder
+from reflector.waiting import holder_of, wait_for
+
+COPY: Final = "events.ndjson"
+#: The number of a file that is not there.
+NOWHERE: Final = (0, 0)
+#: Seconds that a process waits for the notes, where it cannot do without them.
+PATIENCE = 30.0
+_MOST_ENTRY: Final = 1 << 20
+
+
+class Entry(NamedTuple):
+    """A ledger of a person: where it is, whose history it has, and the first commits of the project's repository.
+
+    origin  "" while the ledger is made
+    file    (device, inode) of the ledger's file
+    mark    what only this note and the noted file have; "" in a note of an earlier version
+    """
+
+    root: str
+    playbook: str
+    origin: str
+    commits: tuple[str, ...]
+    file: tuple[int, int]
+    mark: str = ""
+
+
+class Place(NamedTuple):
+    """Where a project's ledger is."""
+
+    root: Path
+    file: Path
+    playbook: str
+
+
+class End(NamedTuple):
+    """The last event of a copy, 0 and "" for none, and the bytes of its whole lines."""
+
+    position: int = 0
+    chain: str = ""
+    size: int = 0
+    event_id: str = ""
+    source: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The origin of the history that the copy has."""
+        return self.source.rpartition(":")[2]
+
+
+def entry_of(root: Path) -> Entry | None:
+    """Return what is known of a project's ledger; None for nothing, or without a home."""
+    return _read(Path(own_folder(str(root)), ENTRY))
+
+
+def entries() -> list[Entry]:
+    """Return every ledger of this person, by the path of its project."""
+    folder = person_folder()
+    found = map(_read, Path(folder).glob(f"*/{ENTRY}")) if folder else ()
+    return sorted(filter(None, found), key=lambda one: one.root)
+
+
+def _read(file: Path) -> Entry | None:
+    try:
+        found = json.loads(read_bounded(file, _MOST_ENTRY))
+        named = (found["root"], found["playbook"], found["origin"])
+        return Entry(*named, tuple(found["commits"]), tuple(found["file"]), found.get("mark", ""))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def entry_in_force(place: Place) -> Entry | None:
+    """Return what is known of a project's ledger, from its copy alone if the note of it cannot be read."""
+    if (entry := entry_of(place.root)) is not None:
+        return entry
+    origin = copied(place.root).origin
+    return Entry(str(place.root), place.playbook, origin, (), NOWHERE) if origin else None
+
+
+def write_note(place: Place, origin: str, mark: str) -> None:
+    """Note the file that is in a ledger's place. Raises OSError."""
+    entry = Entry(str(place.root), place.playbook, origin, commits_of(place.root), identity(place.file), mark)
+    if entry_of(place.root) != entry:
+        write_durably(open_own(str(place.root)), json.dumps(entry._asdict()).encode(), ENTRY)
+
+
+def new_mark() -> str:
+    """Return a mark that nobody can guess, in the form of a checkpoint's hash."""
+    return os.urandom(32).hex()
+
+
+def mark_name(mark: str) -> str:
+    """Return the name of the checkpoint that holds a mark; each home has its own."""
+    return f"noted {mark[:16]}"
+
+
+def identity(file: Path) -> tuple[int, int]:
+    """Return the (device, inode) of a file, `NOWHERE` if it is not there."""
+    try:
+        found = os.lstat(file)
+    except OSError:
+        return NOWHERE
+    return found.st_dev, found.st_ino
+
+
+def commits_of(root: Path) -> tuple[str, ...]:
+    """Return the first commits of the history that a folder has checked out; () if git knows none."""
+    found = git_says(root, "rev-list", "--max-parents=0", "HEAD")
+    return tuple((found or b"").decode("ascii", "replace").split())
+
+
+def copied(root: Path, name: str = COPY) -> End:
+    """Return the last whole line of the copy of a project's ledger: what a killed process left behind it is not one."""
+    tail = b""
+    with suppress(OSError), Path(own_folder(str(root)), name).open("rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        while at:
+            step = min(at, max(4096, len(tail)))
+            at = file.seek(at - step)
+            tail = file.read(step) + tail
+            # The first one begins before what was read.
+            start, stop = tail.find(b"\n") + 1 if at else 0, tail.rfind(b"\n") + 1
+            while stop > start:
+                begin = tail.rfind(b"\n", 0, stop - 1) + 1
+                with suppress(ValueError, LookupError, TypeError, RecursionError):
+                    line = json.loads(tail[begin:stop])
+                    return End(int(line["position"]), str(line["chain"]), at + stop, line["id"], line["source"])
+                stop = begin
+    return End()
+
+
+def way_back(root: Path, file: Path) -> str:
+    """Return how the events of a damaged ledger come back from their copy; "" without one."""
+    upto, away = copied(root).position, f"move {quote(str(file))}* away, and the next command puts them back"
+    return f"its events up to position {upto} are copied: {away}" if upto else ""
+
+
+def forget(root: Path) -> None:
+    """Remove what is known of a project's ledger, its copy included. Raises OSError."""
+    rmtree(own_folder(str(root)))
+
+
+@contextmanager
+def locked(root: Path, seconds: float | None = None) -> Iterator[None]:
+    """Keep other processes of this person from a project's notes; without a home there are none.
+
+    Raises LedgerLocked if another process has them for longer than `seconds`, `PATIENCE` by default.
+    """
+    seconds = PATIENCE if seconds is None else seconds
+    try:
+        path = f"{open_own(str(root))}/lock"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        if not wait_for(fd, seconds):
+            where = f"the notes of the ledger of {root} are locked for {seconds:g} s"
+            raise LedgerLocked(f"{where} by {holder_of(fd, path)}")
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,140 @@
+"""Looks at a ledger's file that nobody vouches for, and proves its history.
+
+Invariant: no view and no trigger of the file runs, nothing is written, and the time is bounded. What the file holds is
+a value for others to compare with the person's own notes; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from reflector.events.event import EVENT_REDACTED
+from reflector.ledger.errors import LedgerStrange, LedgerUnavailable, is_out_of_reach
+from reflector.ledger.rows import Stored
+from reflector.ledger.sqlite_file import sqlite_module
+
+#: What SQLite may do while a strange file is looked at: some seconds of work.
+_MOST_STEPS: Final = 2_000
+_STEP: Final = 100_000
+_BATCH: Final = 1_000
+
+
+class Seen(NamedTuple):
+    """What a file says of a playbook, only looked at; `origin` is "" if it has no such playbook."""
+
+    origin: str
+    position: int
+    first: str
+    last: str
+
+
+class Look:
+    """A connection to a file that trusts nothing of it; `origin` is "" if the file has no such playbook."""
+
+    def __init__(self, connection: Any, playbook: str) -> None:
+        self._connection = connection
+        self._playbook = playbook
+        of = "SELECT id, origin, position, chain FROM playbook WHERE name = ?"
+        row = connection.execute(of, (playbook,)).fetchone() or (0, "", 0, "")
+        self._id = row[0]
+        self.origin, self.position, self.chain = str(row[1]), int(row[2]), str(row[3])
+
+    def _run(self, query: str, *values: object) -> Any:
+        return self._connection.execute(query, (self._id, *values))
+
+    def chain_at(self, position: int) -> str:
+        """Return the chain that the file shows at a position, "" for none."""
+        row = self._run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", position).fetchone()
+        return str(row[0]) if row else ""
+
+    def has_event(self, position: int, chain: str) -> bool:
+        """Return whether any playbook of the file shows this chain at a position."""
+        known = "SELECT 1 FROM event WHERE position = ? AND chain = ?"
+        return self._connection.execute(known, (position, chain)).fetchone() is not None
+
+    def has_checkpoint(self, name: str, state_hash: str) -> bool:
+        """Return whether the playbook has a checkpoint of this name with this hash."""
+        query = "SELECT 1 FROM projection WHERE playbook_id = ? AND name = ? AND state_hash = ?"
+        return self._run(query, name, state_hash).fetchone() is not None
+
+    def times(self) -> tuple[str, str]:
+        """Return when the first and the last event were recorded, by what the file says."""
+        row = self._run("SELECT min(recorded_at), max(recorded_at) FROM event WHERE playbook_id = ?").fetchone()
+        return str(row[0] or ""), str(row[1] or "")
+
+    def fault(self) -> str:
+        """Return what is wrong with the history, in words; "" if each event is what was appended.
+
+        Computes the hash of each event's data and meta, and the chain, from the first event to the head.
+        """
+        from hashlib import sha256  # OpenSSL's library, which most questions need not load
+
+        from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
+
+        erased = {row[0] for row in self._run(_ERASED, EVENT_REDACTED)}
+        link = bytes.fromhex(genesis(self._playbook, self.origin).removeprefix(PREFIX))
+        position, meta_before, meta_hash = 0, "{}", digest("{}")
+        try:
+            for row in self._rows():
+                position += 1
+                event_id, data, data_hash, meta, chain = row[1], row[10], row[11], row[12], row[13]
+                if row[0] != position:
+                    return f"position {row[0]} follows {position - 1}"
+                if (data is None) is not (event_id in erased) or (data is not None and digest(data) != data_hash):
+                    return f"the data at position {position} is not what was appended"
+                if meta != meta_before:  # most events have the meta of the event before
+                    meta_before, meta_hash = meta, digest(meta)
+                link = sha256(b"\x03" + link + leaf(row[:10], data_hash, meta_hash)).digest()
+                if f"{PREFIX}{link.hex()}" != chain:
+                    return f"the event at position {position} is not what was appended"
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            return f"the event at position {position} cannot be read ({error})"
+        if (self.position, self.chain) != (position, f"{PREFIX}{link.hex()}"):
+            return f"the head says position {self.position}, and the events end at {position}"
+        return ""
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        rows = self._run(_EVENTS)
+        while batch := rows.fetchmany(_BATCH):
+            yield from batch
+
+
+_ERASED: Final = "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"
+_EVENTS: Final = f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? ORDER BY position"  # noqa: S608
+
+
+@contextmanager
+def looking(file: Path, playbook: str) -> Iterator[Look]:
+    """A look at a playbook in a file. Raises LedgerUnavailable, LedgerStrange for what is not a ledger of ours."""
+    module = sqlite_module()
+    steps = iter(range(_MOST_STEPS))
+    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a -shm, and leave both.
+    unused = "" if os.path.lexists(f"{file}-wal") else "&immutable=1"
+    try:
+        with closing(module.connect(f"{file.absolute().as_uri()}?mode=ro{unused}", uri=True)) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.set_progress_handler(lambda: next(steps, None) is None, _STEP)
+            kinds = dict(connection.execute("SELECT name, type FROM sqlite_master WHERE name IN ('event', 'playbook')"))
+            if kinds != {"event": "table", "playbook": "table"}:
+                raise LedgerStrange(f"{file} is not a ledger of reflector; move it away to begin one")
+            yield Look(connection, playbook)
+    except (module.Error, ValueError, TypeError, OverflowError) as error:  # what a damaged or a forged file says
+        if is_out_of_reach(error):
+            raise LedgerUnavailable(
+                f"{file} cannot be looked at now ({error}); the file is left as it is. Check the disk, the space left "
+                "there and the limits of this process, then run the same command again"
+            ) from error
+        raise LedgerUnavailable(
+            f"{file} cannot be looked at ({error}); move it away: your own ledger comes back from its copy where there "
+            "is one, and else a new one begins"
+        ) from error
+
+
+def look(file: Path, playbook: str) -> Seen:
+    """Return what a file says of itself, only looked at. Raises LedgerUnavailable for one that is no ledger of ours."""
+    with looking(file, playbook) as found:
+        return Seen(found.origin, found.position, *found.times())

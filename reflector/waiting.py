@@ -1,0 +1,84 @@
+"""Waits for the lock of a file, for a bounded time, and names the process that holds it.
+
+Invariant: nobody waits forever, because the holder may be stopped (Ctrl-Z).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+from reflector.files import lock
+
+
+def wait_for(handle: int, seconds: float) -> bool:
+    """Wait for the lock of an open file, and return whether it came in time. Raises OSError.
+
+    The system gives it to those who wait, in turn. Asking again and again comes too late: whoever lets go of it wants
+    it back within a millisecond. Only a thread can be left waiting, and a lock that comes too late ends with its own
+    descriptor.
+    """
+    if lock(handle, wait=False):
+        return True
+    if not seconds:
+        return False
+    own = os.dup(handle)
+
+    def wait() -> None:
+        try:
+            lock(own, wait=True)
+        finally:
+            os.close(own)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive() and lock(handle, wait=False)
+
+
+class Holder(NamedTuple):
+    """The process that holds a lock."""
+
+    process: int
+    command: str
+    is_stopped: bool
+
+
+def holder_of(handle: int, path: str) -> str:
+    """Return the words for the process that holds the lock of an open file, and for the commands that end that."""
+    held = holder(handle)
+    if held is None:
+        return f"another process: see which one with `lsof {quote(path)}`, and continue or end it"
+    who = f"process {held.process} ({held.command})"
+    if held.is_stopped:
+        go_on, end = f"kill -CONT {held.process}", f"kill -KILL {held.process}"
+        return f"{who}, which is stopped: `{go_on}` continues it, `{end}` ends it"
+    return f"{who}: wait until it ends, or end it with `kill {held.process}`"
+
+
+def holder(handle: int) -> Holder | None:
+    """Return the process that holds the lock of an open file; None if the system does not show it."""
+    with suppress(OSError, ValueError):
+        inode = str(os.fstat(handle).st_ino)
+        for line in Path("/proc/locks").read_text("ascii", "replace").splitlines():
+            words = line.split()
+            # A waiting process has an arrow before its kind.
+            if len(words) > 5 and words[1] == "FLOCK" and words[3] == "WRITE" and words[5].endswith(f":{inode}"):
+                return _process(int(words[4]))
+    return None
+
+
+def _process(number: int) -> Holder | None:
+    """Return a process of this machine; None for one that this process does not see, such as a container's."""
+    folder = Path(f"/proc/{number}")
+    try:
+        words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        state = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+    except (OSError, LookupError):
+        return None
+    shown = " ".join(word for word in words if word.isprintable())
+    return Holder(number, shown[:80].strip() or "unknown", state in ("T", "t"))
