@@ -22,6 +22,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet, sections_text
+from reflector.playbook.document import brief
 from reflector.playbook.names import SECTIONS
 from reflector.prices import spent_on
 from reflector.reflection import reflection_events as events_of
@@ -243,10 +244,31 @@ def _checked(
     return data | ({"followed": followed} if followed else {})
 
 
+def fault_of_proposals(answer: str, names: Collection[str]) -> str:
+    """Return why an answer does not say what is missing, "" where it does: its proposals are no list of objects, or one
+    takes the place of a bullet that is not among these."""
+    proposals = (find_answer(answer).value or {}).get("proposals")
+    if proposals is None:  # a model that proposes nothing leaves them out
+        return ""
+    if not isinstance(proposals, list):
+        return f"proposals is not a list: {brief(proposals)}"
+    for index, entry in enumerate(proposals):
+        if not isinstance(entry, Mapping):
+            return f"proposal {index}: the entry is not an object: {brief(entry)}"
+        name = entry.get("name")
+        if entry.get("kind") == "supersede" and not (isinstance(name, str) and _bare(name) in names):
+            return f"proposal {index}: {brief(name)} was not shown"
+    return ""
+
+
+def _bare(name: str) -> str:
+    """Return a name without what models dress it in."""
+    return name.strip("[] ")
+
+
 def learned_in(data: Mapping[str, Any], messages: Iterable[Message], advice: Collection[str]) -> dict[str, Any]:
     """Return the proposals of an answer, as the event of its reading has them; `messages` as for `grounds`."""
-    answer = find_answer(data["answer"], ("bullet_tags", "proposals")) if data.get("learns") else None
-    found = ((answer and answer.value) or {}).get("proposals")
+    found = (find_answer(data["answer"]).value or {}).get("proposals") if data.get("learns") else None
     read = [one for one in map(_proposed, found[:MOST_PROPOSED] if isinstance(found, list) else ()) if one]
     if not read:
         return {}
@@ -268,6 +290,6 @@ def _proposed(entry: object) -> dict[str, Any] | None:
         return None
     if kind == "supersede" and not isinstance(name, str):
         return None
-    of = str(name).strip("[] ") if kind == "supersede" else None
+    of = _bare(str(name)) if kind == "supersede" else None
     said = {"text": quote(text, MOST_TEXT), "why": quote(why, MOST_TEXT), "quote": quote(words, MAX_QUOTE)}
     return {"kind": kind, "name": of, "section": section, "turn": turn, **said}

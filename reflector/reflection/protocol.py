@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
 OUTAGES = frozenset({"transport", "access"})
+#: Stages at which what came was no answer: the judge's words could not be used, or it had none.
+NO_ANSWER = frozenset({"parse", "answer"})
+#: How often a judge is asked by itself for an answer about one part of a session.
+MOST_QUESTIONS = 3
 #: Of one answer (requirements A-15).
 MAX_TOKENS = 4096
 
@@ -199,16 +203,23 @@ REDACTED = "window"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The failures of a window so far.
+    """The failures of a window so far, by one judge.
 
     attempts  those that the window itself used up
     outages   those since the last of these: the API was away or refused us
+    unusable  how often what came was no answer
     last      the last failure
     """
 
     attempts: int
     outages: int
+    unusable: int
     last: Event
+
+    def is_over(self, max_attempts: int) -> bool:
+        """Return whether the window is not tried again by itself."""
+        is_final = bool(self.last.facts.get("final"))
+        return is_final or self.attempts >= max_attempts or self.unusable >= MOST_QUESTIONS
 
     @property
     def stage(self) -> str:
@@ -230,18 +241,33 @@ class Trouble:
         return max(self.not_before, datetime.fromisoformat(self.last.recorded_at) + pause)
 
 
-def trouble_of(story: Iterable[Event]) -> Trouble | None:
-    """Return the trouble with a window from the events about it, in order; None where none is a failure."""
-    attempts = outages = 0
+def judge_in(failure: Event) -> str:
+    """Return who was asked when a reflection failed: the backend, and which of its clients."""
+    return judge_named(str(failure.facts.get("backend")), str(failure.facts.get("client", "")))
+
+
+def judge_named(backend: str, client: str) -> str:
+    """Return a judge's name: its backend's, and that of the client that it asks, "" for the only one."""
+    return f"{backend} {client}".strip()
+
+
+def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | None:
+    """Return the trouble of a judge with a window, from the events about it in order; None where none is a failure of
+    its. Without a judge, it is that of the last one that failed."""
+    failures = [event for event in story if event.type == REFLECTION_FAILED]
+    if judge is None and failures:
+        judge = judge_in(failures[-1])
+    attempts = outages = unusable = 0
     last: Event | None = None
-    for event in story:
-        if event.type != REFLECTION_FAILED:
+    for event in failures:
+        stage = event.facts.get("stage")
+        if judge_in(event) != judge and stage not in (GIVEN_UP, REDACTED):
             continue
         last = event
-        stage = event.facts.get("stage")
         if stage in OUTAGES:
             outages += 1
         else:
             outages = 0
             attempts += stage != GIVEN_UP
-    return None if last is None else Trouble(attempts, outages, last)
+            unusable += stage in NO_ANSWER
+    return None if last is None else Trouble(attempts, outages, unusable, last)

@@ -24,7 +24,7 @@ from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.bullet import VERDICTS
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError, Mode, trouble_of
+from reflector.reflection.protocol import Answer, Backend, BackendError, Mode, judge_named, trouble_of
 from reflector.text.bounds import clean, encodable, whole_end
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.reading import UnknownTranscript
@@ -147,10 +147,11 @@ def failed(
     retry_after: float = 0.0,
     usage: Usage | None = None,
     place: Sequence[int] = (),
+    client: str = "",
 ) -> NewEvent:
     """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
     wants to be left alone, `usage` what its requests took or may have taken, `place` the answer that could not be read
-    where the window's others could."""
+    where the window has several, `client` whom the backend asked, where it asks more than one."""
     reflection_id = reflection_id_of(window.event_id, backend)
     data: dict[str, Any] = {
         "stage": clean(stage, 40),
@@ -159,6 +160,7 @@ def failed(
         "backend": backend,
         **({} if parser is None else {"parser": parser}),
         **({"final": True} if final else {}),
+        **({"client": clean(client, 40)} if client else {}),
     }
     meta: dict[str, object] = {"retry_after": ceil(retry_after)} if retry_after > 0 else {}
     if usage is not None and usage.total:
@@ -265,10 +267,15 @@ class Recorder:
             self.ledger.append([made(len(known)) if made().event_id in known else made()])
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 
+    def who(self, window: WindowRow) -> str:  # noqa: ARG002
+        """Return whom the backend asks about a window, "" where it asks one alone."""
+        return ""
+
     def failed(self, window: WindowRow, stage: str, message: str, **facts: Any) -> Reflected:
         """Record what went wrong; `facts` are further ones of its event, as the function of this name has them."""
-        self.ledger.append([failed(window, self.backend.name, stage, message, **facts)])
-        trouble = trouble_of(self.ledger.targeting(window.event_id))
-        again = not facts.get("final") and trouble is not None and trouble.attempts < self.max_attempts
+        client = self.who(window)
+        self.ledger.append([failed(window, self.backend.name, stage, message, client=client, **facts)])
+        trouble = trouble_of(self.ledger.targeting(window.event_id), judge_named(self.backend.name, client))
+        again = trouble is not None and not trouble.is_over(self.max_attempts)
         said = f"{stage}: {quote(message, 500)}"
         return Reflected(window.session_id, window.event_id, "failed", said, stage, again)

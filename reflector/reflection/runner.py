@@ -19,7 +19,16 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import waiting_for_budget
-from reflector.reflection.protocol import REDACTED, Asks, Request, Trouble, trouble_of
+from reflector.reflection.protocol import (
+    NO_ANSWER,
+    REDACTED,
+    Asks,
+    Request,
+    Trouble,
+    judge_in,
+    judge_named,
+    trouble_of,
+)
 from reflector.reflection.reflection_events import Recorder, Reflected, reflection_id_of
 from reflector.reflection.window import Session, names_in
 from reflector.transcripts.reading import UnknownTranscript
@@ -50,14 +59,27 @@ class Runner(Recorder):
 
     def is_due(self, window: WindowRow, retry: Retry = "due") -> bool:
         """Return whether an open window would be tried now."""
-        trouble = None if retry == "all" else self.trouble(window)
-        if trouble is None:
+        if retry == "all" or window.state != "failed":
             return True
-        return trouble.attempts < self.max_attempts and _pause_is_over(trouble, retry)
+        if not self.backend.quotes and self._of_another(window) is not None:
+            return False
+        trouble = self.trouble(window)
+        return trouble is None or (not trouble.is_over(self.max_attempts) and _pause_is_over(trouble, retry))
 
     def trouble(self, window: WindowRow) -> Trouble | None:
-        """Return what the failures of a window say about its next try; None for one that did not fail last."""
-        return trouble_of(self.ledger.targeting(window.event_id)) if window.state == "failed" else None
+        """Return what this judge's failures on a window say about its next try; None for one that did not fail last."""
+        if window.state != "failed":
+            return None
+        return trouble_of(self.ledger.targeting(window.event_id), judge_named(self.backend.name, self.who(window)))
+
+    def _of_another(self, window: WindowRow) -> Event | None:
+        """Return the last failure of a window where another judge was asked and gave no answer: whoever asked a model
+        is owed its answer, and a judge that reads less does not take its place unasked."""
+        if window.state != "failed":
+            return None
+        trouble = trouble_of(self.ledger.targeting(window.event_id))
+        is_its = trouble is None or trouble.last.facts.get("backend") == self.backend.name
+        return trouble.last if trouble and not is_its and trouble.stage in NO_ANSWER else None
 
     def resting(self, windows: Sequence[WindowRow], retry: Retry = "due") -> set[str]:
         """Return who is left alone for now: what they refused one window they would refuse the others."""
@@ -127,7 +149,7 @@ class Runner(Recorder):
             return 1, None
         data = answers[-1].data or {}
         last, since = int(data.get("iteration", 1)), found[found.index(answers[-1]) + 1 :]
-        anew = self.backend.is_model and any(_asks_anew(event) for event in since)
+        anew = self.backend.quotes and any(_asks_anew(event) for event in since)
         # An earlier version asked about a large window in parts; what it did not finish is asked anew.
         return (last + 1, None) if anew or data.get("parts", 1) > 1 else (last, answers[-1])
 
@@ -147,6 +169,19 @@ class Runner(Recorder):
         kept = partial(events_of.answered, recorded, name, request.mode, place=place, asked=asked)
         return self.put(window, recorded, partial(self.backend.answer, request), kept)
 
+    def _fault(self, session: Session, answer: Event, parsed: Parsed) -> str:
+        """Return why this is no answer to what was asked, "" for an answer."""
+        from reflector.reflection.answers import fault_of
+        from reflector.reflection.checking import fault_of_proposals
+
+        data = answer.facts
+        if "asked" not in data:  # of a judge that needs no evidence, or of an earlier version
+            return parsed.fault
+        live = {row.name for row in self.ledger.rows() if row.counts}
+        if (fault := fault_of(parsed, data["asked"] or live)) or not data.get("learns"):
+            return fault
+        return fault_of_proposals(data["answer"], live)
+
     def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
         if answer.data is None:
             return self.failed(window, "answer", "the answer was redacted before it was read")
@@ -155,11 +190,11 @@ class Runner(Recorder):
         from reflector.reflection.standing import overruled, rests_on, settled
 
         parsed = read_answer(answer.data)
-        if parsed.failed:
+        if fault := self._fault(session, answer, parsed):
             if answer.meta.get("stop_reason") == "refusal":
                 # A model that declined once declines the same question again, unless a person says otherwise.
                 return self.failed(window, "answer", "the model declined to answer", final=True)
-            return self.failed(window, "parse", _unread(parsed, answer), parser=PARSER_VERSION)
+            return self.failed(window, "parse", _unread(fault, answer), parser=PARSER_VERSION)
         recorded, reflection_id = session.recorded, answer.reflection_id or ""
         held = self.held.get(recorded.event_id, ())
         try:
@@ -191,13 +226,12 @@ class Runner(Recorder):
         return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), undecided=undecided)
 
 
-def _unread(parsed: Parsed, answer: Event) -> str:
-    """Why nothing could be read, with how the answer ended where that may be the cause."""
+def _unread(fault: str, answer: Event) -> str:
+    """Return why an answer is none, with how it ended where that may be the cause."""
     ended = str(answer.meta.get("stop_reason") or "")
     if not str(answer.facts.get("answer", "")).strip():
         return f"the answer is empty (stop_reason {ended or 'unknown'})"
-    reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
-    return reason if ended in ("", "end_turn", "stop_sequence") else f"{reason} (stop_reason {ended})"
+    return fault if ended in ("", "end_turn", "stop_sequence") else f"{fault} (stop_reason {ended})"
 
 
 def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
