@@ -12,14 +12,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
 
 from reflector import entries
 from reflector.cli.app import Place, reflector
 from reflector.cli.options import json_option
-from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, shaped, short_time, table
+from reflector.cli.output import (
+    counted,
+    note,
+    os_error_words,
+    print_facts,
+    print_json,
+    shaped,
+    short_id,
+    short_time,
+    table,
+)
 from reflector.cli.table import GROUPS
+from reflector.config import BACKENDS
 from reflector.curation.playbook_file import kept_of_others, of_another, read, untaken
 from reflector.events import event as ev
 from reflector.hooks import fast
@@ -35,6 +47,9 @@ from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.injection import told_beside, told_names, told_text
 from reflector.sessions.seen_head import missed
+
+if TYPE_CHECKING:
+    from reflector.reflection.protocol import Trouble
 
 _TROUBLED = {"failed", "given_up"}
 #: Places of a kind that `help` shows.
@@ -71,12 +86,15 @@ class MonthJson:
 
 @dataclass
 class FailureJson:
-    """A window whose reflection failed: the last failure, when it is tried again, and the command that mends it.
+    """A window about which a judge gave no answer: the last failure, when it is tried again, and the command that asks
+    again.
 
+    asked_by  the command whose question failed: reflect or check
     next_try  null where it is not tried again by itself
     command   null where nothing can be done by its session's id
     """
 
+    asked_by: str
     position: int
     session_id: str | None
     attempts: int
@@ -164,7 +182,7 @@ def status(place: Place, everything: bool, as_json: bool) -> None:
         print_json(found)
     else:
         _print(place, found)
-    if found.spool.failed or found.spool.broken or _TROUBLED & found.windows.keys() or found.problems:
+    if found.spool.failed or found.spool.broken or _TROUBLED & found.windows.keys() or found.failures or found.problems:
         raise click.exceptions.Exit(1)
 
 
@@ -233,6 +251,10 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
     if _TROUBLED & found.windows.keys():
         failures = (_failure(place, one, ledger, project) for one in ledger.windows_in(*_TROUBLED))
         found.failures = [failure for failure in failures if failure is not None]
+    if ledger.has(ev.REFLECTION_FAILED):
+        from reflector.reflection.checking import unanswered
+
+        found.failures += [_unchecked(place, *one, project) for one in unanswered(ledger)]
     if ledger.has(ev.TRIAL_OPENED):
         from reflector.trials.trial import standing
 
@@ -249,21 +271,47 @@ def _failure(place: Place, window: WindowRow, ledger: Ledger, project: Project) 
     if (trouble := trouble_of(ledger.targeting(window.event_id))) is None:
         return None
     data, last, is_failed = trouble.last.data or {}, trouble.last, window.state == "failed"
+    config, backend = project.config, str(data.get("backend"))
+    is_anothers = backend != config.backend and backend in BACKENDS
     session = quote(window.session_id) if window.session_id is not None else ""
     words: tuple[str, ...] = ("reflect", session) if session else ("reflect",)
+    words += ("--backend", backend) if is_anothers else ()
     if session and trouble.stage == REDACTED:
         words = ("reflect", "--give-up", session, "--why redacted")
     can_be = is_failed or (session and trouble.stage != REDACTED)
-    by_itself = is_failed and trouble.attempts < project.config.max_attempts
+    by_itself = is_failed and not is_anothers and not trouble.is_over(config.max_attempts)
     return shaped(
         FailureJson,
         window,
+        asked_by="reflect",
         position=last.position,
         command=place.command(*words) if can_be else None,
         window_id=window.event_id,
         failed_at=last.recorded_at,
         next_try=trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None,
         **{key: data.get(key) for key in ("backend", "stage", "message")},
+    )
+
+
+def _unchecked(place: Place, window: ev.Event, trouble: Trouble, project: Project) -> FailureJson:
+    """Return a window about which `check` got no answer."""
+    data, last = trouble.last.facts, trouble.last
+    judge = str(data.get("client") or data.get("backend"))
+    named = ("--judge", judge) if judge != project.config.backend else ()
+    again = ("--retry-failed",) if trouble.is_over(project.config.max_attempts) else ()
+    return FailureJson(
+        asked_by="check",
+        position=last.position,
+        session_id=window.session_id,
+        attempts=trouble.attempts,
+        command=place.command("check", *named, *again, "--yes"),
+        window_id=window.event_id,
+        state="failed",
+        failed_at=last.recorded_at,
+        next_try=None,
+        backend=data.get("backend"),
+        stage=data.get("stage"),
+        message=data.get("message"),
     )
 
 
@@ -325,7 +373,8 @@ def _print(place: Place, found: StatusJson) -> None:
     lines += [("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken]
     for failure in found.failures:
         when = f"; next try {short_time(failure.next_try)}" if failure.next_try else ""
-        lines.append(("failed", f"reflection at position {failure.position}: {failure.stage}: {failure.message}{when}"))
+        what = "reflection" if failure.asked_by == "reflect" else f"check of session {short_id(failure.session_id)}"
+        lines.append(("failed", f"{what} at position {failure.position}: {failure.stage}: {failure.message}{when}"))
         if failure.command:
             lines.append(("", f"try again with: {failure.command}"))
     print_facts(lines, 9)

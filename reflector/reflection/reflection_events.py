@@ -170,6 +170,13 @@ def failed(
     return NewEvent(ev.REFLECTION_FAILED, event_id, data, actor or backend, meta=meta, **ids)
 
 
+def stepped_back(step: Event, answer: Event) -> NewEvent:
+    """Return what brings a window back to the state of an earlier step of its, after an answer that was none."""
+    ids: Any = {"session_id": step.session_id, "reflection_id": step.reflection_id, "target_id": step.target_id}
+    data = {**step.facts} | ({"again": True} if step.type == ev.REFLECTION_FAILED else {})
+    return NewEvent(step.type, identity(step.type, "again", answer.event_id), data, step.actor, **ids)
+
+
 def retraction(
     of: Event | NewEvent, reason: str, actor: str, *, reflection_id: str | None = None, target: str = ""
 ) -> NewEvent:
@@ -267,7 +274,7 @@ class Recorder:
             self.ledger.append([made(len(known)) if made().event_id in known else made()])
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 
-    def who(self, window: WindowRow) -> str:  # noqa: ARG002
+    def who(self, window: WindowRow) -> str:
         """Return whom the backend asks about a window, "" where it asks one alone."""
         return ""
 

@@ -25,7 +25,6 @@ from reflector.reflection.protocol import (
     Asks,
     Request,
     Trouble,
-    judge_in,
     judge_named,
     trouble_of,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,17 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
         client = AgentClient(config.judge_client, config.model, float(config.deadline_seconds))
         return ModelBackend(client, project, config.request_tokens, name="agent")
     raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
+
+
+def judge_of(config: Config) -> Callable[[str], str]:
+    """Return who judges a session that an agent wrote, as `judge_named` has it, by a configuration."""
+    if config.backend != "agent":
+        return lambda _: config.backend
+    from reflector.reflection.backends.agent import AgentClient
+    from reflector.reflection.protocol import judge_named
+
+    client = AgentClient(config.judge_client)
+    return lambda writer: judge_named("agent", client.of(writer).name())
 
 
 def described(config: Config, project: Path) -> tuple[str, str]:
