@@ -125,6 +125,8 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
         if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:
             rationale = rationale_of(completed.get(event.reflection_id, {}), data)
             reflections[event.reflection_id].tags.append(_tagged(event, data, standing, rationale))
+        elif (asked := windows.get(str(data.get("checked")))) and event.type == ev.REFLECTION_FAILED:
+            asked.failures.append(f"check: {_failure(data)}")
         elif window is not None:
             _follow(window, event, data)
             if event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED) and event.reflection_id:
@@ -169,10 +171,14 @@ def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
     if event.type == ev.REFLECTION_SKIPPED:
         window.gate = str(data.get("reason") or "")
     elif event.type == ev.REFLECTION_FAILED:
-        window.failures.append(f"{data.get('stage')}: {data.get('message')}")
+        window.failures.append(_failure(data))
     if step is not None and window.state != "completed":
         window.state, window.changed_at = step[0], event.recorded_at
         window.attempts += step[1]
+
+
+def _failure(data: Mapping[str, Any]) -> str:
+    return f"{data.get('stage')}: {data.get('message')}"
 
 
 def _judged(reflection: Reflection, event: Event, data: dict[str, Any]) -> None:

@@ -150,7 +150,8 @@ def _show_window(window: Window) -> None:
     found += [("failed", failure) for failure in window.failures]
     for one in window.reflections:
         by = " ".join(filter(None, (one.backend, one.model)))
-        found.append(("judged by", f"{by}, {_cost(one)}" if one.tokens else by))
+        how = "asked" if one.completed is None else "judged by"
+        found.append((how, f"{by}, {_cost(one)}" if one.tokens else by))
         found.append(("analysis", one.analysis or ""))
         for tag in one.tags:
             why = tag.fault or DROPPED.get(tag.disposition, tag.disposition)

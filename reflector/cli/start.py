@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector import entries
+from reflector.audit.dropped import MOST, DroppedJson, dropped
 from reflector.cli.app import Place, reflector
 from reflector.cli.options import json_option
 from reflector.cli.output import (
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from reflector.reflection.protocol import Trouble
 
 _TROUBLED = {"failed", "given_up"}
+#: Dropped verdicts that a person is shown.
+_MOST_DROPPED = 3
 #: Places of a kind that `help` shows.
 _MOST = 12
 
@@ -125,6 +128,7 @@ class StatusJson:
     told           null until a text was rendered, and where sessions are told nothing
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
+    dropped        helpful and harmful verdicts of the last 30 days that do not count, newest first
     trial          what a trial that runs says by now; null without one
     """
 
@@ -142,6 +146,7 @@ class StatusJson:
     month: MonthJson | None = None
     waiting_for_budget: int = 0
     failures: list[FailureJson] = field(default_factory=list)
+    dropped: list[DroppedJson] = field(default_factory=list)
     trial: str | None = None
 
 
@@ -255,6 +260,9 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
         from reflector.reflection.checking import unanswered
 
         found.failures += [_unchecked(place, *one, project) for one in unanswered(ledger)]
+    if ledger.has(ev.REFLECTION_ANSWERED):
+        month_ago = (datetime.now(UTC) - timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        found.dropped = dropped(ledger, month_ago)
     if ledger.has(ev.TRIAL_OPENED):
         from reflector.trials.trial import standing
 
@@ -344,6 +352,7 @@ def _print(place: Place, found: StatusJson) -> None:
             lines.append(("at start", f"{counted(told.bullets, 'bullet')} {cost}"))
         windows = ", ".join(f"{count} {state}" for state, count in sorted(found.windows.items()))
         lines.append(("windows", windows or "none"))
+        lines += _dropped_lines(place, found)
         if found.waiting_for_budget:
             lines.append(("", f"{found.waiting_for_budget} of the skipped wait for a budget: {again}"))
     elif not found.problems:
@@ -384,6 +393,16 @@ def _print(place: Place, found: StatusJson) -> None:
         note("Let a session go: reflector reflect --give-up SESSION --why TEXT")
     if left.pending:
         note(f"reflector: a session is being processed, or waits for `{again}`")
+
+
+def _dropped_lines(place: Place, found: StatusJson) -> Iterator[tuple[str, str]]:
+    """Yield the newest verdicts that do not count, and how many there are."""
+    for one in found.dropped[:_MOST_DROPPED]:
+        yield "dropped", f"{one.name} {one.tag} in session {short_id(one.session_id)}, not counted: {one.why}"
+    if count := len(found.dropped):
+        many = f"{count} or more" if count >= MOST else str(count)
+        why = place.command("blame", found.dropped[0].name)
+        yield "", f"{many} in the last 30 days; why: {why}"
 
 
 @click.command(name="help")

@@ -212,8 +212,10 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | Non
 class Reflected:
     """How one window's reflection ended, and the verdicts that were counted.
 
-    stage  where it failed
-    again  whether a failed one is tried again by itself
+    stage    where it failed
+    again    whether a failed one is tried again by itself
+    dropped  the helpful and harmful verdicts that do not count, each with the reason
+    instead_of  the judge that was asked before and gave no answer; "" without one
     """
 
     session_id: str | None
@@ -222,8 +224,16 @@ class Reflected:
     detail: str = ""
     stage: str = ""
     again: bool = False
+    dropped: tuple[str, ...] = ()
+    instead_of: str = ""
     #: The cited bullets that count and got no helpful or harmful verdict; no document has them.
     undecided: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def words(self) -> str:
+        """What came of a completed one: the verdicts that count and those that do not; "" where all are neutral."""
+        instead = (f"not by {self.instead_of}, which gave no answer",) if self.instead_of else ()
+        return ", ".join(filter(None, (self.detail, *self.dropped, *instead)))
 
 
 class Recorder:

@@ -6,7 +6,7 @@ transaction, and goes on after a crash at any of them without asking again for w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.events import event as ev
+from reflector.events.bullets import DROPPED
 from reflector.events.event import Event
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
@@ -25,6 +26,7 @@ from reflector.reflection.protocol import (
     Asks,
     Request,
     Trouble,
+    judge_in,
     judge_named,
     trouble_of,
 )
@@ -110,10 +112,11 @@ class Runner(Recorder):
             from reflector.reflection.truth.running import finish
 
             return finish(self, window, recorded, forced=forced)[0]
-        session = self.session(recorded)
+        session, before = self.session(recorded), self._of_another(window)
         iteration, answer = self._last_answer(window)
         asked = answer or self._ask(window, session, iteration, forced=forced)
-        return asked if isinstance(asked, Reflected) else self._complete(window, session, asked)
+        done = asked if isinstance(asked, Reflected) else self._complete(window, session, asked)
+        return replace(done, instead_of=judge_in(before)) if before and done.outcome == "completed" else done
 
     def session(self, recorded: Event) -> Session:
         """Read the session of a recorded window; a window that cites nothing asks nothing of the others."""
@@ -155,12 +158,13 @@ class Runner(Recorder):
     def _ask(self, window: WindowRow, session: Session, iteration: int, *, forced: bool) -> Event | Reflected:
         """Return the backend's answer, appended."""
         recorded, request = session.recorded, self.request(session)
-        has = {"cited": bool(request.cited), "live": bool(request.playbook)}
+        learns = self.gate.config.curate and self.backend.quotes
+        # What an empty playbook lacks can be asked all the same: so the first bullet may be proposed.
+        has = {"cited": bool(request.cited), "live": learns or bool(request.playbook)}
         gate = self.gate.check(self.ledger, recorded, **has, is_model=self.backend.is_model, forced=forced)
         if isinstance(gate, str):
             return self.skipped(window, recorded, gate)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
-        learns = self.gate.config.curate and self.backend.quotes
         request = replace(request, allowance=gate, reserve=reserve, learns=learns)
         asked: dict[str, Any] = {"asked": [*request.cited], "again": [*request.again]} if self.backend.quotes else {}
         asked |= {"learns": True} if learns else {}
@@ -222,7 +226,15 @@ class Runner(Recorder):
         ]
         decided = {tag["name"] for tag in tagged if tag["disposition"] == "counted"}
         undecided = tuple(name for name in names_in(recorded, "cited") if name in counting and name not in decided)
-        return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), undecided=undecided)
+        found: Any = {"undecided": undecided, "dropped": tuple(_dropped(tagged))}
+        return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), **found)
+
+
+def _dropped(tagged: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the helpful and harmful verdicts that do not count, each with the reason."""
+    for tag in tagged:
+        if tag["tag"] in ("helpful", "harmful") and (why := DROPPED.get(tag["disposition"])):
+            yield f"{tag['name']} {tag['tag']}, not counted: {why}"
 
 
 def _unread(fault: str, answer: Event) -> str:

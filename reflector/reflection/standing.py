@@ -136,7 +136,8 @@ def _decisions(line: Sequence[Event]) -> Sequence[Event]:
 
 @dataclass(frozen=True, slots=True)
 class OpenCitation:
-    """A citation in a window, and the last verdict on it that counts or is neutral; null where nobody judged it."""
+    """A citation in a window, and the last verdict on it; null where nobody judged it. `uncounted` says why a helpful
+    or harmful one does not count; null for another."""
 
     session_id: str | None
     position: int
@@ -145,6 +146,7 @@ class OpenCitation:
     verdict: str | None
     by: str | None
     reason: str
+    uncounted: str | None
     window: Event = field(repr=False)
 
 
@@ -186,9 +188,9 @@ def citations(
                 continue
             if judged or decided or not any(one.is_decided for one in said):
                 last = said[-1] if said else None
-                verdict, by, why = (last.verdict, last.tag.actor, last.reason) if last else (None, None, "")
+                verdict, by, why = (last.said, last.tag.actor, last.reason) if last else (None, None, "")
                 at = recorded.session_id, recorded.position, recorded.recorded_at
-                found.append(OpenCitation(*at, name, verdict, by, why, recorded))
+                found.append(OpenCitation(*at, name, verdict, by, why, last.uncounted if last else None, recorded))
     return found
 
 
