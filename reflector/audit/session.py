@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tag, and whether it counts under the policy in force; null where it never could."""
+    """A tag, and whether it counts under the policy in force; null where it never could. An `unquoted` one has no
+    quote, since the person's own template asked for none."""
 
     position: int
     name: str
@@ -36,6 +37,7 @@ class Tagged:
     disposition: str
     counted: bool | None
     rationale: str | None
+    unquoted: bool
     fault: Fault | None = field(repr=False)
 
 
@@ -201,4 +203,6 @@ def _tagged(event: Event, data: Mapping[str, Any], standing: Standing, rationale
     if judged is not None:
         fault = standing.stands(Verdict(event.position, *judged, event.session_id, event.reflection_id))
     disposition = str(data.get("disposition", "malformed"))
-    return Tagged(event.position, name, tag, disposition, None if judged is None else fault is None, rationale, fault)
+    counted = None if judged is None else fault is None
+    is_unquoted = data.get("unquoted") is True
+    return Tagged(event.position, name, tag, disposition, counted, rationale, is_unquoted, fault)

@@ -18,6 +18,7 @@ from reflector.cli.output import counted, note, print_json, safe, short_id, shor
 from reflector.cli.sessions import run_drain
 from reflector.config import BACKENDS
 from reflector.curator.listening import learned_words, propose_learned
+from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.events.event import TRAJECTORY_RECORDED
 from reflector.ledger.store import BulletRow, WindowRow
 from reflector.playbook.bullet import Verdict
@@ -267,7 +268,8 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
         said = "not judged"
         if one.verdict:
             uncounted = f", not counted: {one.uncounted}" if one.uncounted else ""
-            said = ", ".join(filter(None, (f"{one.by}: {one.verdict}{uncounted}", one.reason)))
+            without = f" {WITHOUT_A_QUOTE}" if one.unquoted else ""
+            said = ", ".join(filter(None, (f"{one.by}: {one.verdict}{without}{uncounted}", one.reason)))
         click.echo(f"session {short_id(one.session_id)}  {short_time(one.window.occurred_at)}  {safe(said)}")
         _show(one, _MESSAGES)
         while (chosen := asked(_MENU)) == "full evidence":

@@ -78,6 +78,7 @@ class Prompt:
 
     tokens    an estimate, never too low
     left_out  what of the window was cut, by kind
+    unquoted  whether its template is the person's and asks for no quotes
     """
 
     before: str
@@ -85,6 +86,7 @@ class Prompt:
     template_sha256: str
     tokens: int
     left_out: Mapping[str, int] = field(default_factory=dict)
+    unquoted: bool = False
 
     @property
     def text(self) -> str:
@@ -107,6 +109,7 @@ class Answer:
 
     meta      what is not deterministic: tokens, latency, cost, request ids
     left_out  what was cut from the window to make it fit, by kind
+    unquoted  whether a verdict counts without a quote, since the person's own template asks for none
     """
 
     text: str
@@ -115,6 +118,7 @@ class Answer:
     template_sha256: str | None = None
     meta: Mapping[str, object] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    unquoted: bool = False
 
 
 class BackendError(Exception):

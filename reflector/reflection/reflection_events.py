@@ -78,6 +78,8 @@ def answered(
     }
     if part > 1:
         data["part"] = part
+    if answer.unquoted:
+        data["unquoted"] = True
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     event_id = answer_id(reflection_id, iteration, part)
@@ -122,6 +124,7 @@ def completed(
         data = {"index": tag.index, "name": tag.name, "tag": tag.tag}
         data |= {"disposition": _disposition(tag, status, grounds.get(tag.index))}
         data |= {"followed": tag.followed} if tag.followed else {}
+        data |= {"unquoted": True} if said.get("unquoted") and data["disposition"] == "counted" else {}
         events.append(NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, reflection_id, tag.index), data, **about))
     return events
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.events import event as ev
-from reflector.events.bullets import DROPPED
+from reflector.events.bullets import DROPPED, unquoted_words
 from reflector.events.event import Event
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
@@ -220,7 +220,8 @@ class Runner(Recorder):
                 session = self.session(recorded)
         tagged = [event.data for event in events[1:]]
         verdicts = [
-            f"{tag['name']} {tag['tag']}" + (f" (was {was[tag['name']]})" if tag["name"] in was else "")
+            f"{tag['name']} {tag['tag']}{unquoted_words(tag)}"
+            + (f" (was {was[tag['name']]})" if tag["name"] in was else "")
             for tag in tagged
             if tag["disposition"] == "counted" or tag["name"] in was
         ]

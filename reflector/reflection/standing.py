@@ -31,7 +31,7 @@ from reflector.reflection import reflection_events as events_of
 from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
 from reflector.reflection.backends import REREADING
 from reflector.reflection.checking import learned_in
-from reflector.reflection.evidence import Ground, grounds
+from reflector.reflection.evidence import Ground, grounds, unquoted
 from reflector.reflection.protocol import Answer, Backend
 from reflector.reflection.window import (
     STORY,
@@ -115,7 +115,10 @@ def rests_on(
         return {}, {}
     advice = {row.name: row.text for row in ledger.rows() if row.counts}
     messages = partial(session.shown(frozenset(data["again"])).messages, advice.keys(), held)
-    found = grounds(tags, messages(), data["asked"], advice.values(), trusted)
+    if data.get("unquoted"):
+        found = unquoted(tags)
+    else:
+        found = grounds(tags, messages(), data["asked"], advice.values(), trusted)
     return found, learned_in(data, messages(), advice.values())
 
 
@@ -137,7 +140,7 @@ def _decisions(line: Sequence[Event]) -> Sequence[Event]:
 @dataclass(frozen=True, slots=True)
 class OpenCitation:
     """A citation in a window, and the last verdict on it; null where nobody judged it. `uncounted` says why a helpful
-    or harmful one does not count; null for another."""
+    or harmful one does not count; null for another. An `unquoted` one counts without a quote."""
 
     session_id: str | None
     position: int
@@ -147,6 +150,7 @@ class OpenCitation:
     by: str | None
     reason: str
     uncounted: str | None
+    unquoted: bool
     window: Event = field(repr=False)
 
 
@@ -190,7 +194,8 @@ def citations(
                 last = said[-1] if said else None
                 verdict, by, why = (last.said, last.tag.actor, last.reason) if last else (None, None, "")
                 at = recorded.session_id, recorded.position, recorded.recorded_at
-                found.append(OpenCitation(*at, name, verdict, by, why, last.uncounted if last else None, recorded))
+                how = (last.uncounted, last.is_unquoted) if last else (None, False)
+                found.append(OpenCitation(*at, name, verdict, by, why, *how, recorded))
     return found
 
 

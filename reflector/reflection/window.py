@@ -67,6 +67,11 @@ class Given:
         return DROPPED.get(str(self.tag.facts.get("disposition")))
 
     @property
+    def is_unquoted(self) -> bool:
+        """Whether the verdict counts without a quote."""
+        return self.tag.facts.get("unquoted") is True
+
+    @property
     def verdict(self) -> str:
         """What it is worth; neutral where it was dropped for want of evidence."""
         return self.said if self.tag.facts.get("disposition") == "counted" else "neutral"

@@ -36,13 +36,14 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
         from reflector.reflection.backends.anthropic import AnthropicClient
         from reflector.reflection.backends.model import ModelBackend, model_settings
 
-        return ModelBackend(AnthropicClient(model_settings(config)), project, config.request_tokens)
+        asked = AnthropicClient(model_settings(config))
+        return ModelBackend(asked, project, config.request_tokens, allowed=config.templates)
     if config.backend == "agent":
         from reflector.reflection.backends.agent import AgentClient
         from reflector.reflection.backends.model import ModelBackend
 
         client = AgentClient(config.judge_client, config.model, float(config.deadline_seconds))
-        return ModelBackend(client, project, config.request_tokens, name="agent")
+        return ModelBackend(client, project, config.request_tokens, name="agent", allowed=config.templates)
     raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
 
 
